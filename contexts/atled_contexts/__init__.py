@@ -1,0 +1,158 @@
+"""Context, scopes, plugins and selection: who may compute, who can, and who does.
+
+Standard library and pluggy only; knows no op and computes nothing. Importing it discovers nothing: plugins are looked
+for when the first Context is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atled_contexts.candidate import Candidate
+from atled_contexts.context import Context
+from atled_contexts.discovery import (
+    add_builtin,
+    plugin_generation,
+    plugins,
+    register_plugin,
+    reload_plugins,
+    unregister_plugin,
+)
+from atled_contexts.errors import (
+    ContextError,
+    ContextScopeError,
+    FallbackWarning,
+    PluginError,
+    PluginWarning,
+    SelectionError,
+    SettingError,
+)
+from atled_contexts.explain import candidates_table, explain_decision
+from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
+from atled_contexts.lookup import (
+    array_class,
+    backend_info,
+    backend_status,
+    backends,
+    devices,
+    extension_names,
+    implementations,
+    native_executor,
+)
+from atled_contexts.plugin import (
+    API_VERSION,
+    BackendInfo,
+    FallbackEvent,
+    PluginInfo,
+    Unusable,
+    Usable,
+)
+from atled_contexts.record import PluginRecord
+from atled_contexts.registrar import Implementation, Registrar
+from atled_contexts.registry import BackendStatus
+from atled_contexts.scopes import (
+    bind,
+    context_scope,
+    get_current_context,
+    get_extension_context,
+    reset_default_context,
+    set_default_context,
+    using,
+)
+from atled_contexts.selection import Decision, clear_selection_cache, consider, select
+from atled_contexts.settings import (
+    Setting,
+    declare_setting,
+    declared_settings,
+    parse_bool,
+    parse_choice,
+    parse_int,
+    parse_names,
+    parse_text,
+    setting,
+    setting_source,
+)
+from atled_contexts.tracing import Trace, TraceRow, TransferRow, active_trace, trace
+
+if TYPE_CHECKING:
+    from atled_contexts.hooks import hookimpl
+
+
+def __getattr__(name: str) -> object:
+    if name == "hookimpl":
+        # Lazy: pluggy takes 2 ms to import, and only plugins need it.
+        from atled_contexts.hooks import hookimpl
+
+        globals()["hookimpl"] = hookimpl
+        return hookimpl
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "API_VERSION",
+    "BackendInfo",
+    "BackendStatus",
+    "Candidate",
+    "Context",
+    "ContextError",
+    "ContextScopeError",
+    "Decision",
+    "FallbackCount",
+    "FallbackEvent",
+    "FallbackWarning",
+    "Implementation",
+    "PluginError",
+    "PluginInfo",
+    "PluginRecord",
+    "PluginWarning",
+    "Registrar",
+    "SelectionError",
+    "Setting",
+    "SettingError",
+    "Trace",
+    "TraceRow",
+    "TransferRow",
+    "Unusable",
+    "Usable",
+    "active_trace",
+    "add_builtin",
+    "array_class",
+    "backend_info",
+    "backend_status",
+    "backends",
+    "bind",
+    "candidates_table",
+    "clear_selection_cache",
+    "consider",
+    "context_scope",
+    "count_fallback",
+    "declare_setting",
+    "declared_settings",
+    "devices",
+    "explain_decision",
+    "extension_names",
+    "fallback_counts",
+    "get_current_context",
+    "get_extension_context",
+    "hookimpl",
+    "implementations",
+    "native_executor",
+    "parse_bool",
+    "parse_choice",
+    "parse_int",
+    "parse_names",
+    "parse_text",
+    "plugin_generation",
+    "plugins",
+    "register_plugin",
+    "reload_plugins",
+    "reset_default_context",
+    "reset_fallback_counts",
+    "select",
+    "set_default_context",
+    "setting",
+    "setting_source",
+    "trace",
+    "unregister_plugin",
+    "using",
+]

@@ -1,0 +1,400 @@
+"""Discovery of plugins: lazily, in order, under one lock, each one inside a guard."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from atled_contexts import settings
+from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
+from atled_contexts.plugin import API_VERSION, PluginInfo, Unusable, Usable, api_number
+from atled_contexts.record import (
+    ABSENT,
+    BLOCKED,
+    BUILT_IN,
+    INCOMPATIBLE,
+    INSTALLED,
+    REGISTERED,
+    UNUSABLE,
+    USABLE,
+    PluginRecord,
+)
+from atled_contexts.registrar import Registrar
+from atled_contexts.registry import Loaded, Registry
+
+if TYPE_CHECKING:
+    from atled_contexts.hooks import PluginHooks
+
+CORE_DISTRIBUTION = "atled"
+
+# Numbers are never used twice in a process, so that no cache can mistake one set of plugins for another.
+_generations = itertools.count(1)
+
+
+class _Source:
+    """Where a plugin object comes from."""
+
+    __slots__ = ("distribution", "kind", "load", "name", "version")
+
+    def __init__(
+        self, name: str, kind: str, load: Callable[[], object], distribution: str = "", version: str = ""
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.load = load
+        self.distribution = distribution
+        self.version = version
+
+
+class _Refusal(Exception):
+    """Ends the examination of one plugin with a state other than usable."""
+
+    def __init__(self, state: str, reason: str, remedy: str, cause: BaseException | None = None) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+        self.remedy = remedy
+        self.cause = cause
+
+
+class Plugins:
+    """All plugins of the process: what was given, what discovery made of it, and the registry of the usable ones.
+
+    generation: changes whenever what `registry()` would give changes; reading it takes no lock.
+    """
+
+    def __init__(self) -> None:
+        self.generation = next(_generations)
+        self._lock = threading.RLock()
+        self._given: dict[str, _Source] = {}
+        self._installed: tuple[_Source, ...] | None = None
+        self._examined: dict[_Source, PluginRecord | Loaded] = {}
+        self._registry: Registry | None = None
+        self._busy = False
+
+    def add(self, name: str, kind: str, load: Callable[[], object]) -> None:
+        """Give a plugin that is not found through an entry point."""
+        with self._lock:
+            if name in self._given:
+                raise PluginError(
+                    message(
+                        f"plugin {name!r}",
+                        f"the name is taken by a plugin that is {self._given[name].kind}",
+                        "",
+                        "choose another name, or unregister_plugin(name) the one that is registered",
+                    )
+                )
+            self._given[name] = _Source(name, kind, load)
+            self._changed()
+
+    def remove(self, name: str) -> None:
+        """Take a registered plugin back, with all that it brought."""
+        with self._lock:
+            registered = [source.name for source in self._given.values() if source.kind == REGISTERED]
+            if name not in registered:
+                raise PluginError(
+                    message(
+                        f"unregister_plugin({name!r})",
+                        "no plugin was registered under that name",
+                        f"registered are {listing(sorted(registered))}",
+                        did_you_mean(name, registered, "installed plugins are blocked by ATLED_PLUGINS_BLOCK instead"),
+                    )
+                )
+            self._examined.pop(self._given.pop(name), None)
+            self._changed()
+
+    def reload(self) -> None:
+        """Forget what was found and read: the next need examines every plugin and setting anew."""
+        with self._lock:
+            self._installed = None
+            self._examined.clear()
+            settings.forget_settings()
+            self._changed()
+
+    def registry(self) -> Registry:
+        """The registry of the present generation; the first call discovers."""
+        present = self._registry
+        return present if present is not None else self._discover()
+
+    def _changed(self) -> None:
+        self._registry = None
+        self.generation = next(_generations)
+
+    def _discover(self) -> Registry:
+        with self._lock:
+            if self._registry is not None:  # another thread was quicker
+                return self._registry
+            if self._busy:
+                raise PluginError(
+                    message(
+                        "plugins were asked for while they are being discovered",
+                        "a plugin needs a Context or another plugin to import, probe or register itself",
+                        "",
+                        "make the Context later: in atled_preset, or in prepare",
+                    )
+                )
+            self._busy = True
+            try:
+                found = self._examine_all()
+                # Importing a plugin may import the core, which adds its built-in one: then look again.
+                while found.generation != self.generation:
+                    found = self._examine_all()
+            finally:
+                self._busy = False
+            self._registry = found
+            return found
+
+    def _examine_all(self) -> Registry:
+        generation = self.generation
+        if self._installed is None:
+            self._installed = _list_installed()
+        outcomes: list[PluginRecord | Loaded] = []
+        names: set[str] = set()
+        # Built-in and registered ones first: a name that the program gave is not lost to an installed plugin.
+        for source in (*self._given.values(), *self._installed):
+            if source.name in names:
+                outcomes.append(_name_taken(source))
+                continue
+            names.add(source.name)
+            if source not in self._examined:
+                self._examined[source] = _examine(source)
+            outcomes.append(self._examined[source])
+        settings.check_names(complete=all(isinstance(outcome, Loaded) for outcome in outcomes))
+        outcomes += _missing_names(self._installed)
+        return _merge(generation, outcomes)
+
+
+def _list_installed() -> tuple[_Source, ...]:
+    # Lazy: importlib.metadata costs 15 ms to import.
+    from atled_contexts import entry_points
+
+    return tuple(
+        _Source(entry.name, INSTALLED, entry.load, entry.distribution, entry.version)
+        for entry in entry_points.installed()
+    )
+
+
+def _examine(source: _Source) -> PluginRecord | Loaded:
+    """Load, probe and register one plugin. No Exception leaves: it becomes the record."""
+    # Lazy: pluggy is needed only once there is a plugin.
+    from atled_contexts.hooks import PluginHooks
+
+    blocked = _blocked(source)
+    if blocked is not None:
+        return blocked
+    stage = "import"
+    info: PluginInfo | None = None
+    try:
+        plugin = source.load()
+        stage = "reading of its hooks"
+        hooks = PluginHooks(source.name, plugin)
+        stage = "atled_info"
+        info = _ask_info(hooks)
+        _check_api(info)
+        hooks.check()
+        stage = "atled_probe"
+        _probe(hooks)
+        stage = "atled_register"
+        registrar = Registrar(info)
+        hooks.call("atled_register", registrar=registrar)
+    except _Refusal as refusal:
+        return _record(
+            source, info, refusal.state, reason=refusal.reason, remedy=refusal.remedy, exception=refusal.cause
+        )
+    except Exception as error:  # a broken plugin never takes another one down
+        remedy = _mend(source, info)
+        return _record(
+            source, info, UNUSABLE, reason=f"its {stage} failed: {in_words(error)}", remedy=remedy, exception=error
+        )
+    return Loaded(_record(source, info, USABLE), hooks, registrar)
+
+
+def _record(
+    source: _Source,
+    info: PluginInfo | None,
+    state: str,
+    *,
+    reason: str = "",
+    remedy: str = "",
+    exception: BaseException | None = None,
+) -> PluginRecord:
+    distribution, version = (info.distribution, info.version) if info else (source.distribution, source.version)
+    return PluginRecord(
+        source.name,
+        source.kind,
+        state,
+        reason=reason,
+        remedy=remedy,
+        exception=exception,
+        info=info,
+        distribution=distribution,
+        version=version,
+    )
+
+
+def _mend(source: _Source, info: PluginInfo | None) -> str:
+    distribution = info.distribution if info else source.distribution
+    if not distribution:
+        return "mend the plugin object"
+    return f"pip install --upgrade {distribution}, or set ATLED_PLUGINS_BLOCK={source.name}"
+
+
+# What a program registers by itself is its own word; the two settings govern what is found installed.
+def _blocked(source: _Source) -> PluginRecord | None:
+    if source.kind != INSTALLED:
+        return None
+    only = settings.setting("ATLED_PLUGINS_ONLY")
+    if _is_among(source, settings.setting("ATLED_PLUGINS_BLOCK")):
+        reason, remedy = "ATLED_PLUGINS_BLOCK names it", f"take {source.name} out of ATLED_PLUGINS_BLOCK"
+    elif only and not _is_among(source, only):
+        reason, remedy = "ATLED_PLUGINS_ONLY does not name it", f"add {source.name} to ATLED_PLUGINS_ONLY"
+    else:
+        return None
+    return _record(source, None, BLOCKED, reason=reason, remedy=remedy)
+
+
+def _is_among(source: _Source, names: Iterable[str]) -> bool:
+    own = {_normal(source.name), _normal(source.distribution)}
+    return any(_normal(name) in own for name in names)
+
+
+def _normal(name: str) -> str:
+    # As pip compares names: atled_sim, atled-sim and Atled.Sim are one.
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _missing_names(installed: Iterable[_Source]) -> list[PluginRecord]:
+    """A record for every name in ATLED_PLUGINS_ONLY that is not installed, so that it is not lost in silence."""
+    sources = tuple(installed)
+    names = [source.name for source in sources]
+    return [
+        PluginRecord(
+            name,
+            INSTALLED,
+            ABSENT,
+            reason="ATLED_PLUGINS_ONLY names it, but it is not installed",
+            remedy=did_you_mean(name, names, f"install it, or take {name} out of ATLED_PLUGINS_ONLY"),
+        )
+        for name in settings.setting("ATLED_PLUGINS_ONLY")
+        if not any(_is_among(source, (name,)) for source in sources)
+    ]
+
+
+def _name_taken(source: _Source) -> PluginRecord:
+    reason = f"another plugin is named {source.name!r} already"
+    remedy = f"pip uninstall {source.distribution}, or the other one" if source.distribution else "rename one"
+    return _record(source, None, UNUSABLE, reason=reason, remedy=remedy)
+
+
+def _ask_info(hooks: PluginHooks) -> PluginInfo:
+    info = hooks.call("atled_info")
+    if not isinstance(info, PluginInfo):
+        raise TypeError(f"atled_info gave {info!r} instead of a PluginInfo")
+    return info
+
+
+def _check_api(info: PluginInfo) -> None:
+    wanted, offered = api_number(info.api_version), api_number(API_VERSION)
+    # A higher minor version may rely on what this one lacks; a lower one finds all it knows.
+    if wanted[0] == offered[0] and wanted[1] <= offered[1]:
+        return
+    from atled_contexts import entry_points  # lazy, for the import cost; loaded by now in any case
+
+    core = f"{CORE_DISTRIBUTION} {entry_points.version_of(CORE_DISTRIBUTION)}"
+    older = info.distribution if wanted < offered else CORE_DISTRIBUTION
+    raise _Refusal(
+        INCOMPATIBLE,
+        f"{info.distribution} {info.version} is written for plugin API {info.api_version}, "
+        f"{core} offers plugin API {API_VERSION}",
+        f"pip install --upgrade {older}",
+    )
+
+
+def _probe(hooks: PluginHooks) -> None:
+    answer = hooks.call("atled_probe")
+    if isinstance(answer, Unusable):
+        raise _Refusal(UNUSABLE, answer.reason, answer.remedy, answer.cause)
+    if answer is not None and not isinstance(answer, Usable):
+        raise TypeError(f"atled_probe gave {answer!r} instead of Usable() or Unusable(reason, remedy)")
+
+
+def _merge(generation: int, outcomes: Iterable[PluginRecord | Loaded]) -> Registry:
+    """The registry of the plugins that are usable and claim nothing that another one claims."""
+    loaded = [outcome for outcome in outcomes if isinstance(outcome, Loaded)]
+    records = [outcome for outcome in outcomes if isinstance(outcome, PluginRecord)]
+    refused = _conflicts(loaded)
+    kept = [plugin for plugin in loaded if plugin not in refused]
+    return Registry(generation, kept, [*records, *refused.values(), *(plugin.record for plugin in kept)])
+
+
+def _conflicts(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
+    """The plugins that claim the same name; a built-in one keeps what it claims."""
+    claims: dict[tuple[str, str], list[Loaded]] = {}
+    for plugin in loaded:
+        for claim in _claims(plugin):
+            claims.setdefault(claim, []).append(plugin)
+    refused: dict[Loaded, PluginRecord] = {}
+    for (kind, name), claimants in claims.items():
+        losers = [plugin for plugin in claimants if plugin.record.source != BUILT_IN]
+        if len(claimants) < 2:
+            continue
+        titles = " and ".join(plugin.record.title for plugin in claimants)
+        for plugin in losers:
+            refused.setdefault(
+                plugin,
+                plugin.record.refused(
+                    f"{kind} {name!r} is claimed by {titles}",
+                    f"pip uninstall {plugin.record.distribution or plugin.record.name}, or another of them; "
+                    f"or set ATLED_PLUGINS_BLOCK={plugin.record.name}",
+                ),
+            )
+    return refused
+
+
+def _claims(plugin: Loaded) -> list[tuple[str, str]]:
+    assert plugin.record.info is not None  # what was loaded has said who it is
+    backends = [("backend", info.name) for info in plugin.record.info.backends]
+    return backends + [("array class", name) for name in plugin.registrar.array_classes]
+
+
+current = Plugins()
+
+
+def plugins() -> tuple[PluginRecord, ...]:
+    """Every plugin with its state, sorted by name; the first call discovers."""
+    return current.registry().records
+
+
+def plugin_generation() -> int:
+    """A number that changes whenever plugins come, go or are reloaded; discovers nothing."""
+    return current.generation
+
+
+def add_builtin(name: str, factory: Callable[[], object]) -> None:
+    """Give a plugin that is always there; `factory()` makes its object at discovery. No setting blocks it."""
+    current.add(name, BUILT_IN, factory)
+
+
+def register_plugin(name: str, plugin: object) -> None:
+    """Give a plugin object without an entry point, for tests and programs.
+
+    PluginError: the name is taken. A plugin that does not work shows in `plugins()`.
+    """
+    current.add(name, REGISTERED, lambda: plugin)
+
+
+def unregister_plugin(name: str) -> None:
+    """Take back what `register_plugin` gave, with everything it brought."""
+    current.remove(name)
+
+
+def reload_plugins() -> None:
+    """Forget what discovery found; the next need lists, probes and registers everything anew."""
+    current.reload()
+
+
+def registry() -> Registry:
+    """The look-ups over all usable plugins; the first call discovers."""
+    return current.registry()

@@ -1,0 +1,48 @@
+"""The look-ups of the core over all usable plugins, as plain functions."""
+
+from __future__ import annotations
+
+from atled_contexts import discovery
+from atled_contexts.plugin import BackendInfo
+from atled_contexts.registrar import Implementation
+from atled_contexts.registry import BackendStatus
+
+
+def implementations(op: str, backend: str) -> tuple[Implementation, ...]:
+    """All implementations of an op in one backend; empty where there is none."""
+    return discovery.registry().implementations(op, backend)
+
+
+def array_class(name: str) -> object:
+    """The array class registered as `name`; PluginError with the nearest name where there is none."""
+    return discovery.registry().array_class(name)
+
+
+def backend_info(name: str) -> BackendInfo:
+    """The description of a usable backend; PluginError, with the reason, for any other name."""
+    return discovery.registry().backend_info(name)
+
+
+def backend_status(name: str) -> BackendStatus:
+    """Whether a backend of that name can be asked, and if not, why and what to do."""
+    return discovery.registry().status(name)
+
+
+def native_executor(backend: str) -> object | None:
+    """What runs native steps of a usable backend; None where its plugin brought nothing."""
+    return discovery.registry().native_executor(backend)
+
+
+def backends() -> tuple[str, ...]:
+    """Names of the usable backends, sorted."""
+    return discovery.registry().backends
+
+
+def devices(backend: str) -> tuple[str, ...]:
+    """Device ids of a usable backend, best known first; PluginError where its plugin fails to list them."""
+    return discovery.registry().devices(backend)
+
+
+def extension_names() -> tuple[str, ...]:
+    """Names that `get_extension_context` knows, sorted."""
+    return discovery.registry().extension_names

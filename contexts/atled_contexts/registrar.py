@@ -1,0 +1,144 @@
+"""What one plugin hands over in `atled_register`, checked as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from atled_contexts.errors import PluginError, did_you_mean, listing, message
+from atled_contexts.plugin import is_name
+
+if TYPE_CHECKING:
+    from atled_contexts.plugin import PluginInfo
+
+# `Any`: the description of a call and what `prepare` makes of it are the core's types; they only pass through here.
+Prepare = Callable[[Any], Any]
+Accepts = Callable[[Any], bool | str]
+Prefers = Callable[[Any], float]
+
+
+class Implementation:
+    """One way to compute one op.
+
+    op: name of the op.  backend: the backend it belongs to.
+    prepare: `prepare(call)` does, once per call description, what needs no data; what it returns is the core's.
+    accepts: `accepts(call)` gives True, or the reason in words why it does not compute this call. None: every call.
+    prefers: `prefers(call)` ranks it among the accepting ones of its backend, highest first. None: 0.
+    note: what `explain` shows, such as "direct" or "adopted reference".
+    """
+
+    __slots__ = ("accepts", "backend", "note", "op", "prefers", "prepare")
+
+    def __init__(
+        self,
+        op: str,
+        backend: str,
+        prepare: Prepare,
+        *,
+        accepts: Accepts | None = None,
+        prefers: Prefers | None = None,
+        note: str = "",
+    ) -> None:
+        for name, function in (("prepare", prepare), ("accepts", accepts), ("prefers", prefers)):
+            if not callable(function) and (function is not None or name == "prepare"):
+                raise TypeError(
+                    message(
+                        f"Implementation({op!r}, {backend!r})",
+                        f"{name}={function!r} is not callable",
+                        "",
+                        f"give a function {name}(call)",
+                    )
+                )
+        self.op = op
+        self.backend = backend
+        self.prepare = prepare
+        self.accepts = accepts
+        self.prefers = prefers
+        self.note = note
+
+    def __repr__(self) -> str:
+        return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
+
+
+Provider = Callable[[str], Implementation | None]
+
+
+class ArrayClassEntry:
+    """One registered array class: the object, the backend that brought it, whether it is its default."""
+
+    __slots__ = ("array_class", "backend", "default", "name")
+
+    def __init__(self, name: str, array_class: object, backend: str, default: bool) -> None:
+        self.name = name
+        self.array_class = array_class
+        self.backend = backend
+        self.default = default
+
+
+class Registrar:
+    """Given to a plugin's `atled_register`; keeps what it hands over until all of it came without error."""
+
+    def __init__(self, info: PluginInfo) -> None:
+        self._plugin = info.name
+        self._backends = tuple(backend.name for backend in info.backends)
+        self.implementations: dict[tuple[str, str], list[Implementation]] = {}
+        self.families: dict[str, list[Provider]] = {}
+        self.array_classes: dict[str, ArrayClassEntry] = {}
+        self.native_executors: dict[str, object] = {}
+
+    def implementation(
+        self,
+        op: str,
+        backend: str,
+        prepare: Prepare,
+        *,
+        accepts: Accepts | None = None,
+        prefers: Prefers | None = None,
+        note: str = "",
+    ) -> Implementation:
+        """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
+        self._check(backend, f"implementation({op!r}, {backend!r})")
+        made = Implementation(op, backend, prepare, accepts=accepts, prefers=prefers, note=note)
+        self.implementations.setdefault((op, backend), []).append(made)
+        return made
+
+    def family(self, backend: str, provider: Provider) -> None:
+        """Hand over `provider(op_name) -> Implementation | None` for whole families of ops.
+
+        It is asked, once per op, where the backend has no implementation of that op handed over by itself.
+        """
+        self._check(backend, f"family({backend!r})")
+        if not callable(provider):
+            raise TypeError(
+                message(f"family({backend!r})", f"{provider!r} is not callable", "", "give provider(op_name)")
+            )
+        self.families.setdefault(backend, []).append(provider)
+
+    def array_class(self, name: str, array_class: object, backend: str, default: bool = False) -> None:
+        """Hand over the array class `name`; it serves every backend of the same device family."""
+        asked = f"array_class({name!r}, backend={backend!r})"
+        self._check(backend, asked)
+        if not is_name(name):
+            raise PluginError(message(asked, "that is not a name", "", "use letters, digits, '_-.'"))
+        if name in self.array_classes:
+            raise PluginError(message(asked, "the name was handed over already", "", "register each array class once"))
+        self.array_classes[name] = ArrayClassEntry(name, array_class, backend, default)
+
+    def native_executor(self, backend: str, executor: object) -> None:
+        """Hand over what runs native steps of `backend`; one per backend."""
+        asked = f"native_executor({backend!r})"
+        self._check(backend, asked)
+        if backend in self.native_executors:
+            raise PluginError(message(asked, "the backend has one already", "", "register one executor per backend"))
+        self.native_executors[backend] = executor
+
+    def _check(self, backend: str, asked: str) -> None:
+        if backend not in self._backends:
+            raise PluginError(
+                message(
+                    asked,
+                    f"plugin {self._plugin!r} did not declare this backend",
+                    f"its atled_info declares {listing(self._backends)}",
+                    did_you_mean(backend, self._backends, "add a BackendInfo to what atled_info returns"),
+                )
+            )

@@ -1,0 +1,161 @@
+"""Scopes: which Context is in force, for a block, a thread or the process."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from atled_contexts import discovery
+from atled_contexts.context import BackendList, Context
+from atled_contexts.errors import ContextScopeError, PluginError, did_you_mean, listing, message
+from atled_contexts.registry import Loaded, Registry
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_scope: contextvars.ContextVar[Context | None] = contextvars.ContextVar("atled_context_scope", default=None)
+
+
+class _Default:
+    """The Context outside of all scopes: the one that was set, else `Context()` of the present plugins."""
+
+    __slots__ = ("chosen", "generation", "made")
+
+    def __init__(self) -> None:
+        self.chosen: Context | None = None
+        self.made: Context | None = None
+        self.generation = 0
+
+    def get(self) -> Context:
+        if self.chosen is not None:
+            return self.chosen
+        made = self.made
+        if made is None or self.generation != discovery.current.generation:
+            generation = discovery.current.generation  # read first: a change while making it shows next time
+            made = self.made = Context()
+            self.generation = generation
+        return made
+
+
+_default = _Default()
+
+
+def get_current_context() -> Context:
+    """The Context in force: that of the innermost scope, else the default one."""
+    return _scope.get() or _default.get()
+
+
+def set_default_context(ctx: Context) -> None:
+    """Choose the Context outside of all scopes, for every thread of the process.
+
+    ContextScopeError (an AssertionError) inside a `context_scope`, where it would not be seen.
+    """
+    _check_context(ctx, "set_default_context")
+    scope = _scope.get()
+    if scope is not None:
+        raise ContextScopeError(
+            message(
+                f"set_default_context({ctx!r})",
+                f"it was called inside a scope with {scope!r}",
+                "",
+                "call it outside of all scopes, or open another scope: with context_scope(ctx):",
+            )
+        )
+    _default.chosen = ctx
+
+
+def reset_default_context() -> None:
+    """Take `set_default_context` back: the default is that of the present plugins again."""
+    _default.chosen = None
+
+
+def context_scope(ctx: Context) -> AbstractContextManager[Context]:
+    """Put `ctx` in force for a `with` block, in this thread or asyncio task."""
+    _check_context(ctx, "context_scope")
+    return _enter(ctx)
+
+
+def using(*backends: BackendList) -> AbstractContextManager[Context]:
+    """Override the backend list of the present Context for a `with` block: `with using("reference"):`.
+
+    The other arguments stay where they fit; an entry without a type config takes that of the present first entry.
+    """
+    return _enter(get_current_context().using(*backends))
+
+
+@contextmanager
+def _enter(ctx: Context) -> Iterator[Context]:
+    token = _scope.set(ctx)
+    try:
+        yield ctx
+    finally:
+        _scope.reset(token)
+
+
+def bind(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A callable that runs `function` in the scopes of here and now, in whichever thread it is called.
+
+        Thread(target=bind(work)).start()
+
+    It may be called often and by several threads at the same time; scopes that it opens stay its own.
+    """
+    captured = contextvars.copy_context()
+
+    @wraps(function)
+    def bound(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        # A contextvars.Context can be entered only once at a time, hence a copy (a constant-time one) per call.
+        return captured.copy().run(function, *args, **kwargs)
+
+    return bound
+
+
+# `Any`: options are the plugin's own.
+def get_extension_context(
+    name: str, *, type_config: str = "float", device_id: str | int = "0", **options: Any
+) -> Context:
+    """The Context that the plugin of that extension name proposes: `get_extension_context("cpu")`.
+
+    device_id: a string, or a number as scripts pass it.  options: `fallback` and `deterministic` as in Context;
+        what else there is goes to the plugin.
+    PluginError: no usable plugin has the name. What the plugin's preset raises passes through.
+    """
+    fields = {key: options.pop(key) for key in ("fallback", "deterministic") if key in options}
+    device = str(device_id) if isinstance(device_id, int) and not isinstance(device_id, bool) else device_id
+    asked = f"get_extension_context({name!r})"
+    plugin = _extension(discovery.registry(), name, asked)
+    preset = plugin.hooks.call("atled_preset", name=name, type_config=type_config, device_id=device, options=options)
+    if not isinstance(preset, Context):
+        raise PluginError(
+            message(
+                asked,
+                f"{plugin.record.title} lists this extension name, but its atled_preset gave {preset!r}",
+                "",
+                "make the Context by hand: Context(['name:float'])",
+            )
+        )
+    return preset.replace(**fields) if fields else preset
+
+
+def _extension(registry: Registry, name: str, asked: str) -> Loaded:
+    found = registry.extensions(name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        titles = listing(plugin.record.title for plugin in found)
+        raise PluginError(message(asked, "several plugins have a preset of that name", titles, "block one of them"))
+    known = registry.extension_names
+    lines = [f"usable are {listing(known)}"]
+    lines += [f"{record.title} is {record.state}: {record.reason}" for record in registry.records if not record.usable]
+    offering = [record.remedy for record in registry.records if record.info and name in record.info.extension_names]
+    remedy = "; ".join(offering) or did_you_mean(name, known, "install the plugin that brings it")
+    raise PluginError(message(asked, "no usable plugin has an extension of that name", lines, remedy))
+
+
+def _check_context(ctx: object, function: str) -> None:
+    if not isinstance(ctx, Context):
+        raise TypeError(
+            message(f"{function}({ctx!r})", f"that is {type(ctx).__name__}, not a Context", "", "pass Context(...)")
+        )

@@ -1,0 +1,182 @@
+"""Selection: which implementation computes a call under a Context, decided once and cached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+from atled_contexts import discovery
+from atled_contexts.candidate import ACCEPTED, FORBIDDEN, Candidate, Inquiry
+from atled_contexts.context import Context
+from atled_contexts.errors import SelectionError, message
+from atled_contexts.explain import candidates_table
+from atled_contexts.fallback import count_fallback, notify, warn_once
+from atled_contexts.plugin import FallbackEvent
+from atled_contexts.registrar import Implementation
+
+C = TypeVar("C")
+
+CACHE_LIMIT = 8192  # decisions; a training run has some hundreds
+
+
+class Decision(Generic[C]):
+    """Who computes one call, and why.
+
+    backend, type_config, device_id: where.  plugin: name of the plugin.  call: the description made for that place.
+    candidates: everything that was considered, in order.
+    fallback: whether it is one.  reason: why it is, or "" for a first choice.
+    """
+
+    __slots__ = (
+        "backend",
+        "call",
+        "candidates",
+        "context",
+        "device_id",
+        "fallback",
+        "generation",
+        "implementation",
+        "op",
+        "plugin",
+        "reason",
+        "type_config",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        context: Context,
+        chosen: Candidate,
+        implementation: Implementation,
+        call: C,
+        *,
+        plugin: str,
+        candidates: tuple[Candidate, ...],
+        generation: int,
+    ) -> None:
+        self.op = op
+        self.context = context
+        self.backend = chosen.backend
+        self.type_config = chosen.type_config
+        self.device_id = chosen.device_id
+        self.plugin = plugin
+        self.implementation = implementation
+        self.call = call
+        self.candidates = candidates
+        self.fallback = chosen.fallback
+        self.reason = _reason(chosen, candidates)
+        self.generation = generation
+
+    def __repr__(self) -> str:
+        fallback = ", fallback" if self.fallback else ""
+        return f"Decision({self.op!r} on {self.backend}:{self.type_config} by plugin {self.plugin!r}{fallback})"
+
+
+# `Any`: decisions about calls of any type; `select` gives each back under the type that it was made with.
+_cache: dict[tuple[str, Context, Hashable], Decision[Any]] = {}
+_lock = threading.Lock()
+
+
+def select(op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C]) -> Decision[C]:
+    """The implementation that computes one call of `op` under `context`.
+
+    key: all that the decision depends on besides op and Context (shapes, dtypes, attributes); equal keys share one.
+    make_call: `make_call(type_config, device_id)` describes the call for `accepts`, `prefers` and `prepare`. Asked
+        only where the decision is not cached; what it raises passes through.
+
+    Asked are the backends of the Context in order, then the reference. A fallback is counted at every call and told
+    as `context.fallback` says. SelectionError: nobody whom the Context allows computes it. Thread-safe.
+    """
+    decision = _cache.get((op, context, key))
+    if decision is None or decision.generation != discovery.current.generation:
+        decision = _decide(op, context, key, make_call)
+    if decision.fallback:
+        _tell(decision)
+    return decision
+
+
+def consider(op: str, context: Context, make_call: Callable[[str, str], C]) -> tuple[Candidate, ...]:
+    """All candidates for one call, each asked, without choosing for good: nothing is counted, told or cached.
+
+    Where none is chosen, `select` would raise. What `make_call` raises passes through.
+    """
+    return Inquiry(discovery.registry(), op, context, make_call, ask_all=True).candidates
+
+
+def clear_selection_cache() -> None:
+    """Forget all decisions; the next calls decide anew."""
+    with _lock:
+        _cache.clear()
+
+
+def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C]) -> Decision[C]:
+    registry = discovery.registry()
+    inquiry = Inquiry(registry, op, context, make_call, ask_all=False)
+    chosen = inquiry.chosen
+    if chosen is None or chosen.implementation is None:
+        raise _nobody(op, context, inquiry)
+    decision = Decision(
+        op,
+        context,
+        chosen,
+        chosen.implementation,
+        inquiry.call(chosen.type_config, chosen.device_id),
+        plugin=registry.plugin_of(chosen.backend),
+        candidates=inquiry.candidates,
+        generation=registry.generation,
+    )
+    if decision.fallback:
+        notify(registry, FallbackEvent(op, context, decision.backend, decision.reason))
+    with _lock:
+        while len(_cache) >= CACHE_LIMIT:
+            del _cache[next(iter(_cache))]  # the oldest
+        _cache[op, context, key] = decision
+    return decision
+
+
+def _tell(decision: Decision[Any]) -> None:
+    count_fallback(decision.op, decision.backend)
+    if decision.context.fallback == "warn":
+        entry = f"{decision.backend}:{decision.type_config}"
+        warn_once(decision.op, _asked(decision.op, decision.context, decision.call), entry, decision.reason)
+
+
+def _reason(chosen: Candidate, candidates: tuple[Candidate, ...]) -> str:
+    """Why it is not the first that computes the call: what those before it said, then what makes it a fallback."""
+    before = candidates[: candidates.index(chosen)]
+    said = [f"{other.entry}: {other.reason}" for other in before if other.state != ACCEPTED]
+    return "; ".join([*said, *([f"{chosen.entry}: {chosen.reason}"] if chosen.reason else [])])
+
+
+def _nobody(op: str, context: Context, inquiry: Inquiry[C]) -> SelectionError:
+    candidates = inquiry.candidates
+    remedies = [_permit(context, [other for other in candidates if other.state == FORBIDDEN])]
+    remedies += [other.remedy for other in candidates if other.remedy]
+    remedies = [remedy for remedy in dict.fromkeys(remedies) if remedy]
+    remedies = remedies or ["change the call as the reasons say, or add a backend that implements the op"]
+    call = inquiry.calls[0] if inquiry.calls else None
+    error = SelectionError(
+        message(
+            _asked(op, context, call),
+            "no backend that the Context allows computes it",
+            candidates_table(candidates).splitlines(),
+            "; ".join(remedies),
+        )
+    )
+    error.__cause__ = next((other.exception for other in candidates if other.exception is not None), None)
+    return error
+
+
+def _permit(context: Context, forbidden: list[Candidate]) -> str:
+    """How to allow what would do but is forbidden."""
+    if not forbidden:
+        return ""
+    entry = forbidden[0].entry
+    if entry not in context.backend:
+        return f"add {entry!r} to the Context's list, if running there is fine"
+    return f"allow it with fallback='warn' or 'quiet', or put {entry!r} first"
+
+
+def _asked(op: str, context: Context, call: object) -> str:
+    return f"{op if call is None else repr(call)} under {context!r}"

@@ -1,0 +1,231 @@
+"""Trace: per op, who ran it, how often, how long, and what was moved for it."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_OP_WIDTH = 28  # columns, so that the whole table stays within 80
+_NAME_WIDTH = 14
+
+
+class TraceRow:
+    """What one op did on one backend.
+
+    note: of the implementation that ran last.  calls, fallbacks: counts.  seconds: time in all calls.
+    bytes_moved: bytes copied between devices for it.
+    """
+
+    __slots__ = ("backend", "bytes_moved", "calls", "fallbacks", "note", "op", "seconds")
+
+    def __init__(self, op: str, backend: str) -> None:
+        self.op = op
+        self.backend = backend
+        self.note = ""
+        self.calls = 0
+        self.seconds = 0.0
+        self.fallbacks = 0
+        self.bytes_moved = 0
+
+    def add(self, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int) -> None:
+        """Add what further calls did."""
+        self.note = note or self.note
+        self.calls += calls
+        self.seconds += seconds
+        self.fallbacks += fallbacks
+        self.bytes_moved += bytes_moved
+
+    # `Any`: numbers and strings, as JSON has them.
+    def to_json(self) -> dict[str, Any]:
+        """The row as a dict of strings and numbers."""
+        return {name: getattr(self, name) for name in sorted(self.__slots__)}
+
+    def __repr__(self) -> str:
+        return f"TraceRow({self.op!r} on {self.backend!r}: {self.calls} calls, {self.seconds:.3g} s)"
+
+
+class TransferRow:
+    """What was copied from one place to another.  count: copies.  nbytes: bytes in all of them."""
+
+    __slots__ = ("count", "destination", "nbytes", "source")
+
+    def __init__(self, source: str, destination: str) -> None:
+        self.source = source
+        self.destination = destination
+        self.count = 0
+        self.nbytes = 0
+
+    # `Any`: numbers and strings, as JSON has them.
+    def to_json(self) -> dict[str, Any]:
+        """The row as a dict of strings and numbers."""
+        return {name: getattr(self, name) for name in sorted(self.__slots__)}
+
+    def __repr__(self) -> str:
+        return f"TransferRow({self.source!r} to {self.destination!r}: {self.count} copies, {self.nbytes} bytes)"
+
+
+class Trace:
+    """Collects what ran; several threads may record at the same time. `str()` gives a table."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[str, str], TraceRow] = {}
+        self._transfers: dict[tuple[str, str], TransferRow] = {}
+
+    def record(
+        self,
+        op: str,
+        backend: str,
+        note: str,
+        seconds: float,
+        *,
+        fallback: bool = False,
+        calls: int = 1,
+        bytes_moved: int = 0,
+    ) -> None:
+        """Add `calls` executions of `op` on `backend` that took `seconds` together.
+
+        note: the plugin or the implementation's note.  fallback: whether all of them were fallbacks.
+        bytes_moved: bytes copied between devices for them.
+        """
+        self._add(op, backend, note, calls, seconds, calls if fallback else 0, bytes_moved)
+
+    def transfer(self, source: str, destination: str, nbytes: int) -> None:
+        """Add one copy of `nbytes` bytes between two places, named like "CpuArray" or "sim:0"."""
+        self._add_transfer(source, destination, 1, nbytes)
+
+    def rows(self) -> tuple[TraceRow, ...]:
+        """One row per (op, backend), the longest time first; copies that stay as they are."""
+        with self._lock:
+            rows = [_copy(row) for row in self._rows.values()]
+        return tuple(sorted(rows, key=lambda row: (-row.seconds, row.op, row.backend)))
+
+    def transfers(self) -> tuple[TransferRow, ...]:
+        """One row per (source, destination), the most bytes first."""
+        with self._lock:
+            rows = []
+            for row in self._transfers.values():
+                copy = TransferRow(row.source, row.destination)
+                copy.count, copy.nbytes = row.count, row.nbytes
+                rows.append(copy)
+        return tuple(sorted(rows, key=lambda row: (-row.nbytes, row.source, row.destination)))
+
+    # `Any`: numbers, strings and lists of such dicts, as JSON has them.
+    def to_json(self) -> dict[str, Any]:
+        """Rows, transfers and totals as dicts and lists that `json.dumps` takes; times in seconds."""
+        rows = self.rows()
+        return {
+            "rows": [row.to_json() for row in rows],
+            "transfers": [row.to_json() for row in self.transfers()],
+            "calls": sum(row.calls for row in rows),
+            "seconds": sum(row.seconds for row in rows),
+            "fallbacks": sum(row.fallbacks for row in rows),
+            "bytes_moved": sum(row.bytes_moved for row in rows),
+        }
+
+    def merge(self, other: Trace) -> None:
+        """Add all that another trace collected."""
+        for row in reversed(other.rows()):
+            self._add(row.op, row.backend, row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved)
+        for copied in other.transfers():
+            self._add_transfer(copied.source, copied.destination, copied.count, copied.nbytes)
+
+    def _add(
+        self, op: str, backend: str, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int
+    ) -> None:
+        with self._lock:
+            row = self._rows.get((op, backend))
+            if row is None:
+                row = self._rows[op, backend] = TraceRow(op, backend)
+            row.add(note, calls, seconds, fallbacks, bytes_moved)
+
+    def _add_transfer(self, source: str, destination: str, count: int, nbytes: int) -> None:
+        with self._lock:
+            row = self._transfers.get((source, destination))
+            if row is None:
+                row = self._transfers[source, destination] = TransferRow(source, destination)
+            row.count += count
+            row.nbytes += nbytes
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        lines = [_line("op", "backend", "calls", "time", "share", "fallbacks", "moved")]
+        total = sum(row.seconds for row in rows)
+        lines += [_row_line(row, total) for row in rows]
+        calls, fallbacks = sum(row.calls for row in rows), sum(row.fallbacks for row in rows)
+        moved = sum(row.bytes_moved for row in rows)
+        lines.append(_line("total", "", _count(calls), _duration(total), "", _count(fallbacks), _size(moved)))
+        for copied in self.transfers():
+            where = f"{_cut(copied.source, _OP_WIDTH)} -> {_cut(copied.destination, _OP_WIDTH)}"
+            lines.append(f"moved {where}: {_count(copied.count)} x, {_size(copied.nbytes)}")
+        return "\n".join(lines)
+
+
+_active: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("atled_trace", default=None)
+
+
+def active_trace() -> Trace | None:
+    """The trace of the innermost `with trace():` around here, or None."""
+    return _active.get()
+
+
+@contextmanager
+def trace() -> Iterator[Trace]:
+    """Collect what runs in a `with` block; `print(t)` shows it. An outer trace gets all of an inner one as well."""
+    collected = Trace()
+    outer = _active.get()
+    token = _active.set(collected)
+    try:
+        yield collected
+    finally:
+        _active.reset(token)
+        if outer is not None:
+            outer.merge(collected)
+
+
+def _copy(row: TraceRow) -> TraceRow:
+    copy = TraceRow(row.op, row.backend)
+    copy.add(row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved)
+    return copy
+
+
+def _row_line(row: TraceRow, total: float) -> str:
+    share = f"{row.seconds / total:.0%}" if total > 0 else "-"
+    fallbacks = _count(row.fallbacks) if row.fallbacks else "-"
+    moved = _size(row.bytes_moved) if row.bytes_moved else "-"
+    return _line(row.op, row.backend, _count(row.calls), _duration(row.seconds), share, fallbacks, moved)
+
+
+def _line(op: str, backend: str, calls: str, time: str, share: str, fallbacks: str, moved: str) -> str:
+    left = f"{_cut(op, _OP_WIDTH - 8):<{_OP_WIDTH - 8}} {_cut(backend, _NAME_WIDTH):<{_NAME_WIDTH}}"
+    return f"{left} {calls:>8} {time:>8} {share:>5} {fallbacks:>9} {moved:>9}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 2] + ".."
+
+
+def _count(number: int) -> str:
+    for limit, unit in ((10**8, ""), (10**10, "k"), (10**13, "M")):
+        if number < limit:
+            return f"{number // {'': 1, 'k': 10**3, 'M': 10**6}[unit]}{unit}"
+    return f"{number:.1e}"
+
+
+def _duration(seconds: float) -> str:
+    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"

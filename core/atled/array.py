@@ -1,0 +1,364 @@
+"""Arrays: one logical array, with copies in other memories and dtypes made when they are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.epoch import EPOCH
+from atled.errors import four_parts
+from atled.operators import ArrayOperators
+from atled.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.storage import HostStorage
+
+FLOAT32 = np.dtype(np.float32)
+
+Storage = HostStorage | DeviceStorage
+
+
+class ArrayCell:
+    """The values of one logical array: a head copy, further copies that are still true, or a lazy fill.
+
+    The head says what the array's dtype is and where it was written last. Arrays that share a cell (a reshaped
+    view, `unlinked()`) are the same memory under other shapes.
+
+    size: count of elements.
+    dtype, place, storage: of the head; storage is None while nothing was allocated.
+    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. The gradient
+        of a leaf that is lazily zero counts as not written.
+    bound: whether plans hold the head's storage, which must then raise the epoch when it is replaced: 0 none does,
+        1 some read it, 2 some write it.
+    """
+
+    __slots__ = ("__weakref__", "_copies", "_current", "bound", "dtype", "lazy", "place", "size", "storage")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.dtype: np.dtype | None = None
+        self.place = HOST
+        self.storage: Storage | None = None
+        self.lazy: float | None = 0.0
+        self.bound = 0
+        # Copies beside the head, kept when their values go stale because plans hold their storage.
+        self._copies: dict[tuple[Place, np.dtype], Storage] = {}
+        self._current: set[tuple[Place, np.dtype]] = set()
+
+    def settle(self, dtype: np.dtype = FLOAT32) -> Storage:
+        """The head's storage, allocated and filled; dtype is for an array that has none yet."""
+        if self.storage is None:
+            self._put(HOST, self.dtype or dtype)
+        if self.lazy is not None:
+            _fill(self.storage, self.place, self.size, self.dtype, self.lazy)
+            self.lazy = None
+        assert self.storage is not None
+        return self.storage
+
+    def _put(self, place: Place, dtype: np.dtype) -> None:
+        """Make an uninitialised head at a place, reusing a copy that is there."""
+        storage = self._copies.pop((place, dtype), None)
+        if storage is None:
+            storage = _allocate(place, self.size, dtype)
+        self._set_head(place, dtype, storage)
+
+    def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Make a storage the head; the old head stays as a copy that is not current."""
+        if self.bound and storage is not self.storage:
+            EPOCH.bump()
+            self.bound = 0
+        if self.storage is not None and self.storage is not storage and self.dtype is not None:
+            self._copies[(self.place, self.dtype)] = self.storage
+        self._copies.pop((place, dtype), None)
+        self._current.clear()
+        self.place = place
+        self.dtype = dtype
+        self.storage = storage
+
+    def output(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage for a step that is going to write all values; other copies are forgotten."""
+        if self.storage is None or self.place is not place or self.dtype != dtype:
+            self._put(place, dtype)
+        self.lazy = None
+        self._current.clear()
+        assert self.storage is not None
+        return self.storage
+
+    def show(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Take a storage as the head that something else writes."""
+        self._set_head(place, dtype, storage)
+        self.lazy = None
+
+    def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
+        """A storage at that place with that dtype that holds the present values; the head stays where it is."""
+        head = self.settle(dtype)
+        if self.place is place and self.dtype == dtype:
+            return head
+        key = (place, dtype)
+        storage = self._copies.get(key)
+        if storage is not None and key in self._current and not self._may_have_changed():
+            return storage
+        if storage is None:
+            storage = self._copies[key] = _allocate(place, self.size, dtype)
+        assert self.dtype is not None
+        _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+        if isinstance(head, HostStorage):
+            head.seen_changed = head.has_live_view
+        self._current.add(key)
+        return storage
+
+    def move(self, place: Place, dtype: np.dtype) -> Storage:
+        """Make the copy at that place with that dtype the head, with the present values."""
+        storage = self.copy_at(place, dtype)
+        if storage is not self.storage:
+            self._set_head(place, dtype, storage)
+        return storage
+
+    def _may_have_changed(self) -> bool:
+        """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
+        return self.bound > 1 or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
+
+    def touched(self) -> None:
+        """The head was written: copies are not current any more."""
+        self._current.clear()
+
+    def host(self) -> HostStorage:
+        """The head, moved to host memory with its dtype."""
+        storage = self.settle()
+        if self.place is not HOST:
+            assert self.dtype is not None
+            storage = self.move(HOST, self.dtype)
+        assert isinstance(storage, HostStorage)
+        return storage
+
+    def cast(self, dtype: np.dtype) -> HostStorage:
+        """The head, in host memory with another dtype, values kept."""
+        if self.storage is None:
+            self.dtype = dtype
+        self.host()
+        storage = self.move(HOST, dtype)
+        assert isinstance(storage, HostStorage)
+        return storage
+
+    def fill(self, value: float) -> None:
+        """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
+        storage = self.storage
+        if self.bound or (isinstance(storage, HostStorage) and storage.has_live_view):
+            _fill(storage, self.place, self.size, self.dtype, value)
+            self.lazy = None
+        else:
+            self.lazy = float(value)
+        self._current.clear()
+
+    def clear_gradient(self) -> None:
+        """Mark a gradient as not written and zero; memory is touched only if a user holds a view."""
+        storage = self.storage
+        if isinstance(storage, HostStorage) and storage.exported and storage.has_live_view:
+            _fill(storage, self.place, self.size, self.dtype, 0.0)
+            self.lazy = None
+        else:
+            self.lazy = 0.0
+        self._current.clear()
+
+
+def _allocate(place: Place, size: int, dtype: np.dtype) -> Storage:
+    if place is HOST:
+        return HostStorage(size * dtype.itemsize)
+    return DeviceStorage(place, size, dtype)
+
+
+def _fill(storage: Storage | None, place: Place, size: int, dtype: np.dtype | None, value: float) -> None:
+    assert storage is not None and dtype is not None
+    if isinstance(storage, HostStorage):
+        storage.array((size,), dtype).fill(value)
+    else:
+        assert place.array_class is not None
+        place.array_class.fill(storage.buffer, value)
+
+
+def _convert(
+    source: Storage, source_place: Place, source_dtype: np.dtype, target: Storage, place: Place, dtype: np.dtype, size: int
+) -> None:
+    """Copy values between storages of any place and dtype; casts happen in host memory."""
+    if source_place is not HOST and source_place is place and source_dtype == dtype:
+        assert isinstance(source, DeviceStorage) and isinstance(target, DeviceStorage) and place.array_class
+        place.array_class.copy(source.buffer, target.buffer)
+        return
+    if isinstance(source, HostStorage):
+        values = source.array((size,), source_dtype)
+    else:
+        assert source_place.array_class is not None
+        values = np.empty(size, source_dtype)
+        source_place.array_class.download(source.buffer, values)
+        TRANSFERS.add(source_place, HOST, source.nbytes)
+    if isinstance(target, HostStorage):
+        np.copyto(target.array((size,), dtype), values, casting="unsafe")
+    else:
+        assert place.array_class is not None
+        place.array_class.upload(np.ascontiguousarray(values.astype(dtype, copy=False)), target.buffer)
+        TRANSFERS.add(HOST, place, target.nbytes)
+
+
+def check_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of int; TypeError or ValueError if it is none."""
+    try:
+        result = tuple(int(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            four_parts(f"shape {shape!r}", "not a shape", "", "pass a tuple or list of whole numbers")
+        ) from error
+    if any(size < 0 for size in result):
+        raise ValueError(four_parts(f"shape {shape!r}", "negative size", "", "use sizes of 0 or more"))
+    return result
+
+
+class NdArray(ArrayOperators):
+    """An array of numbers that computes at once: an op with an NdArray among its inputs runs immediately.
+
+    Args:
+        shape: sizes per axis, or one size. The elements are 0, float32, until something else is written.
+    """
+
+    __slots__ = ("cell", "shape")
+
+    def __init__(self, shape: int | Sequence[int] = ()) -> None:
+        self.shape = check_shape(shape)
+        self.cell = ArrayCell(math.prod(self.shape))
+
+    @classmethod
+    def over(cls, cell: ArrayCell, shape: tuple[int, ...]) -> NdArray:
+        """An array of another shape over the same memory."""
+        array = cls.__new__(cls)
+        array.cell = cell
+        array.shape = shape
+        return array
+
+    @classmethod
+    def from_numpy_array(cls, nparr: Any) -> NdArray:
+        """A copy of a NumPy array; the dtype is kept."""
+        values = np.asarray(nparr)
+        _check_numeric(values, "NdArray.from_numpy_array")
+        array = cls(values.shape)
+        array._write(values, values.dtype)
+        return array
+
+    @property
+    def size(self) -> int:
+        """Count of elements."""
+        return self.cell.size
+
+    @property
+    def ndim(self) -> int:
+        """Count of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the values (float32 before anything was written)."""
+        return self.cell.dtype or FLOAT32
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements; arrays are C-contiguous."""
+        steps: list[int] = []
+        step = 1
+        for size in reversed(self.shape):
+            steps.insert(0, step)
+            step *= size
+        return tuple(steps)
+
+    @property
+    def data(self) -> np.ndarray:
+        """The values as a writable NumPy view: what is written into it is seen by every later op.
+
+        Assigning broadcasts into the array and keeps its dtype.
+        """
+        cell = self.cell
+        storage = cell.host()
+        cell.touched()
+        assert cell.dtype is not None
+        return storage.export(self.shape, cell.dtype)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if isinstance(value, NdArray):
+            self.copy_from(value)
+            return
+        values = np.asarray(value)
+        _check_numeric(values, "NdArray.data = ...")
+        try:
+            np.broadcast_shapes(values.shape, self.shape)
+            fits = np.broadcast_shapes(values.shape, self.shape) == self.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                four_parts(
+                    f"assigning shape {values.shape} to an array of shape {self.shape}",
+                    "the value does not broadcast to the array",
+                    "",
+                    f"assign a value of shape {self.shape}, or one that broadcasts to it",
+                )
+            )
+        self._write(values, self.cell.dtype or FLOAT32)
+
+    def _write(self, values: np.ndarray, dtype: np.dtype) -> None:
+        cell = self.cell
+        storage = cell.output(HOST, dtype)
+        np.copyto(storage.array(self.shape, dtype), values, casting="unsafe")
+
+    def zero(self) -> None:
+        """Set every element to 0, lazily."""
+        self.fill(0.0)
+
+    def fill(self, value: float) -> None:
+        """Set every element to a number, lazily."""
+        self.cell.fill(float(value))
+
+    def cast(self, dtype: Any) -> np.ndarray:
+        """Change the dtype, values kept; returns the writable NumPy view. Views taken before are stale."""
+        wanted = np.dtype(dtype)
+        if wanted.kind not in "fiub":
+            raise TypeError(four_parts(f"cast to {wanted}", "not a number dtype", "", "use a float, int or bool dtype"))
+        storage = self.cell.cast(wanted)
+        self.cell.touched()
+        return storage.export(self.shape, wanted)
+
+    def copy_from(self, other: NdArray) -> None:
+        """Copy the values of an array of the same shape; the dtype of this one is kept."""
+        if not isinstance(other, NdArray):
+            raise TypeError(
+                four_parts("NdArray.copy_from", f"got {type(other).__name__}", "", "pass an NdArray; assign .data for NumPy")
+            )
+        if other.shape != self.shape:
+            raise ValueError(
+                four_parts(
+                    f"copying shape {other.shape} to shape {self.shape}", "shapes differ", "", "use arrays of equal shape"
+                )
+            )
+        source = other.cell
+        dtype = self.cell.dtype or source.dtype or FLOAT32
+        values = source.copy_at(HOST, dtype)
+        assert isinstance(values, HostStorage)
+        self._write(values.array(self.shape, dtype), dtype)
+
+    def size_from_axis(self, axis: int = -1) -> int:
+        """Count of elements of the axes from `axis` on; all for -1."""
+        return self.size if axis < 0 else math.prod(self.shape[axis:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.data
+        if dtype is not None and values.dtype != np.dtype(dtype):
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def __repr__(self) -> str:
+        return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"
+
+
+def _check_numeric(values: np.ndarray, what: str) -> None:
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            four_parts(what, f"got dtype {values.dtype}", "", "pass numbers: a float, int or bool array")
+        )

@@ -1,0 +1,175 @@
+"""One op call as an implementation sees it: descriptions in (`Call`), prepared work out (`Prepared`).
+
+Shapes are known before data. So an implementation is asked twice: `prepare(call)` once per call
+description, for everything that can be decided without data, and then what it returned, for every
+execution, to do nothing but launch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from atled.ops.spec import OpSpec
+
+
+class ArrayDesc:
+    """Shape and dtype of one C-contiguous array; holds no data.
+
+    shape: tuple of int, counts of elements per axis.  dtype: numpy.dtype.
+    """
+
+    __slots__ = ("_hash", "dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any = np.float32) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._hash = hash((self.shape, self.dtype.num))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.size * self.dtype.itemsize
+
+    def astype(self, dtype: Any) -> ArrayDesc:
+        """The same shape with another dtype."""
+        return ArrayDesc(self.shape, dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayDesc):
+            return NotImplemented
+        return self.shape == other.shape and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}"
+
+
+class Call:
+    """One op call without data: what `accepts`, `prefers` and `prepare` look at.
+
+    spec: the op spec.
+    inputs: one ArrayDesc per input, variadic ones spread out; None where an optional one is absent.
+    outputs: one ArrayDesc per output, auxiliary ones included.
+    attributes: the checked values of all attributes but the `float` ones. Those are run-time values (a
+        changing learning rate or scale must not prepare anything again), given at every execution.
+    device_id: where it is to run, as the Context says it.  type_config: "float", "half", "double".
+    deterministic: whether equal inputs must give equal bits.
+    """
+
+    __slots__ = ("attributes", "deterministic", "device_id", "inputs", "key", "outputs", "spec", "type_config")
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        inputs: tuple[ArrayDesc | None, ...],
+        outputs: tuple[ArrayDesc, ...],
+        attributes: Mapping[str, Any],
+        *,
+        device_id: str = "",
+        type_config: str = "float",
+        deterministic: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attributes = attributes
+        self.device_id = device_id
+        self.type_config = type_config
+        self.deterministic = deterministic
+        self.key = (spec.name, inputs, outputs, tuple(sorted(attributes.items())), device_id, type_config, deterministic)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join("None" if d is None else repr(d) for d in self.inputs)
+        attributes = "".join(f", {name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.spec.name}({inputs}{attributes})"
+
+
+class Native:
+    """A step as machine code: `int64 kernel(int64 block, int64 part, int64 parts)`.
+
+    The kernel gets the address of an argument block of 64-bit words and computes the share `part` of
+    `parts`; all shares together, in any order or at the same time, do the whole. It returns 0 or a positive
+    error code from `errors`, never raises, allocates or starts threads, and checks indices before it writes.
+
+    address: of the kernel; whoever supplies it keeps the code alive by `owner`.
+    block: (words,) int64; template of the argument block, everything filled in but what follows.
+    arguments: word that receives the address of each argument (inputs, outputs, then the workspace if one
+        was asked for); -1 where the kernel does not want it.
+    attributes: word that receives each float attribute, as the bits of a float64.
+    parts: the most shares that are worth having; 1 for work below some tens of microseconds.
+    errors: what each positive return code means, in words.
+    """
+
+    __slots__ = ("address", "arguments", "attributes", "block", "errors", "owner", "parts")
+
+    def __init__(
+        self,
+        address: int,
+        block: np.ndarray,
+        arguments: tuple[int, ...],
+        *,
+        attributes: Mapping[str, int] | None = None,
+        parts: int = 1,
+        errors: Mapping[int, str] | None = None,
+        owner: object = None,
+    ) -> None:
+        self.address = address
+        self.block = block
+        self.arguments = arguments
+        self.attributes = dict(attributes or {})
+        self.parts = parts
+        self.errors = dict(errors or {})
+        self.owner = owner
+
+
+class Prepared:
+    """What `prepare(call)` returns: how to launch the call, as machine code, as a Python callable, or both.
+
+    run: `run(*arguments)`: input arrays (None where an optional one is absent), output arrays, the workspace
+        if one was asked for, then the float attributes as Python floats in the order of the spec. The arrays are those of
+        the backend's array class: NumPy arrays on the host. It writes its outputs, returns nothing, and is
+        stateless and reentrant.
+    native: the same as machine code (`Native`); host backends only.
+    workspace: bytes of scratch memory (uint8 array, 64-byte aligned) that the caller supplies for each run.
+    note: what was chosen and why, for `explain` and the plan's listing, such as "direct, 8x48 tiles".
+    """
+
+    __slots__ = ("native", "note", "run", "workspace")
+
+    def __init__(
+        self,
+        run: Callable[..., None] | None = None,
+        *,
+        native: Native | None = None,
+        workspace: int = 0,
+        note: str = "",
+    ) -> None:
+        if run is None and native is None:
+            raise TypeError("Prepared needs run=, native=, or both")
+        self.run = run
+        self.native = native
+        self.workspace = workspace
+        self.note = note

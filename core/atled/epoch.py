@@ -1,0 +1,23 @@
+"""The count of changes that compiled plans must notice."""
+
+from __future__ import annotations
+
+
+class Epoch:
+    """One number: whoever changes what a plan was compiled from raises it; a plan compares it once per run.
+
+    Such changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast.
+    Writing new values into an array is none.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def bump(self) -> None:
+        """Tell all compiled plans to look again."""
+        self.value += 1
+
+
+EPOCH = Epoch()

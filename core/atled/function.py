@@ -1,0 +1,150 @@
+"""Function: the user's handle on one recorded op call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atled.errors import four_parts
+from atled.graph.executor import call_backward, call_function
+from atled.graph.value import Function as GraphFunction
+from atled.graph.value import Value
+from atled.operators import Calls
+from atled.variable import Variable
+from atled_contexts import Context
+
+
+class Info:
+    """What a function is: `type_name` (the op's name) and `args` (its attributes by name)."""
+
+    __slots__ = ("args", "type_name")
+
+    def __init__(self, type_name: str, args: dict[str, Any]) -> None:
+        self.type_name = type_name
+        self.args = args
+
+    def __repr__(self) -> str:
+        return f"{self.type_name}({', '.join(f'{k}={v!r}' for k, v in self.args.items())})"
+
+
+class Function:
+    """One op call of a recorded graph: `variable.parent`. Compared by identity of the call."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: GraphFunction) -> None:
+        self._function = function
+
+    @property
+    def name(self) -> str:
+        """The op's name, such as "ReLU"."""
+        return self._function.spec.name
+
+    @property
+    def info(self) -> Info:
+        """Name and attributes."""
+        return Info(self.name, dict(self._function.attributes))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return dict(self._function.attributes)
+
+    @property
+    def context(self) -> Context:
+        """The Context in force when it was called; it keeps it."""
+        return self._function.context
+
+    @property
+    def inputs(self) -> list[Variable]:
+        """The Variables it was called on; absent optional ones left out."""
+        return [Variable.on(value) for value in self._function.inputs if value is not None]
+
+    @property
+    def outputs(self) -> list[Variable]:
+        """Its results that still exist."""
+        return [Variable.on(value) for value in self._function.live_outputs() if value is not None]
+
+    def min_outputs(self) -> int:
+        """How many results it gives."""
+        return self._function.visible
+
+    def inplace_data(self, index: int) -> int:
+        """Whether output 0 shares the data of input `index`: 0 no, 1 unchanged (reshape)."""
+        return int(self._function.spec.views and index == 0)
+
+    def inplace_data_with(self, index: int) -> int:
+        """The output that shares the data of input `index`."""
+        return 0
+
+    def inplace_grad(self, index: int) -> int:
+        """Whether gradients share memory: never."""
+        return 0
+
+    def inplace_grad_with(self, index: int) -> int:
+        """The output that shares the gradient of input `index`."""
+        return 0
+
+    def grad_depends_output_data(self, index: int, output: int) -> bool:
+        """Whether the gradient of input `index` may read the data of an output; the engine tells plans exactly."""
+        return True
+
+    def setup(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        """Check inputs and give the outputs their shapes."""
+        self._function.setup([variable.shape for variable in self._matched(inputs)])
+        for variable, desc in zip(outputs, self._function.output_descs, strict=False):
+            if variable.shape != desc.shape:
+                variable.reset_shape(desc.shape, force=True)
+
+    def forward(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        """Compute into `outputs`, which need not be those of its graph; its state (mask, statistics) is its own."""
+        values = self._values(inputs)
+        self.setup(inputs, outputs)
+        call_function(self._function, values, [variable.value for variable in outputs])
+
+    def backward(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], accum: Sequence[bool] | None = None
+    ) -> None:
+        """Backpropagate from the gradients of `outputs` into those of `inputs`.
+
+        accum: per input whether to add to its gradient; False overwrites. None: add to all.
+        Inputs with need_grad False are left alone.
+        """
+        accumulate = [True] * len(inputs) if accum is None else [bool(flag) for flag in accum]
+        if len(accumulate) != len(inputs):
+            raise ValueError(
+                four_parts(
+                    f"{self.name}.backward(accum={accum!r})",
+                    f"{len(accumulate)} flags for {len(inputs)} inputs",
+                    "",
+                    "give one flag per input",
+                )
+            )
+        given = iter(accumulate)
+        flags = [False if value is None else next(given) for value in self._function.inputs]
+        call_backward(self._function, self._values(inputs), [variable.value for variable in outputs], flags)
+
+    def _matched(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
+        expected = sum(1 for value in self._function.inputs if value is not None)
+        if len(inputs) != expected:
+            raise ValueError(
+                four_parts(f"{self.name} on {len(inputs)} inputs", f"it takes {expected}", "", "give that many Variables")
+            )
+        return inputs
+
+    def _values(self, inputs: Sequence[Variable]) -> list[Value | None]:
+        """The given inputs, with absent optional ones in their places."""
+        given = iter(self._matched(inputs))
+        return [None if value is None else next(given).value for value in self._function.inputs]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self._function is other._function
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+    def __repr__(self) -> str:
+        return f"<Function {self.info}>"
+
+
+Calls.function_on = staticmethod(Function)

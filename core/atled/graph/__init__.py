@@ -1,0 +1,1 @@
+"""From recorded functions to running plans: representation, gradients, lowering, execution."""

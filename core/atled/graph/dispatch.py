@@ -1,0 +1,93 @@
+"""Asks the selection which implementation computes a call, with the dtypes each type config means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.call import ArrayDesc, Call
+from atled.errors import four_parts
+from atled.ops.spec import Input, OpSpec
+from atled.place import HOST, Place, place_on
+from atled_contexts import Context, Decision, array_class, backend_info, select
+
+TYPE_DTYPES = {"float": np.dtype(np.float32), "half": np.dtype(np.float16), "double": np.dtype(np.float64)}
+"""The dtype that "compute" inputs are cast to, by type config."""
+
+_INDEX = np.dtype(np.int64)
+
+
+def compute_dtype(type_config: str) -> np.dtype:
+    """The dtype of a type config; ValueError for one that the core has no dtype for."""
+    try:
+        return TYPE_DTYPES[type_config]
+    except KeyError:
+        raise ValueError(
+            four_parts(
+                f"type config {type_config!r}",
+                "the core has no dtype for it",
+                f"known: {', '.join(TYPE_DTYPES)}",
+                "use one of the known type configs",
+            )
+        ) from None
+
+
+def cast_desc(item: Input, desc: ArrayDesc | None, dtype: np.dtype) -> ArrayDesc | None:
+    """What an implementation gets for an input: cast as the kind of the input says."""
+    if desc is None or item.kind in ("keep", "stream"):
+        return desc
+    wanted = dtype if item.kind == "compute" else _INDEX
+    return desc if desc.dtype == wanted else desc.astype(wanted)
+
+
+def describe_call(
+    spec: OpSpec,
+    inputs: Sequence[ArrayDesc | None],
+    attributes: Mapping[str, Any],
+    context: Context,
+    type_config: str,
+    device_id: str,
+) -> Call:
+    """The call under one type config: inputs cast, outputs inferred."""
+    dtype = compute_dtype(type_config)
+    cast = tuple(cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs))
+    if "dtype" in attributes and spec.attributes[spec.attribute_names.index("dtype")].hidden and not spec.user_inputs:
+        attributes = {**attributes, "dtype": dtype}
+    outputs = infer(spec, cast, attributes)
+    return Call(
+        spec,
+        cast,
+        outputs,
+        {name: value for name, value in attributes.items() if name not in spec.float_names},
+        device_id=device_id,
+        type_config=type_config,
+        deterministic=context.deterministic,
+    )
+
+
+def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
+    """The output descriptions; the shape rule sees the op's own inputs (no stream) and no run-time attributes."""
+    static = {name: value for name, value in attributes.items() if name not in spec.float_names}
+    if spec.random:
+        inputs = inputs[:-1]
+    return spec.infer_outputs(inputs, static)
+
+
+def choose(spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mapping[str, Any], context: Context) -> Decision:
+    """The implementation for a call, cached by what it depends on."""
+    static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
+
+    def make_call(type_config: str, device_id: str) -> Call:
+        return describe_call(spec, inputs, dict(static), context, type_config, device_id)
+
+    return select(spec.name, context, (inputs, static), make_call)
+
+
+def place_of(decision: Decision, context: Context) -> Place:
+    """The memory in which the chosen backend computes."""
+    info = backend_info(decision.backend)
+    if info.host:
+        return HOST
+    return place_on(array_class(context.array_class or info.array_classes[0]), context.device_id)

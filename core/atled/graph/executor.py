@@ -1,0 +1,473 @@
+"""Forward and backward of recorded graphs: find or compile the plan, bind it, run it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.array import ArrayCell, NdArray
+from atled.call import ArrayDesc
+from atled.epoch import EPOCH
+from atled.errors import four_parts
+from atled.graph.binding import Binding
+from atled.graph.gradient import backpropagate
+from atled.graph.ir import Graph, IRNode, IRValue
+from atled.graph.plan import Template, is_own, lower
+from atled.graph.structure import CallSite, Structure, calls_before
+from atled.graph.value import Function, Value
+from atled_contexts import plugin_generation
+
+
+class TemplateCache:
+    """Templates by key, the least recently used dropped beyond a limit."""
+
+    def __init__(self, limit: int = 4096) -> None:
+        self.limit = limit
+        self._templates: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for the key, made now if it is not there."""
+        with self._lock:
+            found = self._templates.get(key)
+            if found is not None:
+                self._templates.move_to_end(key)
+                return found
+        made = make()
+        with self._lock:
+            made = self._templates.setdefault(key, made)
+            while len(self._templates) > self.limit:
+                self._templates.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything compiled."""
+        with self._lock:
+            self._templates.clear()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+TEMPLATES = TemplateCache()
+
+
+class Bound:
+    """A binding and what it was made from, so that it can be seen whether it still holds.
+
+    arrays: per cell the storage that the binding uses.  written: cells whose lazy mark a run must clear.
+    """
+
+    __slots__ = ("binding", "epoch", "key", "written")
+
+    def __init__(self, key: Hashable, binding: Binding, written: Sequence[ArrayCell] = ()) -> None:
+        self.key = key
+        self.binding = binding
+        self.written = tuple(written)
+        self.epoch = EPOCH.value
+
+    def holds(self, key: Hashable, cells: Sequence[ArrayCell]) -> bool:
+        """Whether the binding can be used again for a structure of this key and these cells; renews its epoch if so."""
+        binding = self.binding
+        if self.key != key or len(cells) != len(binding.cells) or not binding.is_current(self.written):
+            return False
+        if any(mine is not theirs for mine, theirs in zip(binding.cells, cells, strict=True)):
+            return False
+        self.epoch = EPOCH.value
+        return True
+
+    def run(self) -> None:
+        """Run the plan."""
+        self.binding.run()
+        for cell in self.written:
+            cell.lazy = None
+
+
+class Recorded:
+    """The calls of a structure as graph nodes.
+
+    calls: the node of each call.  nodes: those and the casts and transfers between them, in order.
+    values: per value of the structure its IRValue.
+    computed: the calls ran already; their outputs are then read from the outside arrays.
+    """
+
+    def __init__(self, graph: Graph, structure: Structure, computed: bool) -> None:
+        self.graph = graph
+        self.structure = structure
+        self.calls: list[IRNode] = []
+        self.values: list[IRValue] = []
+        made: dict[int, IRValue] = {}
+        leaves = {
+            number: self._outside(number, value.shape)
+            for number, (value, origin) in enumerate(zip(structure.values, structure.origins, strict=True))
+            if origin is None
+        }
+        for number in range(len(structure.calls)):
+            node = self._add(number, {**leaves, **made}, computed)
+            self.calls.append(node)
+            for position, value in enumerate(structure.made[number]):
+                if value >= 0:
+                    made[value] = node.outputs[position]
+        self.nodes = list(graph.nodes)
+        self.values = [leaves[number] if number in leaves else made[number] for number in range(len(structure.values))]
+
+    def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
+        function = self.structure.calls[number].function
+        auxiliary, stream = self.structure.extra[number]
+        inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
+        if stream >= 0:
+            inputs.append(self._outside(stream, (2,)))
+        attributes = dict(function.attributes)
+        for name in function.spec.float_names:
+            attributes[name] = self.graph.float_from("function", number, name)
+        node = self.graph.add(function.spec, inputs, attributes, function.context, computed)
+        if computed:
+            made = self.structure.made[number]
+            node.outputs = tuple(
+                self._outside(auxiliary[position], output.shape)
+                if auxiliary[position] >= 0
+                else self._outside(made[position], output.shape)
+                if position < len(made) and made[position] >= 0
+                else output
+                for position, output in enumerate(node.outputs)
+            )
+        return node
+
+    def _outside(self, number: int, shape: tuple[int, ...]) -> IRValue:
+        cell = self.structure.cells[number]
+        if cell.dtype is None:
+            raise RuntimeError(
+                four_parts(
+                    "backward",
+                    "a value that it needs was not computed yet",
+                    "",
+                    "call forward() on the same Variable before backward()",
+                )
+            )
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), cell.place)
+
+
+def float_values(template: Template, structure: Structure) -> list[float]:
+    """The present value of every float of a template."""
+    return [
+        source[1] if source[0] == "constant" else structure.calls[source[1]].function.attributes[source[2]]
+        for source in template.floats
+    ]
+
+
+def _compile_forward(structure: Structure) -> Template:
+    graph = Graph(structure.calls[-1].function.context)
+    recorded = Recorded(graph, structure, computed=False)
+    return lower(graph, [recorded.calls[call].outputs[position] for call, position in _results(structure)])
+
+
+def _results(structure: Structure) -> list[tuple[int, int]]:
+    """The outputs that a forward writes: (call, position), views left out."""
+    return [
+        (number, position)
+        for number, call in enumerate(structure.calls)
+        if not call.function.spec.views
+        for position in range(len(call.function.output_descs))
+    ]
+
+
+def _bind_forward(structure: Structure) -> Bound:
+    key = ("forward", plugin_generation(), structure.key)
+    template = TEMPLATES.get(key, lambda: _compile_forward(structure))
+    results: list[ArrayCell | None] = []
+    for number, position in _results(structure):
+        call = structure.calls[number]
+        cell = call.function.auxiliary[position]
+        if cell is None and position < len(call.outputs):
+            value = call.outputs[position]
+            cell = None if value is None else value.data.cell
+        results.append(cell)
+    return Bound(key, Binding(template, structure.cells, results, float_values(template, structure)))
+
+
+def plan_forward(root: Value) -> Bound:
+    """The bound plan that computes a value; the one of last time where nothing changed since."""
+    bound: Bound | None = root.forward
+    if bound is not None and bound.epoch == EPOCH.value:
+        return bound
+    structure = Structure(calls_before(root))
+    if bound is not None and bound.holds(("forward", plugin_generation(), structure.key), structure.cells):
+        return bound
+    bound = root.forward = _bind_forward(structure)
+    return bound
+
+
+def forward(root: Value) -> None:
+    """Compute a value from the leaves; nothing to do for a leaf."""
+    if root.parent is not None:
+        plan_forward(root).run()
+
+
+def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+    """Run one function on given values, which need not be those of its graph; its state is that of its own."""
+    function.setup([None if value is None else value.shape for value in inputs])
+    _bind_forward(Structure([CallSite(function, inputs, outputs)])).run()
+
+
+class BackwardTemplate:
+    """A compiled backward: the template, and which gradient each of its targets and watched slots is.
+
+    leaves, middles: value numbers of the targets, leaves first.  shared: value numbers of the watched slots.
+    """
+
+    __slots__ = ("leaves", "middles", "shared", "template")
+
+    def __init__(self, template: Template, leaves: list[int], middles: list[int], shared: list[int]) -> None:
+        self.template = template
+        self.leaves = leaves
+        self.middles = middles
+        self.shared = shared
+
+
+class Backward:
+    """Backward from given outputs of a structure: what is asked for, and the plans for it by the state of the leaves.
+
+    seeds: (value number, cell that holds its gradient) where backpropagation starts.
+    wanted: value numbers of the leaves whose gradient is asked for, with the cells that receive them.
+    """
+
+    def __init__(
+        self, structure: Structure, seeds: Sequence[tuple[int, ArrayCell]], wanted: Sequence[tuple[int, ArrayCell]]
+    ) -> None:
+        self.structure = structure
+        self.seeds = list(seeds)
+        self.wanted = list(wanted)
+        self.epoch = EPOCH.value
+        self.bound: dict[tuple[bool, ...], Bound] = {}
+        starts = {number for number, _ in seeds}
+        self.middle = [
+            number
+            for number, origin in enumerate(structure.origins)
+            if origin is not None and number not in starts and structure.values[number].need_grad is not False
+        ]
+        self.cells = [
+            *structure.cells,
+            *(cell for _, cell in self.seeds),
+            *(cell for _, cell in self.wanted),
+        ]
+        self.key = self._key()
+
+    def _key(self) -> Hashable:
+        structure = self.structure
+        return (
+            "backward",
+            plugin_generation(),
+            structure.key,
+            tuple((number, cell.dtype.num, id(cell.place)) for number, cell in self.seeds if cell.dtype is not None),
+            tuple(number for number, _ in self.wanted),
+            tuple(
+                (number, value.persistent or value.is_alive)
+                for number, value in ((number, structure.values[number]) for number in self.middle)
+            ),
+            tuple(self._auxiliary_dtypes()),
+        )
+
+    def _auxiliary_dtypes(self) -> list[Any]:
+        """The state of the arrays that forward wrote, as far as a plan depends on it."""
+        return [None if cell.dtype is None else (cell.dtype.num, id(cell.place)) for cell in self.structure.cells]
+
+    def run(self) -> None:
+        """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros."""
+        accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
+        bound = self.bound.get(accumulate)
+        if bound is None:
+            bound = self.bound[accumulate] = self._bind(accumulate)
+            self.epoch = EPOCH.value
+        bound.run()
+
+    def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
+        kinds = tuple(
+            (cell.dtype.num, id(cell.place)) if add and cell.dtype is not None else add
+            for add, (_, cell) in zip(accumulate, self.wanted, strict=True)
+        )
+        key = (self.key, kinds)
+        compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
+        grads = dict(self.wanted)
+        values = self.structure.values
+        leaf_cells = [grads[number] for number in compiled.leaves]
+        results = leaf_cells + [values[number].grad.cell for number in compiled.middles]
+        binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
+        for number, slot in zip(compiled.shared, compiled.template.watched, strict=True):
+            binding.lend(slot, values[number].grad.cell)
+        return Bound(key, binding, leaf_cells)
+
+    def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
+        structure = self.structure
+        graph = Graph(structure.calls[-1].function.context)
+        recorded = Recorded(graph, structure, computed=True)
+        values = recorded.values
+        offset = len(structure.cells)
+        seeds: dict[IRValue, IRValue] = {}
+        for index, (number, cell) in enumerate(self.seeds):
+            assert cell.dtype is not None
+            seeds[values[number]] = graph.external(
+                offset + index, ArrayDesc(values[number].shape, cell.dtype), cell.place
+            )
+        blocked = {
+            values[number]
+            for number, origin in enumerate(structure.origins)
+            if origin is not None and structure.values[number].need_grad is False
+        }
+        wanted = {number: values[number] for number, _ in self.wanted}
+        found = backpropagate(graph, recorded.nodes, seeds, wanted.values(), blocked)
+        offset += len(self.seeds)
+        leaves: list[int] = []
+        results: list[IRValue] = []
+        for index, (add, (number, cell)) in enumerate(zip(accumulate, self.wanted, strict=True)):
+            gradient = found.get(wanted[number])
+            if gradient is None:
+                continue
+            if add:
+                dtype = cell.dtype or gradient.dtype
+                before = graph.external(offset + index, ArrayDesc(gradient.shape, dtype), cell.place)
+                gradient = graph.op("Add2", before, gradient)
+            leaves.append(number)
+            results.append(gradient)
+        middles, shared, watched = self._middle_results(found, values, results)
+        return BackwardTemplate(lower(graph, results, watched), leaves, middles, shared)
+
+    def _middle_results(
+        self, found: dict[IRValue, IRValue], values: list[IRValue], results: list[IRValue]
+    ) -> tuple[list[int], list[int], list[IRValue]]:
+        """Sort the gradients in the middle: those with memory of their own (added to `results`), and those that share."""
+        middles: list[int] = []
+        shared: list[int] = []
+        watched: list[IRValue] = []
+        reached = [number for number in self.middle if values[number] in found]
+        alive = [n for n in reached if self.structure.values[n].persistent or self.structure.values[n].is_alive]
+        for number in alive:
+            middles.append(number)
+            results.append(found[values[number]])
+        for number in reached:
+            if number in alive:
+                continue
+            gradient = found[values[number]]
+            if is_own(gradient, results):
+                middles.append(number)
+                results.append(gradient)
+            else:
+                shared.append(number)
+                watched.append(gradient)
+        return middles, shared, watched
+
+
+def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
+    """The backward of a value from the gradient in `seed`; None where no leaf needs a gradient."""
+    record: Backward | None = root.backwards
+    if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
+        return record
+    structure = Structure(calls_before(root))
+    number = structure.made[-1][root.position]
+    if not _needs_gradient(structure)[number]:
+        return None
+    wanted = [
+        (index, value.grad.cell)
+        for index, (value, origin) in enumerate(zip(structure.values, structure.origins, strict=True))
+        if origin is None and value.need_grad
+    ]
+    fresh = Backward(structure, [(number, seed)], wanted)
+    if record is not None and record.key == fresh.key:
+        for accumulate, bound in record.bound.items():
+            if bound.holds(bound.key, fresh.cells):
+                fresh.bound[accumulate] = bound
+    fresh.epoch = EPOCH.value
+    root.backwards = fresh
+    return fresh
+
+
+def _needs_gradient(structure: Structure) -> list[bool]:
+    """Per value whether a gradient is to reach it: leaves by their flag, others by their inputs unless set."""
+    needs = [bool(value.need_grad) for value in structure.values]
+    for references, made in zip(structure.references, structure.made, strict=True):
+        flows = any(needs[i] for i in references if i >= 0)
+        for number in made:
+            if number >= 0:
+                needs[number] = flows and structure.values[number].need_grad is not False
+    return needs
+
+
+def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
+    """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
+    if root.parent is None:
+        raise RuntimeError(
+            four_parts(
+                f"backward on a Variable of shape {root.shape}",
+                "it is a leaf: nothing computed it",
+                "",
+                "call backward on the result of a function",
+            )
+        )
+    plan = plan_backward(root, _seed(root, grad))
+    if plan is not None:
+        plan.run()
+
+
+def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
+    """The cell that holds the gradient of the root for this run."""
+    if grad is None:
+        root.grad.cell.settle()
+        return root.grad.cell
+    lent: LentGradient | None = root.seed
+    if lent is None or lent.array.shape != root.shape:
+        lent = root.seed = LentGradient(root.shape)
+    lent.set(grad, root.data.dtype)
+    return lent.array.cell
+
+
+class LentGradient:
+    """The gradient that `backward(grad)` lends to a root for one run.
+
+    array: of the root's shape.
+    """
+
+    __slots__ = ("_number", "array")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.array = NdArray(shape)
+        self._number: float | None = None
+
+    def set(self, grad: float | np.ndarray | NdArray, dtype: np.dtype) -> None:
+        """Take the values of `grad`, broadcast; a number equal to the last one costs nothing."""
+        number = grad if isinstance(grad, int | float) else None
+        if number is not None and number == self._number and self.array.cell.dtype == dtype:
+            return
+        self.array.cast(dtype)
+        self.array.data = grad
+        self._number = number
+
+
+def call_backward(
+    function: Function,
+    inputs: Sequence[Value | None],
+    outputs: Sequence[Value | None],
+    accumulate: Sequence[bool],
+) -> None:
+    """Backward of one function from the gradients of `outputs` into those of `inputs`, which need not be its own."""
+    structure = Structure([CallSite(function, inputs, outputs)])
+    numbers = structure.references[0]
+    wanted = [
+        (number, value.grad.cell)
+        for number, value in zip(numbers, inputs, strict=True)
+        if value is not None and value.need_grad is not False
+    ]
+    seeds = []
+    for number, output in zip(structure.made[0], outputs, strict=True):
+        if output is not None:
+            output.grad.cell.settle()
+            seeds.append((number, output.grad.cell))
+    for value, add in zip(inputs, accumulate, strict=True):
+        if value is not None and value.need_grad is not False:
+            if add:
+                value.grad.cell.settle()
+            else:
+                value.grad.cell.lazy = 0.0
+    Backward(structure, seeds, dict(wanted).items()).run()  # type: ignore[arg-type]  # pairs, each number once

@@ -1,0 +1,322 @@
+"""The plan: an immutable template of steps and slots, made once per graph structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.call import ArrayDesc, Prepared
+from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.ops.spec import SPECS
+from atled.place import HOST, Place
+from atled_contexts import native_executor
+
+ROW_WORDS = 4
+"""64-bit words per row of a native program: kernel address, block address, shares, unused."""
+
+
+class Slot:
+    """One array of a plan.
+
+    desc, place: what and where.
+    memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
+    source: whose storage it is: ("external", number of the request), ("target", number) or ("internal",).
+    last_reader: number of the last step that reads it; -1 if none does.
+    """
+
+    __slots__ = ("desc", "last_reader", "memory", "place", "source")
+
+    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
+        self.desc = desc
+        self.place = place
+        self.memory = memory
+        self.source = source
+        self.last_reader = -1
+
+
+class Step:
+    """One launch: an op's prepared implementation, or a copy between memories (`prepared` is None).
+
+    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
+    floats: per float attribute, in the order of the spec, its number among the plan's floats.
+    stream: argument position of the random stream, or -1.
+    """
+
+    __slots__ = ("arguments", "executor", "floats", "input_count", "native", "node", "prepared", "stream", "stream_slot")
+
+    def __init__(self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]) -> None:
+        self.node = node
+        self.prepared = prepared
+        self.arguments = arguments
+        self.floats = floats
+        self.input_count = len(node.inputs)
+        spec = node.spec
+        self.stream_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
+        self.executor = None
+        self.native = None
+        if prepared is not None and prepared.native is not None and node.decision is not None:
+            self.executor = native_executor(node.decision.backend)
+            if self.executor is not None:
+                self.native = prepared.native
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.node.name
+
+    @property
+    def backend(self) -> str:
+        """Who computes it."""
+        return self.node.decision.backend if self.node.decision is not None else "engine"
+
+    @property
+    def note(self) -> str:
+        """What was chosen, in the implementation's words."""
+        parts = []
+        if self.node.decision is not None:
+            parts.append(self.node.decision.implementation.note)
+        if self.prepared is not None:
+            parts.append(self.prepared.note)
+        return "; ".join(part for part in parts if part)
+
+
+class Template:
+    """Steps and slots of one graph structure; holds no data and is shared by all graphs of that structure.
+
+    requests: per external slot (outside array, place, dtype).
+    targets: per result the slot that holds it.  watched: slots of further values, whose memory others may show.
+    written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
+    floats: where each float comes from.
+    block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
+    """
+
+    def __init__(
+        self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int], watched: list[int]
+    ) -> None:
+        self.slots = slots
+        self.steps = steps
+        self.floats = list(graph.floats)
+        self.targets = targets
+        self.watched = watched
+        self.requests = self._requests()
+        self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
+        self.workspace = max((step.prepared.workspace for step in steps if step.prepared), default=0)
+        self.written = self._written()
+        self.segments = self._segments()
+        self._lay_out_blocks()
+
+    def _requests(self) -> list[tuple[int, Place, np.dtype, int]]:
+        """Per external slot: outside array, place, dtype, slot."""
+        return [
+            (slot.source[1], slot.place, slot.desc.dtype, number)
+            for number, slot in enumerate(self.slots)
+            if slot.source[0] == "external"
+        ]
+
+    def _written(self) -> frozenset[int]:
+        written = set()
+        for step in self.steps:
+            if step.node.spec is None:
+                continue
+            changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
+            written.update(self.slots[step.arguments[i]].source[1] for i in changed)
+        return frozenset(written)
+
+    def _segments(self) -> list[tuple[str, int, int]]:
+        """Runs of steps: ("native", first, end) walked by a native loop, or ("python", first, end)."""
+        segments: list[tuple[str, int, int]] = []
+        executor: object = None
+        for number, step in enumerate(self.steps):
+            kind = "native" if step.native is not None else "python"
+            if segments and segments[-1][0] == kind and (kind == "python" or step.executor is executor):
+                segments[-1] = (kind, segments[-1][1], number + 1)
+            else:
+                segments.append((kind, number, number + 1))
+            executor = step.executor
+        return segments
+
+    def _lay_out_blocks(self) -> None:
+        """Put all argument blocks into one array, with what goes where as index arrays: binding is then two copies."""
+        blocks: list[np.ndarray] = []
+        self.block_offsets: list[int] = []
+        address_words: list[int] = []
+        address_memories: list[int] = []
+        float_words: list[int] = []
+        float_numbers: list[int] = []
+        offset = 0
+        for step in self.steps:
+            self.block_offsets.append(offset)
+            if step.native is None:
+                continue
+            native = step.native
+            memories = [self.slots[slot].memory if slot >= 0 else -1 for slot in step.arguments]
+            if step.prepared is not None and step.prepared.workspace:
+                memories.append(self.memory_count)
+            for word, memory in zip(native.arguments, memories, strict=True):
+                if word >= 0 and memory >= 0:
+                    address_words.append(offset + word)
+                    address_memories.append(memory)
+            assert step.node.spec is not None
+            for name, number in zip(step.node.spec.float_names, step.floats, strict=True):
+                word = native.attributes.get(name, -1)
+                if word >= 0:
+                    float_words.append(offset + word)
+                    float_numbers.append(number)
+            blocks.append(np.asarray(native.block, np.int64))
+            offset += len(native.block)
+        self.block = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+        self.address_words = np.array(address_words, np.intp)
+        self.address_memories = np.array(address_memories, np.intp)
+        self.float_words = np.array(float_words, np.intp)
+        self.float_numbers = np.array(float_numbers, np.intp)
+        self.rows = np.zeros((len(self.steps), ROW_WORDS), np.int64)
+        for number, step in enumerate(self.steps):
+            if step.native is not None:
+                self.rows[number] = (step.native.address, self.block_offsets[number] * 8, step.native.parts, 0)
+
+    def __str__(self) -> str:
+        lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]
+        starts = {first: (kind, end - first) for kind, first, end in self.segments}
+        for number, step in enumerate(self.steps):
+            if number in starts:
+                kind, count = starts[number]
+                lines.append(f"  {kind} program of {count}" if kind == "native" else f"  {count} Python steps")
+            inputs = " ".join(self._name(slot) for slot in step.arguments[: step.input_count])
+            outputs = " ".join(self._name(slot) for slot in step.arguments[step.input_count :])
+            note = f"  ({step.note})" if step.note else ""
+            lines.append(f"    {number:3d} {step.name:<24s} {step.backend:<10s} {inputs} -> {outputs}{note}")
+        return "\n".join(lines)
+
+    def _name(self, number: int) -> str:
+        if number < 0:
+            return "-"
+        slot = self.slots[number]
+        mark = {"external": "in", "target": "out", "internal": "tmp"}[slot.source[0]]
+        return f"{mark}{slot.memory}:{slot.desc}"
+
+
+def lower(graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] = ()) -> Template:
+    """The template that computes `results`, one target each, and runs every step that changes an outside array.
+
+    A result that is another result's memory, an outside array or a view gets a copy of its own.
+    watched: values that are computed anyway and whose slots the template is to name.
+    """
+    values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
+    nodes = _needed(graph, [*values, *watched])
+    slots: list[Slot] = []
+    slot_of: dict[IRValue, int] = {}
+    memories = 0
+    target_of = {value: index for index, value in enumerate(values)}
+
+    def slot_for(value: IRValue) -> int:
+        nonlocal memories
+        found = slot_of.get(value)
+        if found is not None:
+            return found
+        node = value.node
+        if value.external < 0 and node is not None and node.spec is not None and node.spec.views:
+            source = slots[slot_for(_first(node))]
+            slot = Slot(value.desc, value.place, source.memory, source.source)
+            if source.source[0] == "target":
+                # A view of a result: readers of the view read the result's memory.
+                slot.source = ("internal",)
+        else:
+            if value.external >= 0:
+                origin: tuple[Any, ...] = ("external", value.external)
+            elif value in target_of:
+                origin = ("target", target_of[value])
+            else:
+                origin = ("internal",)
+            slot = Slot(value.desc, value.place, memories, origin)
+            memories += 1
+        slots.append(slot)
+        slot_of[value] = len(slots) - 1
+        return len(slots) - 1
+
+    steps: list[Step] = []
+    for node in nodes:
+        if node.spec is not None and node.spec.views:
+            slot_for(node.outputs[0])
+            continue
+        steps.append(_step(node, slot_for, slots, slot_of))
+    for number, step in enumerate(steps):
+        for argument in step.arguments[: step.input_count]:
+            if argument >= 0:
+                slots[argument].last_reader = number
+    return Template(
+        slots, steps, graph, [slot_for(value) for value in values], [slot_for(value) for value in watched]
+    )
+
+
+def _first(node: IRNode) -> IRValue:
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _step(node: IRNode, slot_for: Any, slots: list[Slot], slot_of: dict[IRValue, int]) -> Step:
+    inputs = tuple(-1 if value is None else slot_for(value) for value in node.inputs)
+    if node.spec is None:
+        return Step(node, None, (*inputs, slot_for(node.outputs[0])), ())
+    outputs = []
+    for position, value in enumerate(node.outputs):
+        source = node.spec.inplace.get(position)
+        if source is None:
+            outputs.append(slot_for(value))
+        else:
+            slot_of[value] = inputs[source]
+            outputs.append(inputs[source])
+    assert node.decision is not None
+    prepared = node.decision.implementation.prepare(node.decision.call)
+    floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
+    return Step(node, prepared, (*inputs, *outputs), floats)
+
+
+def _float_number(attributes: Mapping[str, Any], name: str) -> int:
+    slot = attributes[name]
+    assert isinstance(slot, FloatSlot)
+    return slot.index
+
+
+def _root(value: IRValue) -> IRValue:
+    """The value whose memory a chain of views shows."""
+    while value.external < 0 and value.node is not None and value.node.spec is not None and value.node.spec.views:
+        value = _first(value.node)
+    return value
+
+
+def is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
+    """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already."""
+    if value.external >= 0 or _root(value) is not value or (value.node is not None and value.node.computed):
+        return False
+    return not any(_root(earlier) is value for earlier in results)
+
+
+def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
+    """The value, or a copy of it where it cannot be a result as it is."""
+    in_place = value.node is not None and value.node.spec is not None and value.position in value.node.spec.inplace
+    if in_place or is_own(value, results[:index]):
+        return value
+    return graph.add(SPECS["Identity"], (value,), {}, graph.context).outputs[0]
+
+
+def _needed(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
+    """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
+    needed: set[IRNode] = set()
+    stack = [value.node for value in values if value.external < 0 and value.node is not None]
+    stack += [
+        node
+        for node in graph.nodes
+        if node.spec is not None and (node.spec.mutated or node.spec.inplace) and not node.computed
+    ]
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        stack += [
+            value.node for value in node.inputs if value is not None and value.external < 0 and value.node is not None
+        ]
+    return [node for node in graph.nodes if node in needed]

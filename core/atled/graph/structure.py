@@ -1,0 +1,124 @@
+"""The structure of a recorded graph: its calls in order, its arrays numbered, and the key of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atled.array import ArrayCell
+from atled.graph.dispatch import compute_dtype
+from atled.graph.value import Function, Value, functions_before
+
+
+class CallSite:
+    """One function with the values it is called on, which need not be those it was recorded with.
+
+    outputs: per visible output the value, None where nobody holds it.
+    """
+
+    __slots__ = ("function", "inputs", "outputs")
+
+    def __init__(self, function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+        self.function = function
+        self.inputs = inputs
+        self.outputs = outputs
+
+
+class Structure:
+    """Calls and numbered values.
+
+    values: every value once; leaves and outputs alike.
+    origins: per value (call number, output number), or None for a leaf.
+    references: per call the value numbers of its inputs, -1 where one is absent.
+    made: per call the value numbers of its visible outputs, -1 where nobody holds one.
+    cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
+        auxiliary cells and its stream.
+    key: everything that a plan depends on, hashable; equal keys mean equal templates.
+    """
+
+    def __init__(self, calls: Sequence[CallSite]) -> None:
+        self.calls = calls
+        self.values: list[Value] = []
+        self.origins: list[tuple[int, int] | None] = []
+        self.references: list[tuple[int, ...]] = []
+        self.made: list[tuple[int, ...]] = []
+        self._numbers: dict[Any, int] = {}
+        self._call_numbers: dict[Function, int] = {}
+        for number, call in enumerate(calls):
+            dtype_of = call.function.context.backends[0][1]
+            self.references.append(
+                tuple(-1 if value is None else self._number(value, dtype_of) for value in call.inputs)
+            )
+            self.made.append(
+                tuple(
+                    -1 if value is None else self._enter(("made", number, position), value, (number, position))
+                    for position, value in enumerate(call.outputs)
+                )
+            )
+            self._call_numbers[call.function] = number
+        self.cells: list[ArrayCell] = [value.data.cell for value in self.values]
+        self.extra: list[tuple[tuple[int, ...], int]] = []
+        for call in calls:
+            self.extra.append(self._number_state(call.function))
+        self.key = self._key()
+
+    def _number_state(self, function: Function) -> tuple[tuple[int, ...], int]:
+        numbers = []
+        for cell in function.auxiliary:
+            numbers.append(-1 if cell is None else len(self.cells))
+            if cell is not None:
+                self.cells.append(cell)
+        stream = -1
+        if function.stream is not None:
+            stream = len(self.cells)
+            self.cells.append(function.stream)
+        return tuple(numbers), stream
+
+    def _number(self, value: Value, type_config: str) -> int:
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return known
+        maker = None if value.parent is None else self._call_numbers.get(value.parent)
+        if maker is not None:
+            # By maker and position: after `rewire_on` two values stand for one output.
+            return self._enter(("made", maker, value.position), value, (maker, value.position))
+        # By cells: `unlinked()` gives a second value over the same arrays.
+        cell = value.data.cell
+        number = self._enter((id(cell), id(value.grad.cell) if value.need_grad else 0, value.shape), value, None)
+        self._numbers[id(value)] = number
+        if cell.storage is None:
+            cell.settle(compute_dtype(type_config))
+        return number
+
+    def _enter(self, key: Any, value: Value, origin: tuple[int, int] | None) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.values)
+            self.values.append(value)
+            self.origins.append(origin)
+        return number
+
+    def _key(self) -> tuple[Any, ...]:
+        aliases: dict[int, int] = {}
+        arrays = []
+        for value, origin in zip(self.values, self.origins, strict=True):
+            cell = value.data.cell
+            alias = aliases.setdefault(id(cell), len(aliases))
+            if origin is None:
+                assert cell.dtype is not None
+                arrays.append((alias, value.shape, cell.dtype.num, id(cell.place)))
+            else:
+                arrays.append((alias, origin))
+        calls = tuple(
+            (call.function.kind, references, made)
+            for call, references, made in zip(self.calls, self.references, self.made, strict=True)
+        )
+        return calls, tuple(arrays)
+
+
+def calls_before(root: Value) -> list[CallSite]:
+    """The calls that make a value, in an order in which they can run; shapes are worked out anew where inputs changed."""
+    order = functions_before(root)
+    for function in order:
+        function.refresh()
+    return [CallSite(function, function.inputs, function.live_outputs()) for function in order]

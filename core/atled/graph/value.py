@@ -1,0 +1,271 @@
+"""The nodes of a recorded graph: values, and the functions that connect them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.array import ArrayCell, NdArray
+from atled.call import ArrayDesc
+from atled.epoch import EPOCH
+from atled.graph.dispatch import cast_desc, compute_dtype, infer
+from atled.ops.spec import OpSpec
+from atled.place import HOST
+from atled_contexts import Context
+
+
+class Value:
+    """One array of a recorded graph; `Variable` is the user's handle on it.
+
+    shape: sizes per axis.  parent, position: the function that makes it and which output it is; None for a leaf.
+    need_grad: True or False as set by the user, None if not set.
+    persistent: whether its data and gradient must survive every clearing of buffers.
+    handle: the live Variable on it, if there is one.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_data",
+        "_grad",
+        "backwards",
+        "forward",
+        "handle",
+        "need_grad",
+        "parent",
+        "persistent",
+        "position",
+        "seed",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        need_grad: bool | None = None,
+        parent: Function | None = None,
+        position: int = 0,
+        data: NdArray | None = None,
+        grad: NdArray | None = None,
+    ) -> None:
+        self.shape = shape
+        self.need_grad = need_grad
+        self.parent = parent
+        self.position = position
+        self.persistent = False
+        self.handle: weakref.ref[Any] | None = None
+        self.forward: Any = None  # the executor's own record of the plan that computes this value
+        self.backwards: Any = None  # likewise for backward
+        self.seed: Any = None  # likewise, the gradient lent to this value as the root
+        self._data = data
+        self._grad = grad
+
+    @property
+    def data(self) -> NdArray:
+        """The values."""
+        array = self._data
+        if array is None:
+            array = self._data = NdArray(self.shape)
+        return array
+
+    @data.setter
+    def data(self, array: NdArray) -> None:
+        self._data = array
+        EPOCH.bump()
+
+    @property
+    def grad(self) -> NdArray:
+        """The gradient."""
+        array = self._grad
+        if array is None:
+            array = self._grad = NdArray(self.shape)
+        return array
+
+    @grad.setter
+    def grad(self, array: NdArray) -> None:
+        self._grad = array
+        EPOCH.bump()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a user holds a Variable on it."""
+        return self.handle is not None and self.handle() is not None
+
+    def reset_shape(self, shape: tuple[int, ...]) -> None:
+        """Take another shape; new arrays where the size changes."""
+        old, self.shape = self.shape, shape
+        for name in ("_data", "_grad"):
+            array = getattr(self, name)
+            if array is not None:
+                same = math.prod(old) == math.prod(shape)
+                setattr(self, name, NdArray.over(array.cell, shape) if same else NdArray(shape))
+        EPOCH.bump()
+
+    def become(self, other: Value) -> None:
+        """Stand for what `other` stands for: its data, gradient, parent and flags."""
+        self.shape = other.shape
+        self._data = other.data
+        self._grad = other.grad
+        self.parent = other.parent
+        self.position = other.position
+        self.need_grad = other.need_grad
+        if other.parent is not None:
+            other.parent.outputs[other.position] = weakref.ref(self)
+        EPOCH.bump()
+
+
+_KINDS: dict[Any, int] = {}
+_kind_numbers = itertools.count()
+
+
+def kind_of(spec: OpSpec, shapes: tuple[Any, ...], attributes: tuple[Any, ...], context: Context) -> int:
+    """One small number for everything about a call that a plan depends on but dtypes and places."""
+    key = (spec.name, shapes, attributes, context)
+    kind = _KINDS.get(key)
+    if kind is None:
+        kind = _KINDS.setdefault(key, next(_kind_numbers))
+    return kind
+
+
+def new_stream(seed: int) -> ArrayCell:
+    """The random stream of one function: key and call count. Seed -1 takes its key from fresh entropy."""
+    cell = ArrayCell(2)
+    storage = cell.output(HOST, np.dtype(np.int64))
+    key = secrets.randbits(63) if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
+    # The count is raised before each call, so that the first one draws at 0.
+    storage.array((2,), np.dtype(np.int64))[:] = (key, -1)
+    return cell
+
+
+class Function:
+    """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
+
+    inputs: the values it was called with, None where an optional one is absent.
+    outputs: weak references to the values it makes, as many as the user sees.
+    auxiliary: per output (the user's first), the cell that keeps what the gradient needs; None for plain outputs.
+    stream: the random stream's cell, or None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attributes",
+        "auxiliary",
+        "context",
+        "inputs",
+        "kind",
+        "output_descs",
+        "outputs",
+        "spec",
+        "stream",
+        "visible",
+    )
+
+    def __init__(
+        self, spec: OpSpec, inputs: Sequence[Value | None], attributes: Mapping[str, Any], context: Context
+    ) -> None:
+        self.spec = spec
+        self.context = context
+        self.inputs = tuple(inputs)
+        self.attributes: dict[str, Any] = dict(attributes)
+        self.stream = new_stream(self.attributes.get("seed", -1)) if spec.random else None
+        self.outputs: list[weakref.ref[Value]] = []
+        self.infer([None if value is None else value.shape for value in self.inputs])
+
+    def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
+        """Work out output shapes for input shapes; the op's own error if they do not fit."""
+        descs, self.kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        self.output_descs = descs
+        self.visible = self.spec.visible_count(len(descs), self.attributes)
+        first_auxiliary = len(descs) - len(self.spec.auxiliary)
+        self.auxiliary = [
+            ArrayCell(desc.size) if position >= first_auxiliary else None for position, desc in enumerate(descs)
+        ]
+
+    def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
+        """Make ready for inputs of these shapes; whether that changed anything."""
+        _, kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        if kind == self.kind:
+            return False
+        self.infer(shapes)
+        return True
+
+    def make_outputs(self) -> list[Value]:
+        """The values of the visible outputs, made once when the op is called."""
+        values = []
+        for position in range(self.visible):
+            desc = self.output_descs[position]
+            data = None
+            cell = self.auxiliary[position]
+            if self.spec.views and self.inputs[0] is not None:
+                data = NdArray.over(self.inputs[0].data.cell, desc.shape)
+            elif cell is not None:
+                data = NdArray.over(cell, desc.shape)
+            values.append(Value(desc.shape, None, self, position, data))
+        self.outputs = [weakref.ref(value) for value in values]
+        return values
+
+    def live_outputs(self) -> list[Value | None]:
+        """The output values that still exist."""
+        return [reference() for reference in self.outputs]
+
+    def refresh(self) -> None:
+        """Work out the shapes anew if an input changed its shape since."""
+        if not self.setup([None if value is None else value.shape for value in self.inputs]):
+            return
+        for value, desc, cell in zip(self.live_outputs(), self.output_descs, self.auxiliary, strict=False):
+            if value is None:
+                continue
+            if value.shape != desc.shape:
+                value.reset_shape(desc.shape)
+            if self.spec.views and self.inputs[0] is not None:
+                value.data = NdArray.over(self.inputs[0].data.cell, desc.shape)
+            elif cell is not None:
+                value.data = NdArray.over(cell, desc.shape)
+
+
+_INFERRED: dict[Any, tuple[tuple[ArrayDesc, ...], int]] = {}
+_INFERRED_LIMIT = 100_000
+
+
+def infer_shapes(
+    spec: OpSpec, shapes: Sequence[tuple[int, ...] | None], attributes: Mapping[str, Any], context: Context
+) -> tuple[tuple[ArrayDesc, ...], int]:
+    """Output descriptions and kind of a call with checked attributes; dtypes are those of the first type config."""
+    static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
+    key = (spec.name, tuple(shapes), static, context)
+    found = _INFERRED.get(key)
+    if found is None:
+        dtype = compute_dtype(context.backends[0][1])
+        inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
+        cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
+        if spec.random:
+            cast.append(ArrayDesc((2,), np.int64))
+        outputs = infer(spec, cast, dict(static))
+        found = (outputs, kind_of(spec, tuple(shapes), static, context))
+        if len(_INFERRED) >= _INFERRED_LIMIT:
+            _INFERRED.clear()
+        _INFERRED[key] = found
+    return found
+
+
+def functions_before(value: Value) -> list[Function]:
+    """The functions that lead to a value, each once, in an order in which they can run."""
+    order: list[Function] = []
+    seen: set[Function] = set()
+    stack: list[tuple[Function, bool]] = [(value.parent, False)] if value.parent is not None else []
+    while stack:
+        function, expanded = stack.pop()
+        if expanded:
+            order.append(function)
+        elif function not in seen:
+            seen.add(function)
+            stack.append((function, True))
+            for source in reversed(function.inputs):
+                if source is not None and source.parent is not None and source.parent not in seen:
+                    stack.append((source.parent, False))
+    return order

@@ -1,0 +1,187 @@
+"""Arithmetic and indexing on arrays and Variables, in terms of ops.
+
+What an operator means is said here once for both classes; `atled.apply` supplies how an op is called.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from atled.errors import four_parts
+
+
+def _not_ready(*_args: Any, **_kwargs: Any) -> Any:
+    raise RuntimeError("operators are connected when `atled` is imported; import atled first")
+
+
+class Calls:
+    """Where operators and Variables find what is built on top of them; set when those modules are imported."""
+
+    apply: Callable[..., Any] = staticmethod(_not_ready)
+    """apply(op name, inputs, attributes, outputs=None) -> the outputs."""
+
+    function_on: Callable[[Any], Any] = staticmethod(_not_ready)
+    """function_on(recorded call) -> the user's Function for it; set by `atled.function`."""
+
+
+def _scalar(value: Any) -> float | None:
+    """A Python or NumPy number as float, else None."""
+    if isinstance(value, numbers.Real | np.number | np.bool_):
+        return float(value)
+    return None
+
+
+class Operators:
+    """`+ - * / **`, unary signs, and basic indexing."""
+
+    __slots__ = ()
+    # NumPy must not spread a Variable over its elements: `numpy_array * variable` then asks us.
+    __array_ufunc__ = None
+
+    shape: tuple[int, ...]
+
+    def _binary(self, other: Any, op: str, scalar_op: str, factor: Callable[[float], float] | None = None) -> Any:
+        value = _scalar(other)
+        if value is not None:
+            return Calls.apply(scalar_op, (self,), {"val": value if factor is None else factor(value)})
+        if isinstance(other, Operators):
+            return Calls.apply(op, (self, other), {})
+        return NotImplemented
+
+    def _reflected(self, other: Any, scalar_op: str) -> Any:
+        value = _scalar(other)
+        return NotImplemented if value is None else Calls.apply(scalar_op, (self,), {"val": value})
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(other, "Add2", "AddScalar")
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(other, "Sub2", "AddScalar", lambda value: -value)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(other, "Mul2", "MulScalar")
+
+    def __truediv__(self, other: Any) -> Any:
+        if _scalar(other) == 0:
+            # 1/0 in Python is an error; the ops divide as floating-point numbers do.
+            return Calls.apply("MulScalar", (self,), {"val": float("inf")})
+        return self._binary(other, "Div2", "MulScalar", lambda value: 1.0 / value)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(other, "Pow2", "PowScalar")
+
+    def __radd__(self, other: Any) -> Any:
+        return self._reflected(other, "AddScalar")
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._reflected(other, "RSubScalar")
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._reflected(other, "MulScalar")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._reflected(other, "RDivScalar")
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._reflected(other, "RPowScalar")
+
+    def __neg__(self) -> Any:
+        return Calls.apply("MulScalar", (self,), {"val": -1.0})
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        return index(self, key)
+
+
+class ArrayOperators(Operators):
+    """The operators of NdArray, whose in-place forms keep the object and write into it."""
+
+    __slots__ = ()
+
+    def _in_place(self, other: Any, op: str, scalar_op: str, factor: Callable[[float], float] | None = None) -> Any:
+        value = _scalar(other)
+        if value is not None:
+            attributes = {"val": value if factor is None else factor(value)}
+            Calls.apply(scalar_op, (self,), attributes, outputs=[self])
+            return self
+        if isinstance(other, Operators):
+            Calls.apply(op, (self, other), {}, outputs=[self])
+            return self
+        return NotImplemented
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._in_place(other, "Add2", "AddScalar")
+
+    def __isub__(self, other: Any) -> Any:
+        return self._in_place(other, "Sub2", "AddScalar", lambda value: -value)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._in_place(other, "Mul2", "MulScalar")
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._in_place(other, "Div2", "MulScalar", lambda value: 1.0 / value if value else float("inf"))
+
+    def __ipow__(self, other: Any) -> Any:
+        return self._in_place(other, "Pow2", "PowScalar")
+
+
+def index(x: Operators, key: Any) -> Any:
+    """Basic indexing (integers, slices, `...`, np.newaxis) as Slice and Reshape; the result is a copy."""
+    keys = key if isinstance(key, tuple) else (key,)
+    shape = x.shape
+    used = sum(1 for item in keys if item is not None and item is not Ellipsis)
+    if sum(1 for item in keys if item is Ellipsis) > 1 or used > len(shape):
+        raise IndexError(
+            four_parts(f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`")
+        )
+    if Ellipsis not in keys:
+        keys = (*keys, Ellipsis)
+    starts: list[int] = []
+    stops: list[int | None] = []
+    steps: list[int] = []
+    result: list[int] = []
+    for item in keys:
+        axis = len(starts)
+        if item is None:
+            result.append(1)
+        elif item is Ellipsis:
+            for size in shape[axis : axis + len(shape) - used]:
+                starts.append(0)
+                stops.append(size)
+                steps.append(1)
+                result.append(size)
+        elif isinstance(item, slice):
+            start, stop, step = item.indices(shape[axis])
+            count = len(range(start, stop, step))
+            starts.append(start)
+            # Counting down to the first element, Python's stop of -1 would mean the last one.
+            stops.append(stop if stop >= 0 else -shape[axis] - 1)
+            steps.append(step)
+            result.append(count)
+        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+            size = shape[axis]
+            if not -size <= item < size:
+                raise IndexError(
+                    four_parts(f"index {key!r} of shape {shape}", f"{item} is out of range", "", f"use 0 to {size - 1}")
+                )
+            position = int(item) % size
+            starts.append(position)
+            stops.append(position + 1)
+            steps.append(1)
+        else:
+            raise TypeError(
+                four_parts(
+                    f"index {key!r} of shape {shape}",
+                    f"{type(item).__name__} is not a basic index",
+                    "",
+                    "use integers, slices, `...` and np.newaxis",
+                )
+            )
+    y = Calls.apply("Slice", (x,), {"start": starts, "stop": stops, "step": steps})
+    return y if y.shape == tuple(result) else Calls.apply("Reshape", (y,), {"shape": result})

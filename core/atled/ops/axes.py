@@ -1,0 +1,22 @@
+"""Attributes that name one axis, counted from the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atled.ops.spec import OpSpec
+
+
+def axis_or_last(spec: OpSpec, attributes: dict[str, Any], inputs: Sequence[Any]) -> int:
+    """The attribute `axis` counted from the front of the first input, its last axis by default."""
+    ndim = inputs[0].ndim
+    axis = attributes["axis"]
+    if not ndim:
+        raise spec.error(inputs, "an array without axes", "add an axis by reshape")
+    if axis is None:
+        return ndim - 1
+    if not -ndim <= axis < ndim:
+        raise spec.error(inputs, f"axis={axis} is out of range", f"use 0 to {ndim - 1}")
+    return axis % ndim

@@ -1,0 +1,199 @@
+"""Writes programs as C: a function of scalars that is valid as plain C99, CUDA C or OpenCL C.
+
+What surrounds it (loads, indices, launch) is the plugin's. float16 arrays compute with `real="float"`: the caller
+converts when it loads and rounds when it stores.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from atled.ops.formula import CONDITION, Apply, Expr, Name, Number, Program, expand, postorder, use_counts
+
+_EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
+_INFIX = {op: op for op in ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")} | {"and": "&&", "or": "||"}
+_FUNCTIONS = {"abs": "fabs", "**": "pow"}  # the others have C's names
+_LONGEST_TEXT = 80  # longer expressions get a variable: compilers limit the depth of parentheses
+_LARGEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
+
+
+class Dialect:
+    """One of the C languages. Immutable; C99, CUDA and OPENCL are the known ones.
+
+    name: for messages.
+    qualifiers: before a function.
+    pointer: address space before the type that a pointer points to, or "".
+    suffixes: by real type, what is appended to mathematical functions.
+    infinities: by real type, an expression for infinity.
+    """
+
+    __slots__ = ("infinities", "name", "pointer", "qualifiers", "suffixes")
+    name: str
+    qualifiers: str
+    pointer: str
+    suffixes: dict[str, str]
+    infinities: dict[str, str]
+
+    def __init__(
+        self, name: str, *, qualifiers: str, pointer: str, suffixes: dict[str, str], infinities: dict[str, str]
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "qualifiers", qualifiers)
+        object.__setattr__(self, "pointer", pointer)
+        object.__setattr__(self, "suffixes", dict(suffixes))
+        object.__setattr__(self, "infinities", dict(infinities))
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a Dialect cannot be changed (attribute {attribute!r}); make a new one")
+
+    def __repr__(self) -> str:
+        return f"<Dialect {self.name}>"
+
+
+C99 = Dialect(
+    "C99",
+    qualifiers="static inline",
+    pointer="",
+    suffixes={"float": "f", "double": ""},
+    infinities={"float": "INFINITY", "double": "((double)INFINITY)"},
+)
+CUDA = Dialect(
+    "CUDA",
+    qualifiers="static __device__ __forceinline__",
+    pointer="",
+    suffixes={"float": "f", "double": ""},
+    # NVRTC has no math.h and so no INFINITY.
+    infinities={"float": "__int_as_float(0x7f800000)", "double": "__longlong_as_double(0x7ff0000000000000LL)"},
+)
+OPENCL = Dialect(
+    "OpenCL",
+    qualifiers="static inline",
+    # The results go to variables of the kernel; pass "__global" dialects of your own to store directly.
+    pointer="__private",
+    suffixes={"float": "", "double": ""},
+    infinities={"float": "INFINITY", "double": "((double)INFINITY)"},
+)
+
+
+def write_c(
+    program: Program,
+    name: str,
+    *,
+    real: str = "float",
+    qualifiers: str | None = None,
+    dialect: Dialect = C99,
+    attribute_real: str | None = None,
+) -> str:
+    """A C function `void name(inputs..., attributes..., pointers to outputs...)` of scalars.
+
+    real: "float" or "double", the type of inputs and outputs.
+    qualifiers: before the function; None takes the dialect's.
+    attribute_real: type of the attributes and of everything computed from them alone; None takes double where the
+        dialect is not OpenCL, whose devices need not have it, and `real` there. Rounding attributes early costs
+        digits: 1 - beta of 0.999 keeps four of seven.
+    Parameters are called in_x, attr_alpha and out_y, so that no name meets a keyword; give them by position.
+    """
+    if attribute_real is None:
+        attribute_real = real if dialect is OPENCL else "double"
+    for kind in (real, attribute_real):
+        if kind not in dialect.suffixes:
+            raise ValueError(f"{program!r} as {dialect.name} in {kind!r}: use one of {', '.join(dialect.suffixes)}.")
+    expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
+    writer = _Writer(program, use_counts(expressions), dialect, real, attribute_real)
+    for node in postorder(expressions):
+        writer.add(node)
+    parameters = [f"{real} in_{n}" for n in program.inputs]
+    parameters += [f"{attribute_real} attr_{n}" for n in program.attributes]
+    parameters += [f"{dialect.pointer} {real} *out_{n}".strip() for n in program.output_names]
+    qualifiers = dialect.qualifiers if qualifiers is None else qualifiers
+    lines = [f"{qualifiers} void {name}({', '.join(parameters)})".strip(), "{"]
+    lines += [f"    {line}" for line in writer.lines]
+    for output, expression in zip(program.output_names, expressions, strict=True):
+        lines.append(f"    *out_{output} = {writer.argument(expression, is_uniform=False)};")
+    return "\n".join((*lines, "}", ""))
+
+
+def write_c_loop(program: Program, name: str, *, real: str = "float") -> str:
+    """A whole C99 file with `void name(long long n, inputs..., attributes..., outputs...)` over flat arrays.
+
+    Inputs and outputs are arrays of n elements of `real`, attributes doubles. An output may be the same array as an
+    input. The plainest use of `write_c`, and a check of it.
+    """
+    parameters = ["long long n", *(f"const {real} *in_{n}" for n in program.inputs)]
+    parameters += [f"double attr_{n}" for n in program.attributes]
+    parameters += [f"{real} *out_{n}" for n in program.output_names]
+    arguments = [f"in_{n}[i]" for n in program.inputs] + [f"attr_{n}" for n in program.attributes]
+    arguments += [f"&out_{n}[i]" for n in program.output_names]
+    return "\n".join(
+        (
+            "#include <math.h>",
+            "",
+            write_c(program, f"{name}_element", real=real),
+            f"void {name}({', '.join(parameters)})",
+            "{",
+            "    for (long long i = 0; i < n; i++)",
+            f"        {name}_element({', '.join(arguments)});",
+            "}",
+            "",
+        )
+    )
+
+
+class _Writer:
+    """Turns nodes into text; nodes that are used twice, or long, become variables."""
+
+    def __init__(
+        self, program: Program, uses: dict[Expr, int], dialect: Dialect, real: str, attribute_real: str
+    ) -> None:
+        self.inputs = frozenset(program.inputs)
+        self.uses = uses
+        self.dialect = dialect
+        self.real = real
+        self.attribute_real = attribute_real
+        self.lines: list[str] = []
+        self.texts: dict[Expr, str] = {}
+
+    def is_uniform(self, node: Expr) -> bool:
+        return node.names.isdisjoint(self.inputs)
+
+    def type(self, is_uniform: bool) -> str:
+        return self.attribute_real if is_uniform else self.real
+
+    def literal(self, value: float, real: str) -> str:
+        if abs(value) > _LARGEST[real]:
+            text = self.dialect.infinities[real]
+            return text if value > 0 else f"(-{text})"
+        text = repr(value) + ("f" if real == "float" else "")
+        return f"({text})" if text[0] == "-" else text
+
+    def argument(self, arg: Expr, *, is_uniform: bool) -> str:
+        """Text of `arg` for an operation that is or is not on attributes alone."""
+        if isinstance(arg, Number):
+            return self.literal(arg.value, self.type(is_uniform))
+        if isinstance(arg, Name):
+            text = f"in_{arg.id}" if arg.id in self.inputs else f"attr_{arg.id}"
+        else:
+            text = self.texts[arg]
+        must_round = self.is_uniform(arg) and not is_uniform and self.attribute_real != self.real
+        return f"({self.real}){text}" if must_round and arg.kind != CONDITION else text
+
+    def add(self, node: Apply) -> None:
+        is_uniform = self.is_uniform(node)
+        # A condition on attributes alone is computed in their type, wherever it is used.
+        args = [self.argument(arg, is_uniform=is_uniform) for arg in node.args]
+        text = self.operation(node.op, args, self.type(is_uniform))
+        if self.uses[node] > 1 or len(text) > _LONGEST_TEXT:
+            kind = "int" if node.kind == CONDITION else self.type(is_uniform)
+            variable = f"t{len(self.lines)}"
+            self.lines.append(f"{kind} {variable} = {text};")
+            text = variable
+        self.texts[node] = text
+
+    def operation(self, op: str, args: list[str], real: str) -> str:
+        if op in _INFIX:
+            return f"({args[0]} {_INFIX[op]} {args[1]})"
+        if op == "where":
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if op in ("neg", "not"):
+            return f"({'-' if op == 'neg' else '!'}{args[0]})"
+        return f"{_FUNCTIONS.get(op, op)}{self.dialect.suffixes[real]}({', '.join(args)})"

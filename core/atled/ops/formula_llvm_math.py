@@ -1,0 +1,326 @@
+"""LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
+
+No branches and no library calls in the float32 functions that training uses (exp, expm1, log, log1p, tanh, pow):
+about 1e-7 relative, NaN and infinity right, denormals right. The rest, and float64, calls the C library in float64.
+
+Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
+`nnan` and `ninf` would drop the special cases, and the correction terms below must not be reassociated.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+
+FLOAT, DOUBLE = "float", "double"
+INTRINSICS = {"abs": "fabs", **{op: op for op in ("sqrt", "floor", "ceil", "trunc", "round")}}
+
+
+class Code:
+    """Lines of one function body plus the declarations that they need.
+
+    lines: instructions and labels.  declarations: functions used, as IR.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self._count = 0
+
+    def let(self, instruction: str) -> str:
+        """Adds an instruction; returns the name of its value."""
+        value = f"%v{self._count}"
+        self._count += 1
+        self.lines.append(f"  {value} = {instruction}")
+        return value
+
+    def do(self, instruction: str) -> None:
+        """Adds an instruction without a value."""
+        self.lines.append(f"  {instruction}")
+
+    def label(self, label: str) -> None:
+        """Begins a block."""
+        self.lines.append(f"{label}:")
+
+    def call(self, result: str, function: str, *args: str) -> str:
+        """Calls a function of `result` type on as many arguments of the same type; declares it as pure."""
+        declared = f"declare {result} @{function}({', '.join([result] * len(args))})"
+        # Library functions may set errno, which nobody reads: without these LLVM must keep every call in order.
+        pure = "" if function.startswith("llvm.") else " nounwind willreturn memory(none)"
+        self.declarations[declared + pure] = None
+        return self.let(f"call contract {result} @{function}({', '.join(f'{result} {arg}' for arg in args)})")
+
+
+def constant(real: str, value: float) -> str:
+    """A literal of type `real`: IR writes every float as the bits of a double that it equals."""
+    if real == FLOAT:
+        try:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+class Real:
+    """Arithmetic on one floating type, appended to a `Code`; values are IR names or literals.
+
+    type: FLOAT or DOUBLE.
+    """
+
+    def __init__(self, code: Code, type: str) -> None:
+        self.code = code
+        self.type = type
+
+    def literal(self, value: float) -> str:
+        """The constant `value`."""
+        return constant(self.type, value)
+
+    def add(self, a: str, b: str) -> str:
+        """The sum a + b."""
+        return self.code.let(f"fadd contract {self.type} {a}, {b}")
+
+    def sub(self, a: str, b: str) -> str:
+        """The difference a - b."""
+        return self.code.let(f"fsub contract {self.type} {a}, {b}")
+
+    def mul(self, a: str, b: str) -> str:
+        """The product a * b."""
+        return self.code.let(f"fmul contract {self.type} {a}, {b}")
+
+    def div(self, a: str, b: str) -> str:
+        """The quotient a / b."""
+        return self.code.let(f"fdiv {self.type} {a}, {b}")
+
+    def neg(self, a: str) -> str:
+        """The negative of a."""
+        return self.code.let(f"fneg {self.type} {a}")
+
+    def compare(self, predicate: str, a: str, b: str) -> str:
+        """An i1; predicate as in IR: olt, oeq, une, uno ..."""
+        return self.code.let(f"fcmp {predicate} {self.type} {a}, {b}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        """`a` where the condition holds, else `b`."""
+        return self.code.let(f"select i1 {condition}, {self.type} {a}, {self.type} {b}")
+
+    def intrinsic(self, name: str, *args: str) -> str:
+        """LLVM's own function, such as fabs."""
+        return self.code.call(self.type, f"llvm.{name}.{'f32' if self.type == FLOAT else 'f64'}", *args)
+
+    def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """By Horner's rule, highest power first."""
+        result = self.literal(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.add(self.mul(result, x), self.literal(coefficient))
+        return result
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """The value of x limited to [low, high]; NaN stays NaN."""
+        x = self.select(self.compare("olt", x, self.literal(low)), self.literal(low), x)
+        return self.select(self.compare("ogt", x, self.literal(high)), self.literal(high), x)
+
+    def convert(self, value: str, to: str) -> str:
+        """`value` of this type as the type `to`."""
+        if to == self.type:
+            return value
+        return self.code.let(f"{'fptrunc' if to == FLOAT else 'fpext'} {self.type} {value} to {to}")
+
+
+def call_function(r: Real, op: str, args: Sequence[str]) -> str:
+    """The function `op` of the formula language on values of r's type."""
+    if op in INTRINSICS:
+        return r.intrinsic(INTRINSICS[op], *args)
+    if r.type == FLOAT and op in _FLOAT_FUNCTIONS:
+        return _FLOAT_FUNCTIONS[op](r, *args)
+    wide = [r.convert(arg, DOUBLE) for arg in args]
+    result = r.code.call(DOUBLE, "pow" if op == "**" else op, *wide)
+    return Real(r.code, DOUBLE).convert(result, r.type)
+
+
+# --- exp and relatives ------------------------------------------------------------------------------------------
+
+LOG2E = math.log2(math.e)
+# ln 2 in two parts (Cephes, expf.c): a small integer times the first is exact in float32.
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2: Cephes, expf.c.
+EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+# Adding 1.5 * 2**23 rounds to an integer and leaves it in the low bits; unlike fptosi that is defined for NaN.
+ROUNDER = 12582912.0
+ROUNDER_BITS = 0x4B400000
+
+
+def _reduce(r: Real, x: str) -> tuple[str, str]:
+    """(k, q) for x = k * ln 2 + r: k an i32, q = exp(r) - 1 to full relative accuracy."""
+    code = r.code
+    shifted = r.add(r.mul(x, r.literal(LOG2E)), r.literal(ROUNDER))
+    k_float = r.sub(shifted, r.literal(ROUNDER))
+    k = code.let(f"sub i32 {code.let(f'bitcast float {shifted} to i32')}, {ROUNDER_BITS}")
+    rest = r.sub(r.sub(x, r.mul(k_float, r.literal(LN2_HIGH))), r.mul(k_float, r.literal(LN2_LOW)))
+    q = r.add(r.mul(r.polynomial(rest, EXP), r.mul(rest, rest)), rest)
+    return k, q
+
+
+def _power_of_two(code: Code, k: str, bias: int = 127) -> str:
+    """2 ** (k + bias - 127) as a float, for an i32 k and a result that is normal or 0."""
+    exponent = code.let(f"shl i32 {code.let(f'add i32 {k}, {bias}')}, 23")
+    return code.let(f"bitcast i32 {exponent} to float")
+
+
+def _exp(r: Real, x: str) -> str:
+    # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
+    k, q = _reduce(r, r.clamp(x, -105.0, 89.0))
+    # In two steps, because 2 ** 128 and 2 ** -127 are no normal float32 but the result may be near them.
+    half = r.code.let(f"ashr i32 {k}, 1")
+    rest = r.code.let(f"sub i32 {k}, {half}")
+    scaled = r.mul(r.add(q, r.literal(1.0)), _power_of_two(r.code, half))
+    return r.mul(scaled, _power_of_two(r.code, rest))
+
+
+def _expm1(r: Real, x: str) -> str:
+    k, q = _reduce(r, r.clamp(x, -20.0, 89.0))
+    # With 2 ** (k - 1), doubled at the end: 2 ** 128 would overflow before its time.
+    scale = _power_of_two(r.code, k, bias=126)
+    result = r.add(r.mul(scale, q), r.sub(scale, r.literal(0.5)))
+    result = r.add(result, result)
+    # For k = 0 the result is q; going through q / 2 would lose the last bit of denormals.
+    return r.select(r.code.let(f"icmp eq i32 {k}, 0"), q, result)
+
+
+def _tanh(r: Real, x: str) -> str:
+    # e / (e + 2) with e = expm1(2 |x|); from 9.1 on the result rounds to 1.
+    magnitude = r.intrinsic("fabs", x)
+    magnitude = r.select(r.compare("ogt", magnitude, r.literal(9.1)), r.literal(9.1), magnitude)
+    k, q = _reduce(r, r.add(magnitude, magnitude))
+    scale = _power_of_two(r.code, k)
+    e = r.add(r.mul(scale, q), r.sub(scale, r.literal(1.0)))
+    return r.intrinsic("copysign", r.div(e, r.add(e, r.literal(2.0))), x)
+
+
+# --- log and relatives ------------------------------------------------------------------------------------------
+
+# (log(1 + t) - t + t**2 / 2) / t**3 on sqrt(1/2) - 1 <= t <= sqrt(2) - 1: Cephes, logf.c.
+LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+SQRT_HALF_BITS = 0x3F3504F3
+MIN_NORMAL = 2.0**-126
+
+
+def _exponent(code: Code, x: str) -> tuple[str, str]:
+    """(k, m) for x = m * 2 ** k with sqrt(1/2) <= m < sqrt(2), x positive and normal; k an i32."""
+    bits = code.let(f"bitcast float {x} to i32")
+    k = code.let(f"ashr i32 {code.let(f'sub i32 {bits}, {SQRT_HALF_BITS}')}, 23")
+    mantissa = code.let(f"sub i32 {bits}, {code.let(f'shl i32 {k}, 23')}")
+    return k, code.let(f"bitcast i32 {mantissa} to float")
+
+
+def _log_sum(r: Real, t: str, k: str) -> str:
+    """log(1 + t) + k * ln 2, smallest terms first; k a float."""
+    square = r.mul(t, t)
+    result = r.mul(r.mul(r.polynomial(t, LOG), t), square)
+    result = r.add(result, r.mul(k, r.literal(LN2_LOW)))
+    result = r.sub(result, r.mul(square, r.literal(0.5)))
+    return r.add(r.add(t, result), r.mul(k, r.literal(LN2_HIGH)))
+
+
+def _log_edges(r: Real, x: str, result: str) -> str:
+    """`result`, but log(x) for x that is not positive and finite."""
+    result = r.select(r.compare("olt", x, r.literal(math.inf)), result, x)
+    result = r.select(r.compare("oeq", x, r.literal(0.0)), r.literal(-math.inf), result)
+    return r.select(r.compare("olt", x, r.literal(0.0)), r.literal(math.nan), result)
+
+
+def _log(r: Real, x: str) -> str:
+    is_denormal = r.compare("olt", x, r.literal(MIN_NORMAL))
+    normal = r.select(is_denormal, r.mul(x, r.literal(2.0**23)), x)
+    k, mantissa = _exponent(r.code, normal)
+    shift = r.select(is_denormal, r.literal(-23.0), r.literal(0.0))
+    k_float = r.add(r.code.let(f"sitofp i32 {k} to float"), shift)
+    return _log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k_float))
+
+
+def _log1p(r: Real, x: str) -> str:
+    one = r.literal(1.0)
+    u = r.add(x, one)
+    lost = r.sub(x, r.sub(u, one))  # what rounding 1 + x lost, exactly
+    k, mantissa = _exponent(r.code, u)
+    # Where k is large nothing was lost, but 2 ** -128 would come out as -infinity.
+    is_large = r.code.let(f"icmp sgt i32 {k}, 99")
+    bounded = r.code.let(f"select i1 {is_large}, i32 99, i32 {k}")
+    scale = _power_of_two(r.code, r.code.let(f"sub i32 0, {bounded}"))
+    t = r.add(r.sub(mantissa, one), r.mul(lost, scale))
+    return _log_edges(r, u, _log_sum(r, t, r.code.let(f"sitofp i32 {k} to float")))
+
+
+# --- pow --------------------------------------------------------------------------------------------------------
+
+SQRT_HALF_HIGH_BITS = 0x3FE6A09E  # of the double
+ATANH_SERIES = tuple(1.0 / n for n in range(13, 0, -2))  # log(m) = 2 atanh(s): error below 1e-11 for s**2 <= 0.03
+EXP_SERIES = tuple(1.0 / math.factorial(n) for n in range(9, -1, -1))  # error below 1e-11 on |r| <= ln(2) / 2
+DOUBLE_ROUNDER = 6755399441055744.0  # 1.5 * 2 ** 52
+
+
+def _pow(r: Real, x: str, y: str) -> str:
+    # exp(y * log|x|) in float64 with ten digits: float32 would lose a digit for every power of ten in y * log|x|.
+    d = Real(r.code, DOUBLE)
+    wide_y = r.convert(y, DOUBLE)
+    size = r.intrinsic("fabs", x)
+    log_size = _log_ten_digits(d, r.convert(size, DOUBLE))
+    result = d.convert(_exp_ten_digits(d, d.mul(wide_y, log_size)), FLOAT)
+    # A negative base has a result for integral exponents, negative for odd ones.
+    whole = r.intrinsic("trunc", y)
+    is_integral = r.compare("oeq", whole, y)
+    half = r.mul(y, r.literal(0.5))
+    is_odd = r.code.let(f"and i1 {is_integral}, {r.compare('une', r.intrinsic('trunc', half), half)}")
+    result = r.select(is_odd, r.intrinsic("copysign", result, x), result)
+    is_negative = r.compare("olt", x, r.literal(0.0))
+    is_finite = r.compare("one", x, r.literal(-math.inf))
+    is_fractional = r.compare("one", whole, y)
+    undefined = r.code.let(f"and i1 {r.code.let(f'and i1 {is_negative}, {is_finite}')}, {is_fractional}")
+    result = r.select(undefined, r.literal(math.nan), result)
+    # 1 ** NaN, NaN ** 0 and (-1) ** inf are 1 (C99, F.9.4.4).
+    result = r.select(r.compare("oeq", x, r.literal(1.0)), r.literal(1.0), result)
+    result = r.select(r.compare("oeq", y, r.literal(0.0)), r.literal(1.0), result)
+    is_unit = r.compare("oeq", size, r.literal(1.0))
+    is_endless = r.compare("oeq", r.intrinsic("fabs", y), r.literal(math.inf))
+    return r.select(r.code.let(f"and i1 {is_unit}, {is_endless}"), r.literal(1.0), result)
+
+
+def _log_ten_digits(d: Real, x: str) -> str:
+    """The logarithm of a double that is 0, NaN, infinite or normal and positive."""
+    code = d.code
+    bits = code.let(f"bitcast double {x} to i64")
+    # On the upper half alone: AVX2 has no 64-bit arithmetic shift and no conversion from i64.
+    high = code.let(f"trunc i64 {code.let(f'lshr i64 {bits}, 32')} to i32")
+    k = code.let(f"ashr i32 {code.let(f'sub i32 {high}, {SQRT_HALF_HIGH_BITS}')}, 20")
+    shift = code.let(f"shl i64 {code.let(f'zext i32 {k} to i64')}, 52")
+    mantissa = code.let(f"bitcast i64 {code.let(f'sub i64 {bits}, {shift}')} to double")
+    s = d.div(d.sub(mantissa, d.literal(1.0)), d.add(mantissa, d.literal(1.0)))
+    series = d.mul(d.polynomial(d.mul(s, s), ATANH_SERIES), d.add(s, s))
+    result = d.add(series, d.mul(code.let(f"sitofp i32 {k} to double"), d.literal(math.log(2.0))))
+    result = d.select(d.compare("olt", x, d.literal(math.inf)), result, x)
+    return d.select(d.compare("oeq", x, d.literal(0.0)), d.literal(-math.inf), result)
+
+
+def _exp_ten_digits(d: Real, x: str) -> str:
+    """The exponential for a result that is rounded to float32: 0 below and infinite above its range."""
+    code = d.code
+    x = d.clamp(x, -110.0, 90.0)
+    shifted = d.add(d.mul(x, d.literal(LOG2E)), d.literal(DOUBLE_ROUNDER))
+    k = d.sub(shifted, d.literal(DOUBLE_ROUNDER))
+    rest = d.sub(x, d.mul(k, d.literal(math.log(2.0))))
+    bits = code.let(f"shl i64 {code.let(f'bitcast double {shifted} to i64')}, 52")  # the low bits hold k
+    scale = code.let(f"bitcast i64 {code.let(f'add i64 {bits}, {1023 << 52}')} to double")
+    return d.mul(d.polynomial(rest, EXP_SERIES), scale)
+
+
+_FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {
+    "exp": _exp,
+    "expm1": _expm1,
+    "tanh": _tanh,
+    "log": _log,
+    "log1p": _log1p,
+    "**": _pow,
+}

@@ -1,0 +1,308 @@
+"""What an op spec is: everything about one op that is true on every device."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+
+if TYPE_CHECKING:
+    from atled.graph.gradient import GradientCall
+    from atled.graph.ir import IRValue
+    from atled.ops.formula import Program
+    from atled.ops.samples import Refused, Sample
+
+REQUIRED: Any = inspect.Parameter.empty
+
+FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16))
+
+
+class Input:
+    """One input of an op.
+
+    kind: what the front end makes of its dtype before the op sees it.
+        "compute": cast to the dtype of the type config (float32 under `float`).
+        "index": whole numbers; cast to int64, fractions truncated.
+        "keep": passed as it is.
+        "stream": the random stream, (2,) int64 (key, call count), always host memory, supplied by the engine.
+    optional: may be absent (None).  variadic: any number of arrays, at least one; only as the last input.
+    gradient: "flows", "none" (no gradient reaches it, silently), or "raises" (asking for it is an error).
+    """
+
+    __slots__ = ("gradient", "kind", "name", "optional", "variadic")
+
+    def __init__(
+        self, name: str, *, kind: str = "compute", optional: bool = False, variadic: bool = False, gradient: str = "flows"
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.optional = optional
+        self.variadic = variadic
+        self.gradient = gradient
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError("a bool is not a whole number here")
+    return operator.index(value)
+
+
+def _whole_numbers(value: Any) -> tuple[int, ...]:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("text is not a sequence of whole numbers")
+    return tuple(_whole(item) for item in value)
+
+
+def _axes(value: Any) -> tuple[int, ...]:
+    return _whole_numbers(value) if hasattr(value, "__iter__") else (_whole(value),)
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise TypeError("expected True or False")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("text is not a number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
+
+
+_KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "int": (_whole, "a whole number"),
+    "ints": (_whole_numbers, "a sequence of whole numbers"),
+    "axes": (_axes, "an axis or a sequence of axes"),
+    "float": (_number, "a number"),
+    "bool": (_flag, "True or False"),
+    "str": (_text, "text"),
+    "dtype": (np.dtype, "a dtype"),
+}
+
+
+class Attribute:
+    """One attribute of an op: a parameter that is not an array.
+
+    kind: "int", "ints", "axes" (one or several), "float", "bool", "str", "dtype". Those of kind "float" are
+        run-time values: an implementation gets them at every execution, not when it prepares.
+    default: REQUIRED, a value, or None, which `OpSpec.normalize` replaces by what follows from the inputs.
+    argument: its name in the Python function, where that differs.
+    choices: the allowed values of a "str".
+    hidden: set by the engine, not an argument of the Python function.
+    """
+
+    __slots__ = ("argument", "choices", "default", "hidden", "kind", "name")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        default: Any = REQUIRED,
+        *,
+        argument: str = "",
+        choices: Sequence[str] = (),
+        hidden: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.argument = argument or name
+        self.choices = tuple(choices)
+        self.hidden = hidden
+
+    def check(self, op: str, value: Any) -> Any:
+        """The value in canonical form (hashable); TypeError or ValueError naming op and attribute if it does not fit."""
+        if value is None and self.default is None:
+            return None
+        convert, wanted = _KINDS[self.kind]
+        try:
+            checked = convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(
+                four_parts(
+                    f"{op}: attribute {self.argument}={value!r}",
+                    f"expected {wanted}, got {type(value).__name__} ({error})",
+                    "",
+                    f"pass {self.argument} as {wanted}",
+                )
+            ) from error
+        if self.choices and checked not in self.choices:
+            raise ValueError(
+                four_parts(
+                    f"{op}: attribute {self.argument}={value!r}",
+                    "unknown value",
+                    f"known: {', '.join(self.choices)}",
+                    "use one of the known values",
+                )
+            )
+        return checked
+
+
+SPECS: dict[str, OpSpec] = {}
+"""Every op spec by name. Ops that are derived on demand (gradients of formulas) enter when first used."""
+
+FUNCTIONS: dict[str, OpSpec] = {}
+"""The op specs that are functions of the NNabla front end, by function name."""
+
+
+class OpSpec:
+    """Base of all op specs: one subclass with a docstring per op; importing its family's file registers it.
+
+    The class name is the op's name (`Convolution`); the docstring gives formula, shapes, errors, source.
+
+    Class attributes that a spec sets:
+        function: name in `atled.functions` ("" where the op is not a function of its own).
+        category: heading under which the pages list it.
+        inputs, attributes: see `Input`, `Attribute`.
+        outputs: names; the last may be variadic ("y...").  auxiliary: those of them at the end which the user
+            does not see but the gradient needs.
+        mutates: names of inputs that the op changes in place.
+        views: True if the output shares the memory of the first input (reshape).
+        random: True if it draws from a stream; its last input then has kind "stream".
+        no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
+        inplace: output index -> input index, where output and input are the same array (solver updates).
+        program: the scalar formula of an elementwise op, else None.
+        dtypes: allowed for the "compute" inputs.
+        tolerance: relative error allowed against the float64 reference, by dtype name.
+        samples, refused: functions that return calls that must work, and calls that must be refused.
+    """
+
+    function: ClassVar[str] = ""
+    category: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    inputs: Sequence[Input] = ()
+    attributes: Sequence[Attribute] = ()
+    outputs: Sequence[str] = ("y",)
+    auxiliary: Sequence[str] = ()
+    mutates: Sequence[str] = ()
+    views: bool = False
+    random: bool = False
+    no_gradient: str = ""
+    inplace: Mapping[int, int] = {}
+    program: Program | None = None
+    dtypes: Sequence[np.dtype] = FLOAT_DTYPES
+    tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2}
+
+    name: str
+    doc: str
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not abstract:
+            register(cls(name=cls.__name__, doc=inspect.cleandoc(cls.__doc__ or "")))
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.doc = doc
+        self._finish()
+
+    def _finish(self) -> None:
+        """Derive what is asked for often from the declarations."""
+        self.input_names = tuple(item.name for item in self.inputs)
+        self.variadic = bool(self.inputs) and self.inputs[-1].variadic
+        self.user_inputs = tuple(item for item in self.inputs if item.kind != "stream")
+        self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
+        self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
+        self.attribute_names = tuple(item.name for item in self.attributes)
+
+    def input_at(self, position: int) -> Input:
+        """The declaration of the input at a position, variadic ones spread out."""
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
+    # What a spec defines.
+
+    def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
+        """Attributes with defaults that follow from the inputs filled in, axes counted from the front."""
+        return attributes
+
+    def check_values(self, attributes: Mapping[str, Any]) -> None:
+        """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
+
+    def infer(self, *inputs: Any, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
+        """The output descriptions, auxiliary ones last; raises ValueError for a call that does not fit."""
+        raise NotImplementedError(f"{self.name} has no shape rule")
+
+    def reference(self, *inputs: Any, **attributes: Any) -> np.ndarray | Sequence[np.ndarray]:
+        """The outputs as new NumPy arrays; changes in place only what `mutates` names."""
+        raise NotImplementedError(f"{self.name} has no reference")
+
+    def gradient(self, g: GradientCall, *inputs: IRValue | None, **attributes: Any) -> Sequence[IRValue | None]:
+        """Per input the gradient as a composition of ops, or None where nothing flows."""
+        raise NotImplementedError(f"{self.name} has no gradient")
+
+    def samples(self) -> Sequence[Sample]:
+        """Calls that must work on every backend."""
+        return ()
+
+    def refused(self) -> Sequence[Refused]:
+        """Calls that must be refused, with the error."""
+        return ()
+
+    def visible_count(self, outputs: int, attributes: Mapping[str, Any]) -> int:
+        """How many of the outputs the user gets."""
+        return outputs - len(self.auxiliary)
+
+    # What the engine asks.
+
+    def check_attributes(self, given: Mapping[str, Any], inputs: Sequence[ArrayDesc | None]) -> dict[str, Any]:
+        """Checked, complete, canonical attributes; TypeError or ValueError if one does not fit."""
+        values = {}
+        for attribute in self.attributes:
+            value = given.get(attribute.name, attribute.default)
+            if value is REQUIRED:
+                raise TypeError(
+                    four_parts(
+                        f"{self.name}({self._describe(inputs)})",
+                        f"the attribute {attribute.argument} is missing",
+                        "",
+                        f"pass {attribute.argument}=",
+                    )
+                )
+            values[attribute.name] = attribute.check(self.name, value)
+        return self.normalize(values, *inputs)
+
+    def infer_outputs(self, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
+        """The output descriptions for checked attributes, as a tuple."""
+        result = self.infer(*inputs, **attributes)
+        return (result,) if isinstance(result, ArrayDesc) else tuple(result)
+
+    def error(self, inputs: Sequence[ArrayDesc | None], wrong: str, remedy: str, considered: str = "") -> ValueError:
+        """A ValueError in the house's wording, for `infer` and `normalize` to raise."""
+        return ValueError(four_parts(f"{self.name}({self._describe(inputs)})", wrong, considered, remedy))
+
+    def _describe(self, inputs: Sequence[ArrayDesc | None]) -> str:
+        parts = []
+        for position, desc in enumerate(inputs):
+            parts.append(f"{self.input_at(position).name}: {'None' if desc is None else list(desc.shape)}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<op spec {self.name}>"
+
+
+def register(spec: OpSpec) -> OpSpec:
+    """Enter a spec into `SPECS` and, if it is a function, into `FUNCTIONS`; a second one of the name is an error."""
+    if spec.name in SPECS:
+        raise ValueError(f"two op specs are named {spec.name}: one op, one place")
+    SPECS[spec.name] = spec
+    if spec.function:
+        FUNCTIONS[spec.function] = spec
+    return spec
+
+
+def snake_case(name: str) -> str:
+    """`SoftmaxCrossEntropy` -> `softmax_cross_entropy`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

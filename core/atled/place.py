@@ -1,0 +1,125 @@
+"""Where an array lives: host memory, or one device of one array class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atled.call import ArrayDesc
+from atled_contexts import active_trace
+
+
+class ArrayClass:
+    """How the arrays of a device are made and moved; a device plugin subclasses it and registers an instance.
+
+    What its methods call an array is the plugin's own object (a CuPy array, a handle); the engine never
+    looks inside. Sizes are those of the ArrayDesc an array was allocated for.
+    """
+
+    name = ""
+
+    def allocate(self, desc: ArrayDesc, device_id: str) -> Any:  # Any: the device's own array type
+        """A new array on the device; contents undefined."""
+        raise NotImplementedError
+
+    def upload(self, source: np.ndarray, target: Any) -> None:
+        """Copy from host memory; `source` is C-contiguous and of the target's shape and dtype."""
+        raise NotImplementedError
+
+    def download(self, source: Any, target: np.ndarray) -> None:
+        """Copy to host memory and wait until the values are there."""
+        raise NotImplementedError
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy between two arrays of one device, of equal shape and dtype."""
+        raise NotImplementedError
+
+    def fill(self, target: Any, value: float) -> None:
+        """Set every element."""
+        raise NotImplementedError
+
+    def view(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """The same memory with another shape of equal size."""
+        raise NotImplementedError
+
+    def synchronize(self, device_id: str) -> None:
+        """Wait until everything launched on the device is done."""
+
+
+class Place:
+    """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`."""
+
+    __slots__ = ("array_class", "device_id")
+
+    def __init__(self, array_class: ArrayClass | None, device_id: str) -> None:
+        self.array_class = array_class
+        self.device_id = device_id
+
+    @property
+    def is_host(self) -> bool:
+        """Whether NumPy can reach it."""
+        return self.array_class is None
+
+    def __repr__(self) -> str:
+        return "host" if self.array_class is None else f"{self.array_class.name}:{self.device_id}"
+
+
+HOST = Place(None, "")
+
+_PLACES: dict[tuple[int, str], Place] = {}
+
+
+def place_on(array_class: ArrayClass, device_id: str) -> Place:
+    """The one Place of a device."""
+    key = (id(array_class), device_id)
+    place = _PLACES.get(key)
+    if place is None:
+        place = _PLACES.setdefault(key, Place(array_class, device_id))
+    return place
+
+
+class DeviceStorage:
+    """One buffer on a device; `buffer` is the plugin's own array, flat.
+
+    nbytes: size in bytes.
+    """
+
+    __slots__ = ("buffer", "nbytes", "place")
+
+    def __init__(self, place: Place, size: int, dtype: np.dtype) -> None:
+        desc = ArrayDesc((size,), dtype)
+        assert place.array_class is not None
+        self.place = place
+        self.nbytes = desc.nbytes
+        self.buffer = place.array_class.allocate(desc, place.device_id)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
+        """The buffer with a shape; the dtype is that it was allocated with."""
+        assert self.place.array_class is not None
+        return self.place.array_class.view(self.buffer, shape)
+
+
+class TransferCount:
+    """How often and how much was copied between memories since the last reset."""
+
+    __slots__ = ("bytes_moved", "calls")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again from zero."""
+        self.calls = 0
+        self.bytes_moved = 0
+
+    def add(self, source: Place, target: Place, nbytes: int) -> None:
+        """Count one copy, also in the trace in force."""
+        self.calls += 1
+        self.bytes_moved += nbytes
+        trace = active_trace()
+        if trace is not None:
+            trace.transfer(repr(source), repr(target), nbytes)
+
+
+TRANSFERS = TransferCount()

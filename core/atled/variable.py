@@ -1,0 +1,272 @@
+"""Variable: the user's handle on one array of a recorded graph, with its gradient."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atled.array import NdArray, check_shape
+from atled.epoch import EPOCH
+from atled.errors import four_parts
+from atled.graph.executor import backward, forward, plan_forward
+from atled.graph.plan import Template
+from atled.graph.value import Value, functions_before
+from atled.operators import Calls, Operators
+
+if TYPE_CHECKING:
+    from atled.function import Function
+
+
+class Variable(Operators):
+    """An array that records what is computed from it.
+
+    Functions of Variables give Variables; nothing is computed before `forward()`, unless `auto_forward` is on.
+    `==` and `hash` go by identity: one Variable per array of the graph.
+
+    Args:
+        shape: sizes per axis, a tuple or list; () for a scalar.
+        need_grad: whether backward is to leave a gradient in `g`; None: not set (False for a leaf, derived from
+            the inputs for a result).
+    """
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, shape: Sequence[int] = (), need_grad: bool | None = None) -> None:
+        self.value = Value(check_shape(shape), None if need_grad is None else bool(need_grad))
+        self.value.handle = weakref.ref(self)
+
+    @classmethod
+    def on(cls, value: Value) -> Variable:
+        """The one Variable of a value."""
+        handle = value.handle() if value.handle is not None else None
+        if handle is None:
+            handle = cls.__new__(cls)
+            handle.value = value
+            value.handle = weakref.ref(handle)
+        return handle
+
+    @classmethod
+    def from_numpy_array(cls, data: Any, grad: Any = None, need_grad: bool | None = None) -> Variable:
+        """A leaf holding a copy of a NumPy array (and of a gradient); dtypes are kept."""
+        array = NdArray.from_numpy_array(data)
+        variable = cls(array.shape, need_grad)
+        variable.data = array
+        if grad is not None:
+            variable.grad = NdArray.from_numpy_array(grad)
+        return variable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes per axis."""
+        return self.value.shape
+
+    @property
+    def ndim(self) -> int:
+        """Count of axes."""
+        return len(self.value.shape)
+
+    @property
+    def size(self) -> int:
+        """Count of elements."""
+        return math.prod(self.value.shape)
+
+    def size_from_axis(self, axis: int = -1) -> int:
+        """Count of elements of the axes from `axis` on; all for -1."""
+        return self.size if axis < 0 else math.prod(self.value.shape[axis:])
+
+    @property
+    def d(self) -> np.ndarray:
+        """The values as a writable NumPy view; assigning broadcasts into the array and keeps its dtype."""
+        return self.value.data.data
+
+    @d.setter
+    def d(self, values: Any) -> None:
+        self.value.data.data = values.data if isinstance(values, Variable) else values
+
+    @property
+    def g(self) -> np.ndarray:
+        """The gradient as a writable NumPy view; assigning broadcasts into it and keeps its dtype."""
+        return self.value.grad.data
+
+    @g.setter
+    def g(self, values: Any) -> None:
+        self.value.grad.data = values.grad if isinstance(values, Variable) else values
+
+    @property
+    def data(self) -> NdArray:
+        """The array; assigning another of the same shape makes existing graphs read that one."""
+        return self.value.data
+
+    @data.setter
+    def data(self, array: NdArray) -> None:
+        self.value.data = self._fitting(array, "data")
+
+    @property
+    def grad(self) -> NdArray:
+        """The gradient's array; assigning another of the same shape makes existing graphs write that one."""
+        return self.value.grad
+
+    @grad.setter
+    def grad(self, array: NdArray) -> None:
+        self.value.grad = self._fitting(array, "grad")
+
+    def _fitting(self, array: NdArray, what: str) -> NdArray:
+        if not isinstance(array, NdArray):
+            raise TypeError(
+                four_parts(
+                    f"Variable.{what} = {type(array).__name__}", "not an NdArray", "", f"use .{what[0]} = for NumPy arrays"
+                )
+            )
+        if array.shape != self.shape:
+            raise ValueError(
+                four_parts(
+                    f"Variable.{what} = array of shape {array.shape}",
+                    f"the Variable has shape {self.shape}",
+                    "",
+                    "give an array of that shape, or call reset_shape first",
+                )
+            )
+        return array
+
+    @property
+    def parent(self) -> Function | None:
+        """The function that computes it, or None for a leaf."""
+        parent = self.value.parent
+        return None if parent is None else Calls.function_on(parent)
+
+    @property
+    def need_grad(self) -> bool:
+        """Whether a gradient reaches it: as set, else derived from what it is computed from. None unsets it."""
+        return _needs(self.value)
+
+    @need_grad.setter
+    def need_grad(self, flag: bool | None) -> None:
+        value = None if flag is None else bool(flag)
+        if self.value.need_grad is not value:
+            self.value.need_grad = value
+            EPOCH.bump()
+
+    @property
+    def persistent(self) -> bool:
+        """Whether data and gradient survive clearing of buffers."""
+        return self.value.persistent
+
+    @persistent.setter
+    def persistent(self, flag: bool) -> None:
+        if self.value.persistent != bool(flag):
+            self.value.persistent = bool(flag)
+            EPOCH.bump()
+
+    def forward(self, clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
+        """Compute it from the leaves. The flags allow memory to be given back early and never change a result."""
+        forward(self.value)
+
+    def backward(
+        self, grad: float | np.ndarray | NdArray | None = 1, clear_buffer: bool = False
+    ) -> None:
+        """Backpropagate from here: every leaf with need_grad accumulates into its `g`.
+
+        grad: gradient of this Variable, broadcast to its shape; lent for the run, `g` stays. None: its present `g`.
+
+        Raises RuntimeError on a leaf, or where a path leads through an op without gradient.
+        """
+        backward(self.value, grad)
+
+    @property
+    def plan(self) -> Template:
+        """The plan by which forward computes it, to be printed; RuntimeError for a leaf."""
+        if self.value.parent is None:
+            raise RuntimeError(four_parts("plan of a leaf", "nothing computes it", "", "ask a result for its plan"))
+        return plan_forward(self.value).binding.template
+
+    def reset_shape(self, shape: Sequence[int], force: bool = False) -> None:
+        """Take another shape; where the count of elements changes, `force` must be True and values are lost."""
+        wanted = check_shape(shape)
+        if math.prod(wanted) != self.size and not force:
+            raise ValueError(
+                four_parts(
+                    f"reset_shape from {self.shape} to {wanted}",
+                    "the count of elements differs, which loses the values",
+                    "",
+                    "pass force=True to allow that",
+                )
+            )
+        self.value.reset_shape(wanted)
+
+    def reshape(self, shape: Sequence[int], unlink: bool = False) -> Variable:
+        """The same values with another shape, one size may be -1; with `unlink`, without a link to what computes them."""
+        base = self.unlinked() if unlink else self
+        return Calls.apply("Reshape", (base,), {"shape": tuple(shape)})
+
+    def unlinked(self, need_grad: bool | None = None) -> Variable:
+        """A leaf that shares this one's data and gradient; need_grad as given, else as it was set here."""
+        flag = self.value.need_grad if need_grad is None else bool(need_grad)
+        return Variable.on(Value(self.shape, flag, data=self.value.data, grad=self.value.grad))
+
+    def rewire_on(self, variable: Variable) -> None:
+        """Make everything computed from this one be computed from `variable` instead; shapes must agree."""
+        if variable.shape != self.shape:
+            raise ValueError(
+                four_parts(
+                    f"rewire_on a Variable of shape {variable.shape}",
+                    f"this one has shape {self.shape}",
+                    "",
+                    "use a Variable of the same shape",
+                )
+            )
+        self.value.become(variable.value)
+
+    def visit(self, callback: Callable[[Function], Any]) -> None:
+        """Call `callback` with every function of the graph before it, inputs first."""
+        for function in functions_before(self.value):
+            callback(Calls.function_on(function))
+
+    def visit_check(self, callback: Callable[[Function], bool]) -> bool:
+        """Like `visit`, stopping at the first true answer; whether there was one."""
+        return any(callback(Calls.function_on(function)) for function in functions_before(self.value))
+
+    @property
+    def info(self) -> str:
+        """One line about it."""
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Variable):
+            raise TypeError(
+                four_parts(
+                    f"Variable == {type(other).__name__}",
+                    "== compares identities of Variables",
+                    "",
+                    "compare values with .d, or elementwise with functions.equal_scalar",
+                )
+            )
+        return self.value is other.value
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"<Variable {list(self.shape)} need_grad={self.need_grad} at {hex(id(self.value))}>"
+
+
+def _needs(value: Value) -> bool:
+    if value.need_grad is not None or value.parent is None:
+        return bool(value.need_grad)
+    needs: dict[int, bool] = {}
+    for function in functions_before(value):
+        flows = any(
+            needs.get(id(v), bool(v.need_grad)) if v.need_grad is None else v.need_grad
+            for v in function.inputs
+            if v is not None
+        )
+        for output in function.live_outputs():
+            if output is not None:
+                needs[id(output)] = flows and function.spec.no_gradient != "stops"
+    return needs.get(id(value), False)

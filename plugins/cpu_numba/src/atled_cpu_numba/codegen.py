@@ -1,0 +1,83 @@
+"""numba intrinsics that kernels need beyond plain Python: typed pointers from addresses, calls by address, bit casts.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+
+    from numba import carray
+    from atled_cpu_numba.codegen import floats32, words
+
+    def negate(block, part, parts):            # a kernel, see store.Kernel
+        w = carray(words(block), 3)            # or index the pointer itself: words(block)[0]
+        x, y = floats32(w[1]), floats32(w[2])
+        for i in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+            y[i] = -x[i]
+        return 0
+
+Indexing a pointer has no bounds and no negative indices, so it stays out of the way of the vectorizer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+# Without nnan and ninf: NaN and infinity must come through, and the two flags gain nothing measurable.
+_FASTMATH = {"contract", "nsz", "arcp"}
+
+# error_model="numpy": Python's check for a zero divisor would raise, and keeps loops from being vectorized.
+JIT: dict[str, Any] = {"error_model": "numpy", "fastmath": _FASTMATH}
+
+# For reductions only: lets LLVM split one running sum into one per vector lane.
+JIT_REDUCE: dict[str, Any] = {"error_model": "numpy", "fastmath": _FASTMATH | {"reassoc"}}
+
+_INT64 = ir.IntType(64)
+
+
+def _pointer_cast(name: str, item: Any, ir_item: Any) -> Any:  # numba and llvmlite ship no types
+    """An intrinsic `name(int64 address) -> CPointer(item)`."""
+
+    def cast(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], ir_item.as_pointer())
+
+        return types.CPointer(item)(types.int64), generate  # type: ignore[no-untyped-call]  # numba has no types here
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"The int64 `address` as a pointer to {item}."
+    return intrinsic(cast)
+
+
+words = _pointer_cast("words", types.int64, ir.IntType(64))
+ints64 = _pointer_cast("ints64", types.int64, ir.IntType(64))
+bytes8 = _pointer_cast("bytes8", types.uint8, ir.IntType(8))
+floats32 = _pointer_cast("floats32", types.float32, ir.FloatType())
+floats64 = _pointer_cast("floats64", types.float64, ir.DoubleType())
+
+
+@intrinsic
+def call3(typing_context: Any, address: Any, block: Any, part: Any, parts: Any) -> Any:
+    """Call the kernel at the int64 `address`: kernel(block, part, parts) -> int64.
+
+    The address must reach the kernel through its argument block: one written into the code would be stored
+    with it and be wrong in the next process.
+    """
+    signature = types.int64(types.int64, types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kernel_type = ir.FunctionType(_INT64, [_INT64, _INT64, _INT64])
+        kernel = builder.inttoptr(arguments[0], kernel_type.as_pointer())
+        return builder.call(kernel, arguments[1:])
+
+    return signature, generate
+
+
+@intrinsic
+def float64_of_bits(typing_context: Any, bits: Any) -> Any:
+    """The float64 whose bits are those of the int64 `bits`; float attributes come so."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate

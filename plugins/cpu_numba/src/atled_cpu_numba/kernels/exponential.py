@@ -1,0 +1,76 @@
+"""exp in float32 and float64 as numba functions, the former written so that loops over it are vectorized.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba import float32, int32, njit, types
+from numba.extending import intrinsic
+
+from atled_cpu_numba.codegen import JIT
+
+
+@intrinsic
+def _float32_of_bits(typing_context, bits):
+    """The float32 whose bits are those of the int32 `bits`."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@njit(**JIT)
+def _exp32(x):
+    """exp(x) within 1e-7 of the value; 0 below -87.33, where float32 has no normal numbers; NaN for NaN.
+
+    exp(x) = 2^n exp(r), n the integer nearest to x / log(2). Polynomial and the two parts of log(2): Cephes, expf.
+    """
+    inside = float32(88.0) if x > float32(88.0) else x  # these comparisons are false for NaN, which stays
+    inside = float32(-87.33) if inside < float32(-87.33) else inside
+    shift = float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
+    n = (inside * float32(1.44269504) + shift) - shift
+    r = inside - n * float32(0.693359375)
+    r = r - n * float32(-2.12194440e-4)
+    p = float32(1.9875691500e-4)
+    p = p * r + float32(1.3981999507e-3)
+    p = p * r + float32(8.3334519073e-3)
+    p = p * r + float32(4.1665795894e-2)
+    p = p * r + float32(1.6666665459e-1)
+    p = p * r + float32(5.0000001201e-1)
+    p = p * (r * r) + r + float32(1)
+    y = p * _float32_of_bits((int32(n) + int32(127)) << int32(23))
+    y = float32(math.inf) if x > float32(88.72) else y
+    return float32(0) if x < float32(-87.33) else y
+
+
+@njit(**JIT)
+def _exp64(x):
+    return math.exp(x)
+
+
+def exponential(dtype: str) -> Any:
+    """The numba function for "float32" or "float64"."""
+    return {"float32": _exp32, "float64": _exp64}[dtype]
+
+
+@intrinsic
+def higher(typing_context, a, b):
+    """The higher of two floats of one type; either of them if there is a NaN.
+
+    A comparison and a choice would mean the same, but LLVM sees a maximum that it can compute in vectors only here.
+    """
+
+    def generate(context, builder, signature, arguments):
+        kind = arguments[0].type
+        name = "llvm.maxnum.f32" if signature.return_type == types.float32 else "llvm.maxnum.f64"
+        function = builder.module.globals.get(name)
+        function = function or ir.Function(builder.module, ir.FunctionType(kind, [kind, kind]), name)
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return a(a, a), generate

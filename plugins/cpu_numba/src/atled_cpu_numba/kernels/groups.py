@@ -1,0 +1,48 @@
+"""Collapsing the axes of a reduction into alternating groups of kept and reduced ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Groups(NamedTuple):
+    """A reduction of x (kept_outer, reduced_outer, kept_inner, reduced_inner) over its second and last axis.
+
+    Counts of elements; 1 where there is no such group.
+    """
+
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+
+
+def collapse(shape: Sequence[int], axes: Sequence[int]) -> Groups | None:
+    """The four groups, or None if it takes more; `axes` are the reduced ones, not negative.
+
+    Axes of one element belong to any group. A single reduced group comes out as `reduced_inner` if nothing is kept
+    behind it, else as `reduced_outer`.
+    """
+    groups: list[tuple[bool, int]] = []
+    for axis, size in enumerate(shape):
+        reduced = axis in axes
+        if size == 1:
+            continue
+        if groups and groups[-1][0] == reduced:
+            groups[-1] = reduced, groups[-1][1] * size
+        else:
+            groups.append((reduced, size))
+    kinds = [reduced for reduced, _ in groups]
+    sizes = tuple(size for _, size in groups)
+    if kinds == [] or kinds == [False]:
+        return Groups(*(sizes or (1,)), 1, 1, 1)
+    if kinds == [True]:
+        return Groups(1, 1, 1, *sizes)
+    if kinds == [False, True]:
+        return Groups(sizes[0], 1, 1, sizes[1])
+    if kinds[0] and len(kinds) <= 3:
+        return Groups(1, *sizes, *([1] * (3 - len(sizes))))
+    if not kinds[0] and len(kinds) <= 4:
+        return Groups(*sizes, *([1] * (4 - len(sizes))))
+    return None

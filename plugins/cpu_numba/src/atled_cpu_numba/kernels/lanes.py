@@ -1,0 +1,34 @@
+"""How wide the processor's float32 vectors are, and the tile sizes that follow from it."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from atled_cpu_numba.machine_code import host_processor
+
+
+class Lanes(NamedTuple):
+    """Sizes in elements of float32.
+
+    vector: of one register.
+    rows, columns: of the tile of C that a matrix product keeps in registers.
+    dot_rows, dot_columns: of the tile of dot products (one register each) of `dots.py`.
+    """
+
+    vector: int
+    rows: int
+    columns: int
+    dot_rows: int
+    dot_columns: int
+
+
+@functools.cache
+def host_lanes() -> Lanes:
+    """The sizes for this processor: AVX-512 has 32 registers of 16; others get what fits into 16 registers."""
+    features = host_processor()[1].split(",")
+    if "+avx512f" in features:
+        return Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
+    if "+avx2" in features:
+        return Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
+    return Lanes(vector=4, rows=6, columns=8, dot_rows=3, dot_columns=3)

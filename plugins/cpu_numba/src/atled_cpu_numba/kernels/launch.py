@@ -1,0 +1,80 @@
+"""What every kernel family decides in the same way: which floats it takes, how many shares, how a Native is filled in."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.call import Call, Native, Prepared
+from atled_cpu_numba.store import Kernel
+
+# Below this a second thread costs more than it brings; above, this is about what one share should take.
+SHARE_US = 15.0
+MOST_SHARES = 16
+
+
+def share_count(work_us: float, units: int) -> int:
+    """How many shares a call is worth: 1 below 30 us; else shares of 15 us or more, at most 16 and at most `units`.
+
+    work_us: estimated time on one core.  units: pieces that cannot be divided.
+    """
+    if work_us < 2 * SHARE_US:
+        return 1
+    return max(1, min(MOST_SHARES, units, int(work_us / SHARE_US)))
+
+
+def float_bits(value: float) -> int:
+    """The bits of a float64 as an int64, for a word of an argument block."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def refuse_floats(call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1) -> str:
+    """Why the call's floats are not taken, or "" if they are: all of one dtype that is `accepted`.
+
+    floats: positions of the inputs that hold floats, absent ones included.  outputs: how many outputs hold floats,
+    counted from the first.
+    """
+    found = [call.inputs[i] for i in floats if i < len(call.inputs)]
+    names = {desc.dtype.name for desc in [*found, *call.outputs[:outputs]] if desc is not None}
+    if len(names) > 1:
+        return f"mixes {' and '.join(sorted(names))}; the kernel takes one dtype"
+    (name,) = names
+    if name in accepted:
+        return ""
+    if name == "float64":
+        return "float32 only; double runs on the adopted reference"
+    return f"takes {' or '.join(accepted)}, not {name}"
+
+
+def has_empty(call: Call) -> bool:
+    """Whether any input or output has no elements."""
+    return any(desc is not None and desc.size == 0 for desc in (*call.inputs, *call.outputs))
+
+
+def launch(
+    kernel: Kernel,
+    words: Sequence[int],
+    arguments: Sequence[int],
+    *,
+    parts: int = 1,
+    workspace: int = 0,
+    attributes: Mapping[str, int] | None = None,
+    errors: Mapping[int, str] | None = None,
+    owner: Any = None,
+    note: str = "",
+) -> Prepared:
+    """A Prepared that runs `kernel` on a block of `words`; the other arguments as in Native and Prepared."""
+    block = np.array(words, dtype=np.int64)
+    native = Native(
+        kernel.address(),
+        block,
+        tuple(arguments),
+        attributes=attributes,
+        parts=parts,
+        errors=errors,
+        owner=kernel if owner is None else owner,
+    )
+    return Prepared(native=native, workspace=workspace, note=note)

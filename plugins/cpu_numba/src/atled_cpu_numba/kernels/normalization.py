@@ -1,0 +1,313 @@
+"""BatchNormalization and its gradient.
+
+x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of one channel; with a short one
+through columns: the elements of some neighbouring channels side by side, with one accumulator each.
+
+Block of the forward kernels (64-bit words):
+    0 x, 1 y, 2 outer, 3 channels, 4 inner, 5 beta, 6 gamma, 7 mean, 8 variance, 9 batch_mean, 10 batch_variance
+    11 batch_stat, 12 decay_rate, 13 eps (bits of float64), 14 workspace, 15 bytes of it per share, 16 channels per unit
+Block of the gradient's kernels:
+    0 x, 1 gy, 2 outer, 3 channels, 4 inner, 5 gamma, 6 mean, 7 variance, 8 gx, 9 gbeta, 10 ggamma
+    11 batch_stat, 13 eps, 14 workspace, 15 bytes of it per share, 16 channels per unit
+
+Statistics are taken around the mean of a stretch, or the first value, and added up in float64: a mean far from zero
+costs no digits of the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_STRETCH = 2048  # elements that stay in the level-1 cache between two passes
+_ROW = 128  # from this inner size on, a channel is gone through row by row
+_COLUMNS = 256  # side by side otherwise
+_ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build_forward_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @reducing_kernel
+    def normalize_rows(block, part, parts):
+        w = words(block)
+        outer, channels, inner, batch_stat = w[2], w[3], w[4], w[11]
+        beta, gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7]), floats(w[8])
+        batch_mean, batch_variance = floats(w[9]), floats(w[10])
+        decay, eps = float64_of_bits(w[12]), float64_of_bits(w[13])
+        count = float(outer * inner)
+        for channel in range(channels * part // parts, channels * (part + 1) // parts):
+            middle, spread = float(mean[channel]), float(variance[channel])
+            if batch_stat != 0:
+                shift = float(floats(w[0] + size * channel * inner)[0])
+                total, squares = 0.0, 0.0
+                for n in range(outer):
+                    for start in range(0, inner, _STRETCH):
+                        x = floats(w[0] + size * ((n * channels + channel) * inner + start))
+                        length = min(_STRETCH, inner - start)
+                        plain = number(0)
+                        for j in range(length):
+                            plain += x[j]
+                        around = number(plain / number(length))
+                        rest, square = number(0), number(0)
+                        for j in range(length):
+                            d = x[j] - around
+                            rest += d
+                            square += d * d
+                        offset = float(around) - shift
+                        total += length * offset + rest
+                        squares += square + offset * (2.0 * rest + length * offset)
+                middle = shift + total / count
+                spread = max(0.0, (squares - total * (total / count)) / count)
+                unbiased = spread * (count / max(1.0, count - 1.0))
+                mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
+                variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
+            batch_mean[channel] = number(middle)
+            batch_variance[channel] = number(spread)
+            scale = number(gamma[channel] / math.sqrt(spread + eps))
+            subtrahend, addend = number(middle), beta[channel]
+            for n in range(outer):
+                at = size * (n * channels + channel) * inner
+                x, y = floats(w[0] + at), floats(w[1] + at)
+                for j in range(inner):
+                    y[j] = (x[j] - subtrahend) * scale + addend
+        return 0
+
+    return normalize_rows
+
+
+def _build_forward_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_columns(block, part, parts):
+        w = words(block)
+        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
+        beta, gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7]), floats(w[8])
+        batch_mean, batch_variance = floats(w[9]), floats(w[10])
+        decay, eps = float64_of_bits(w[12]), float64_of_bits(w[13])
+        count = float(outer * inner)
+        scratch = w[14] + part * w[15]
+        totals, squares = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
+        scratch += 16 * _COLUMNS
+        middles, scales, addends = floats(scratch), floats(scratch + size * _COLUMNS), floats(scratch + 2 * size * _COLUMNS)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            width = taken * inner
+            if batch_stat != 0:
+                shift = floats(w[0] + size * first * inner)
+                for j in range(width):
+                    totals[j] = 0.0
+                    squares[j] = 0.0
+                    middles[j] = shift[j // inner * inner]
+                for n in range(outer):
+                    x = floats(w[0] + size * (n * channels + first) * inner)
+                    for j in range(width):
+                        d = float(x[j]) - float(middles[j])
+                        totals[j] += d
+                        squares[j] += d * d
+            for i in range(taken):
+                channel = first + i
+                middle, spread = float(mean[channel]), float(variance[channel])
+                if batch_stat != 0:
+                    total, square = 0.0, 0.0
+                    for j in range(i * inner, (i + 1) * inner):
+                        total += totals[j]
+                        square += squares[j]
+                    middle = float(middles[i * inner]) + total / count
+                    spread = max(0.0, (square - total * (total / count)) / count)
+                    unbiased = spread * (count / max(1.0, count - 1.0))
+                    mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
+                    variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
+                batch_mean[channel] = number(middle)
+                batch_variance[channel] = number(spread)
+                scale = number(gamma[channel] / math.sqrt(spread + eps))
+                for j in range(i * inner, (i + 1) * inner):
+                    middles[j] = number(middle)
+                    scales[j] = scale
+                    addends[j] = beta[channel]
+            for n in range(outer):
+                at = size * (n * channels + first) * inner
+                x, y = floats(w[0] + at), floats(w[1] + at)
+                for j in range(width):
+                    y[j] = (x[j] - middles[j]) * scales[j] + addends[j]
+        return 0
+
+    return normalize_columns
+
+
+def _build_backward_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @reducing_kernel
+    def normalize_grad_rows(block, part, parts):
+        w = words(block)
+        outer, channels, inner, batch_stat = w[2], w[3], w[4], w[11]
+        gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7])
+        gbeta, ggamma, eps = floats(w[9]), floats(w[10]), float64_of_bits(w[13])
+        count = float(outer * inner)
+        for channel in range(channels * part // parts, channels * (part + 1) // parts):
+            middle = mean[channel]
+            inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
+            total, product = 0.0, 0.0
+            for n in range(outer):
+                for start in range(0, inner, _STRETCH):
+                    at = size * ((n * channels + channel) * inner + start)
+                    x, gy = floats(w[0] + at), floats(w[1] + at)
+                    plain, mixed = number(0), number(0)
+                    for j in range(min(_STRETCH, inner - start)):
+                        plain += gy[j]
+                        mixed += gy[j] * (x[j] - middle)
+                    total += plain
+                    product += mixed
+            gbeta[channel] = number(total)
+            ggamma[channel] = number(product * inverse)
+            # gx = gamma inverse (gy - mean(gy) - x_hat mean(gy x_hat)), as gy * a + (x - middle) * b + c
+            a = gamma[channel] * inverse
+            b, c = 0.0, 0.0
+            if batch_stat != 0:
+                b = -a * product * inverse * inverse / count
+                c = -a * total / count
+            a_, b_, c_ = number(a), number(b), number(c)
+            for n in range(outer):
+                at = size * (n * channels + channel) * inner
+                x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
+                for j in range(inner):
+                    gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
+        return 0
+
+    return normalize_grad_rows
+
+
+def _build_backward_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_grad_columns(block, part, parts):
+        w = words(block)
+        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
+        gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7])
+        gbeta, ggamma, eps = floats(w[9]), floats(w[10]), float64_of_bits(w[13])
+        count = float(outer * inner)
+        scratch = w[14] + part * w[15]
+        totals, products = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
+        scratch += 16 * _COLUMNS
+        middles, a = floats(scratch), floats(scratch + size * _COLUMNS)
+        b, c = floats(scratch + 2 * size * _COLUMNS), floats(scratch + 3 * size * _COLUMNS)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            width = taken * inner
+            for j in range(width):
+                totals[j] = 0.0
+                products[j] = 0.0
+                middles[j] = mean[first + j // inner]
+            for n in range(outer):
+                at = size * (n * channels + first) * inner
+                x, gy = floats(w[0] + at), floats(w[1] + at)
+                for j in range(width):
+                    totals[j] += gy[j]
+                    products[j] += gy[j] * (x[j] - middles[j])
+            for i in range(taken):
+                channel = first + i
+                total, product = 0.0, 0.0
+                for j in range(i * inner, (i + 1) * inner):
+                    total += totals[j]
+                    product += products[j]
+                inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
+                gbeta[channel] = number(total)
+                ggamma[channel] = number(product * inverse)
+                slope = gamma[channel] * inverse  # a, b, c as in the kernel for rows
+                for j in range(i * inner, (i + 1) * inner):
+                    a[j] = number(slope)
+                    b[j] = number(-slope * product * inverse * inverse / count) if batch_stat != 0 else number(0)
+                    c[j] = number(-slope * total / count) if batch_stat != 0 else number(0)
+            for n in range(outer):
+                at = size * (n * channels + first) * inner
+                x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
+                for j in range(width):
+                    gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+        return 0
+
+    return normalize_grad_columns
+
+
+_DTYPES = ("float32", "float64")
+
+
+def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
+    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+# By op and whether it goes by rows.
+_KERNELS = {
+    ("BatchNormalization", True): _kernels("normalize_rows", _build_forward_rows),
+    ("BatchNormalization", False): _kernels("normalize_columns", _build_forward_columns),
+    ("BatchNormalizationGrad", True): _kernels("normalize_grad_rows", _build_backward_rows),
+    ("BatchNormalizationGrad", False): _kernels("normalize_grad_columns", _build_backward_columns),
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether all arrays are present, of one dtype, float32 or float64, with one axis of channels."""
+    if len(call.attributes["axes"]) != 1:
+        return f"takes one axis of channels, not {len(call.attributes['axes'])}"
+    if any(desc is None for desc in call.inputs):
+        return "takes no call without scale, shift or statistics"
+    refused = refuse_floats(call, _DTYPES, floats=range(len(call.inputs)), outputs=len(call.outputs))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "takes no empty arrays"
+    return True
+
+
+def prepare(call: Call) -> Prepared:
+    """BatchNormalization: x, beta, gamma, mean, variance -> y, batch_mean, batch_variance.
+
+    BatchNormalizationGrad: gy, x, gamma, batch_mean, batch_variance -> gx, gbeta, ggamma.
+    """
+    name = call.spec.name
+    x = call.outputs[0]
+    axis = call.attributes["axes"][0] % x.ndim
+    outer, channels, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+    by_rows = inner >= _ROW
+    step = max(1, _COLUMNS // inner)
+    share_bytes = 0 if by_rows else 16 * _COLUMNS + 4 * x.dtype.itemsize * _COLUMNS
+    parts = share_count(x.size / _ELEMENTS_PER_US, channels if by_rows else -(-channels // step))
+    words = [0, 0, outer, channels, inner, 0, 0, 0, 0, 0, 0, int(call.attributes["batch_stat"]), 0, 0, 0, share_bytes, step]
+    arguments = {"BatchNormalization": (0, 5, 6, 7, 8, 1, 9, 10), "BatchNormalizationGrad": (1, 0, 5, 6, 7, 8, 9, 10)}[name]
+    attributes = {"eps": 13} if name == "BatchNormalizationGrad" else {"decay_rate": 12, "eps": 13}
+    return launch(
+        _KERNELS[name, by_rows][x.dtype.name],
+        words,
+        arguments if by_rows else (*arguments, 14),
+        parts=parts,
+        workspace=share_bytes * parts,
+        attributes=attributes,
+        note="rows" if by_rows else "columns",
+    )

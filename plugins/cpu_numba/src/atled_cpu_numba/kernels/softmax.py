@@ -1,0 +1,271 @@
+"""Softmax, SoftmaxCrossEntropy and their gradients.
+
+x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along columns,
+up to 256 of them at once.
+
+Block of the forward kernels (64-bit words):
+    0 x, 1 p, 2 outer, 3 n, 4 inner, 5 target or 0, 6 loss or 0, 7 workspace, 8 bytes of it per share
+Block of `softmax_grad`: 0 gy, 1 y, 2 outer, 3 n, 4 inner, 5 gx, 7 workspace, 8 bytes of it per share.
+Block of `cross_entropy_grad`: 0 gy, 1 p, 2 outer, 3 n, 4 inner, 5 target, 6 gx.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_COLUMNS = 256
+_LABEL_OUT_OF_RANGE = 1
+_ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
+# The loss of a label whose probability is the smallest normal float32 or less.
+_HIGHEST_LOSS = -math.log(float(np.finfo(np.float32).tiny))
+_NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.exponential import exponential, higher
+    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+
+    real, exp = Real(dtype), exponential(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @reducing_kernel
+    def softmax_rows(block, part, parts):
+        w = words(block)
+        n = w[3]
+        first, after = w[2] * part // parts, w[2] * (part + 1) // parts
+        target, loss = ints64(w[5]), floats(w[6])
+        if w[5] != 0:
+            for row in range(first, after):
+                if target[row] < 0 or target[row] >= n:
+                    return _LABEL_OUT_OF_RANGE
+        for row in range(first, after):
+            x, p = floats(w[0] + size * row * n), floats(w[1] + size * row * n)
+            top = number(-math.inf)
+            for j in range(n):
+                top = higher(top, x[j])
+            total = number(0)
+            for j in range(n):
+                value = exp(x[j] - top)
+                p[j] = value
+                total += value
+            scale = number(1) / total
+            for j in range(n):
+                p[j] *= scale
+            if w[5] != 0:
+                value = math.log(np.float64(total)) + (np.float64(top) - np.float64(x[target[row]]))
+                loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
+        return 0
+
+    return softmax_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.exponential import exponential
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real, exp = Real(dtype), exponential(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def softmax_columns(block, part, parts):
+        w = words(block)
+        n, inner = w[3], w[4]
+        blocks = (inner + _COLUMNS - 1) // _COLUMNS
+        units = w[2] * blocks
+        target, loss = ints64(w[5]), floats(w[6])
+        top, total = floats(w[7] + part * w[8]), floats(w[7] + part * w[8] + size * _COLUMNS)
+        if w[5] != 0:
+            for unit in range(units * part // parts, units * (part + 1) // parts):
+                outer = unit // blocks
+                first = (unit - outer * blocks) * _COLUMNS
+                for i in range(outer * inner + first, outer * inner + min(inner, first + _COLUMNS)):
+                    if target[i] < 0 or target[i] >= n:
+                        return _LABEL_OUT_OF_RANGE
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * _COLUMNS
+            count = min(_COLUMNS, inner - first)
+            start = size * (outer * n * inner + first)
+            for i in range(count):
+                top[i] = number(-math.inf)
+                total[i] = number(0)
+            for j in range(n):
+                x = floats(w[0] + start + size * j * inner)
+                for i in range(count):
+                    top[i] = x[i] if x[i] > top[i] else top[i]
+            for j in range(n):
+                x, p = floats(w[0] + start + size * j * inner), floats(w[1] + start + size * j * inner)
+                for i in range(count):
+                    value = exp(x[i] - top[i])
+                    p[i] = value
+                    total[i] += value
+            if w[5] != 0:
+                x = floats(w[0] + start)
+                for i in range(count):
+                    at = outer * inner + first + i
+                    value = math.log(np.float64(total[i])) + (np.float64(top[i]) - np.float64(x[target[at] * inner + i]))
+                    loss[at] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
+            for i in range(count):
+                total[i] = number(1) / total[i]
+            for j in range(n):
+                p = floats(w[1] + start + size * j * inner)
+                for i in range(count):
+                    p[i] *= total[i]
+        return 0
+
+    return softmax_columns
+
+
+def _build_softmax_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @reducing_kernel
+    def softmax_grad(block, part, parts):
+        w = words(block)
+        n, inner = w[3], w[4]
+        blocks = (inner + _COLUMNS - 1) // _COLUMNS
+        units = w[2] * blocks
+        sums = floats(w[7] + part * w[8])
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * _COLUMNS
+            count = min(_COLUMNS, inner - first)
+            start = size * (outer * n * inner + first)
+            if inner == 1:
+                gy, y, gx = floats(w[0] + start), floats(w[1] + start), floats(w[5] + start)
+                total = number(0)
+                for j in range(n):
+                    total += gy[j] * y[j]
+                for j in range(n):
+                    gx[j] = y[j] * (gy[j] - total)
+                continue
+            for i in range(count):
+                sums[i] = number(0)
+            for j in range(n):
+                at = start + size * j * inner
+                gy, y = floats(w[0] + at), floats(w[1] + at)
+                for i in range(count):
+                    sums[i] += gy[i] * y[i]
+            for j in range(n):
+                at = start + size * j * inner
+                gy, y, gx = floats(w[0] + at), floats(w[1] + at), floats(w[5] + at)
+                for i in range(count):
+                    gx[i] = y[i] * (gy[i] - sums[i])
+        return 0
+
+    return softmax_grad
+
+
+def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def cross_entropy_grad(block, part, parts):
+        w = words(block)
+        n, inner = w[3], w[4]
+        first, after = w[2] * part // parts, w[2] * (part + 1) // parts
+        target = ints64(w[5])
+        for i in range(first * inner, after * inner):
+            if target[i] < 0 or target[i] >= n:
+                return _LABEL_OUT_OF_RANGE
+        for outer in range(first, after):
+            start = size * outer * n * inner
+            g = floats(w[0] + size * outer * inner)
+            labels = ints64(w[5] + 8 * outer * inner)
+            all_p, all_gx = floats(w[1] + start), floats(w[6] + start)
+            if inner == 1:
+                factor = g[0]
+                for j in range(n):
+                    all_gx[j] = all_p[j] * factor
+            else:
+                for j in range(n):
+                    p, gx = floats(w[1] + start + size * j * inner), floats(w[6] + start + size * j * inner)
+                    for i in range(inner):
+                        gx[i] = p[i] * g[i]
+            for i in range(inner):
+                at = labels[i] * inner + i
+                all_gx[at] = (all_p[at] - number(1)) * g[i]
+        return 0
+
+    return cross_entropy_grad
+
+
+_DTYPES = ("float32", "float64")
+
+
+def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
+    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+_ROWS = _kernels("softmax_rows", _build_rows)
+_COLUMN_WISE = _kernels("softmax_columns", _build_columns)
+_SOFTMAX_GRAD = _kernels("softmax_grad", _build_softmax_grad)
+_CROSS_ENTROPY_GRAD = _kernels("cross_entropy_grad", _build_cross_entropy_grad)
+
+# Positions of the inputs with floats, of the target, and the number of outputs, all of floats.
+_ARGUMENTS: dict[str, tuple[tuple[int, ...], int | None, int]] = {
+    "Softmax": ((0,), None, 1),
+    "SoftmaxGrad": ((0, 1), None, 1),
+    "SoftmaxCrossEntropy": ((0,), 1, 2),
+    "SoftmaxCrossEntropyGrad": ((0, 1), 2, 1),
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the floats are float32 or float64, the labels int64, and there is something to compute."""
+    floats, labels, outputs = _ARGUMENTS[call.spec.name]
+    refused = refuse_floats(call, _DTYPES, floats=floats, outputs=outputs)
+    if refused:
+        return refused
+    if labels is not None:
+        target = call.inputs[labels]
+        assert target is not None
+        if target.dtype != np.int64:
+            return f"takes int64 labels, not {target.dtype}"
+    if has_empty(call):
+        return "takes no empty arrays"
+    return True
+
+
+def prepare(call: Call) -> Prepared:
+    """Softmax: x -> y.  SoftmaxGrad: gy, y -> gx.
+
+    SoftmaxCrossEntropy: x, target -> y, p.  SoftmaxCrossEntropyGrad: gy, p, target -> gx.
+    """
+    whole = call.outputs[-1]  # of all four ops, the output of x's shape
+    axis = call.attributes["axis"] % whole.ndim
+    outer, n, inner = math.prod(whole.shape[:axis]), whole.shape[axis], math.prod(whole.shape[axis + 1 :])
+    dtype, size = whole.dtype.name, whole.dtype.itemsize
+    work_us = whole.size * _NS_PER_ELEMENT * (10 if size == 8 else 1) / 1e3
+    words = [0, 0, outer, n, inner, 0, 0, 0, 2 * _COLUMNS * size]
+    name = call.spec.name
+    if name == "SoftmaxCrossEntropyGrad":
+        parts = share_count(work_us, outer)
+        return launch(_CROSS_ENTROPY_GRAD[dtype], words, (0, 1, 5, 6), parts=parts, errors=_ERRORS)
+    parts = share_count(work_us, outer * -(-inner // _COLUMNS))
+    arguments = {"Softmax": (0, 1, 7), "SoftmaxGrad": (0, 1, 5, 7), "SoftmaxCrossEntropy": (0, 5, 6, 1, 7)}[name]
+    workspace = parts * 2 * _COLUMNS * size
+    if name == "SoftmaxGrad":
+        return launch(_SOFTMAX_GRAD[dtype], words, arguments, parts=parts, workspace=workspace)
+    errors = _ERRORS if name == "SoftmaxCrossEntropy" else None
+    if inner > 1:
+        return launch(_COLUMN_WISE[dtype], words, arguments, parts=parts, workspace=workspace, errors=errors, note="columns")
+    return launch(_ROWS[dtype], words, arguments[:-1], parts=parts, errors=errors, note="rows")

@@ -1,0 +1,174 @@
+"""Kernels as object code: bytes that numba or LLVM compile, and that LLVM's loader alone turns into addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+# llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
+
+
+class KernelError(RuntimeError):
+    """A kernel could not be compiled, or its code cannot be loaded."""
+
+
+class ObjectCode(NamedTuple):
+    """Compiled code of one kernel, not yet loaded.
+
+    code: an object file in the platform's format.  symbol: the kernel's name in it.
+    undefined: names that it needs from the process, such as "memset".
+    """
+
+    code: bytes
+    symbol: str
+    undefined: tuple[str, ...]
+
+
+@functools.cache
+def host_processor() -> tuple[str, str]:
+    """LLVM's name of this processor, such as "znver4", and its features, such as "+avx2,-sse4a"."""
+    llvm = _llvm()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def compile_function(name: str, build: Callable[[], Any], default_options: dict[str, Any]) -> ObjectCode:
+    """Compile what `build()` returns: a function int64 f(int64 block, int64 part, int64 parts), or a numba cfunc of it.
+
+    default_options: of numba's jit, where the function has no attribute `jit_options`.
+    Raises KernelError, with numba's own as its cause, or if the code needs more than the C library.
+    """
+    from numba import cfunc, types
+    from numba.core.ccallback import CFunc
+    from numba.core.errors import NumbaError
+
+    try:
+        function: Any = build()
+        if not isinstance(function, CFunc):
+            # Inlined into the entry point that numba puts around it, whatever its size: only there LLVM sees that
+            # nothing can raise, and drops the error handling, which needs numba at run time.
+            options = {**getattr(function, "jit_options", default_options), "forceinline": True}
+            function = cfunc(types.int64(types.int64, types.int64, types.int64), **options)(function)
+    except NumbaError as error:
+        raise KernelError(
+            f"cannot compile kernel {name!r}: numba refuses it. See its message above, and report it."
+        ) from error
+    # Private names of numba, here and nowhere else: numba hands out addresses, but no object code.
+    library = function._library
+    return _checked(name, bytes(library._get_compiled_object()), function._wrapper_name, library._final_module)
+
+
+def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
+    """Compile textual LLVM IR at O3 for this processor; `name` is that of the wanted function in it.
+
+    python_api: whether the code may call CPython, which kernels must not.
+    Raises KernelError for IR that does not parse or verify, has no such function, or needs more than the C library.
+    """
+    llvm = _llvm()
+    cpu, features = host_processor()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+    try:
+        module = llvm.parse_assembly(ir)
+        module.verify()
+    except RuntimeError as error:
+        raise KernelError(
+            f"cannot compile kernel {name!r}: LLVM refuses its IR: {error} Mend what wrote the IR, or report it."
+        ) from error
+    if not any(function.name == name and not function.is_declaration for function in module.functions):
+        raise KernelError(
+            f"cannot compile kernel {name!r}: its IR defines no function of that name. Give the two one name."
+        )
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.loop_interleaving = tuning.slp_vectorization = True  # off unless asked for
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    return _checked(name, machine.emit_object(module), name, module, python_api=python_api)
+
+
+def missing_symbols(compiled: ObjectCode) -> list[str]:
+    """Names that the code needs and no process without numba has: then it must not be loaded."""
+    return [name for name in compiled.undefined if not _is_resolvable(name)]
+
+
+def load(compiled: ObjectCode) -> int:
+    """Load object code for the rest of the process; returns the address of the kernel."""
+    missing = missing_symbols(compiled)
+    assert not missing, missing  # LLVM would end the process
+    llvm = _llvm()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    empty = llvm.parse_assembly("")
+    # One engine each: numba numbers its symbols per process, so two objects may use one name for two things.
+    engine = llvm.create_mcjit_compiler(empty, machine)
+    engine.remove_module(empty)  # or finalizing would compile it, which takes 0.35 ms instead of 0.03 ms
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
+    engine.finalize_object()
+    address: int = engine.get_function_address(compiled.symbol)
+    # Never freed: the address is out as a plain number, and a thread may be inside while the interpreter ends.
+    engine.detach()
+    return address
+
+
+@functools.cache
+def _llvm() -> Any:  # llvmlite ships no types
+    """llvmlite.binding, ready to make code for this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:
+    """The compiled code, unless it needs functions that a process without numba does not have."""
+    if code.startswith(b"\x7fELF"):
+        undefined = sorted(set(_undefined_in_elf(code)))
+    else:  # Mach-O and COFF: what the module declares; misses only what the code generator adds, such as memset
+        undefined = sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+    compiled = ObjectCode(code, symbol, tuple(undefined))
+    missing = missing_symbols(compiled)
+    if not python_api:  # they can be resolved, but kernels run without the interpreter lock
+        missing += [symbol for symbol in undefined if symbol.startswith(("Py", "_Py")) and symbol not in missing]
+    if missing:
+        raise KernelError(
+            f"cannot compile kernel {name!r}: its code needs {', '.join(missing)}. Kernels have no such things: they "
+            "run without the interpreter lock, and in processes without numba. They neither raise nor allocate: look "
+            "for raise, assert, new arrays, lists and strings, and for divisions and powers that check their arguments "
+            "(jit options without error_model='numpy')."
+        )
+    return compiled
+
+
+def _is_resolvable(name: str) -> bool:
+    """Whether the loader finds `name` in every process, not only where numba has announced it to LLVM."""
+    if sys.platform == "win32":  # where there is no handle of the whole process to ask
+        return not name.startswith(("NRT_", "numba", "_numba", ".numba"))
+    return hasattr(_process(), name)
+
+
+@functools.cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _undefined_in_elf(code: bytes) -> Iterator[str]:
+    """Names of the undefined symbols of a relocatable ELF64 object (System V ABI, "Object Files")."""
+    order = "<" if code[5] == 1 else ">"
+    sections_at, size, count = struct.unpack_from(order + "40xQ10xHH", code)
+    headers = [
+        struct.unpack_from(order + "4xI16xQQI", code, sections_at + index * size)  # type, offset, length, link
+        for index in range(count)
+    ]
+    for kind, offset, length, link in headers:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        names_at = headers[link][1]
+        for name, section in struct.iter_unpack(order + "I2xH16x", code[offset : offset + length]):
+            if section == 0 and name:  # SHN_UNDEF; the table's first entry is empty
+                start = names_at + name
+                yield code[start : code.index(b"\0", start)].decode()

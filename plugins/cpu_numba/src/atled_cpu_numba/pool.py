@@ -1,0 +1,241 @@
+"""Running kernels: native programs, and the threads that share the parts of large ones.
+
+A program is a C-contiguous int64 array of rows (kernel address, argument block address, parts, unused). Rows run in
+order, without the interpreter lock. A row of more than one part is shared with worker threads, of which there is one
+less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts alone. So results
+depend on how rows are cut into parts, but never on how many threads there are.
+
+Workers start with the first such row. They are daemon threads that sleep when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+from atled_cpu_numba import pool_calls_ir, pool_ir
+from atled_cpu_numba.store import IRKernel
+
+SPIN_S = 30e-6  # how long a worker polls before it sleeps; covers some small steps between two large ones
+
+_HAS_PTHREADS = os.name == "posix"
+_METH_FASTCALL = 0x80  # of CPython's methodobject.h, part of its stable ABI
+
+
+class PoolWarning(RuntimeWarning):
+    """Large kernels run on fewer threads than asked for."""
+
+
+def run_program(rows_address: int, start: int, stop: int) -> int:
+    """Run rows start <= row < stop of a program in order, up to the first that fails.
+
+    rows_address: of the first of all rows, (n, 4) int64: kernel address, block address, parts, unused.
+    Returns 0, or (row + 1) << 16 | code, where code is what the kernel returned, or 65535 if that does not fit into 16
+    bits; of several failing parts of a row, the lowest one's. A wrong address is not noticed: it ends the process.
+    """
+    return _load().run_program(rows_address, start, stop)
+
+
+def run_kernel(address: int, block_address: int, parts: int) -> int:
+    """Run one kernel in `parts` parts; returns 0 or its code, as `run_program` does.
+
+    parts = 0 runs it as one part with the interpreter lock held: for kernels of some microseconds at most, where giving
+    the lock away and back would double the cost of the call.
+    """
+    return _load().run_kernel(address, block_address, parts)
+
+
+def thread_count() -> int:
+    """Threads that work on one large kernel, the caller included.
+
+    What `set_thread_count` said, else ATLED_NUM_THREADS, else the count of processors that this process may run on.
+    Raises ValueError if ATLED_NUM_THREADS is not a positive integer.
+    """
+    if not _HAS_PTHREADS:
+        return 1
+    if _chosen_count is not None:
+        return _chosen_count
+    text = os.environ.get("ATLED_NUM_THREADS", "").strip()
+    if not text:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"ATLED_NUM_THREADS={text!r} is not a count of threads. Set it to 1 or more, or unset it.")
+    return int(text)
+
+
+def set_thread_count(count: int | None) -> None:
+    """Have `count` threads work on large kernels, the caller included; 1 means no workers, None the default.
+
+    Returns when the workers there were have ended. Raises ValueError for a count below 1.
+    """
+    global _chosen_count
+    if count is not None and operator.index(count) < 1:
+        raise ValueError(f"set_thread_count({count!r}): the calling thread counts as one. Give 1 or more.")
+    with _lock:
+        _chosen_count = count
+        former = None if _native is None else _native.replace_pool()
+    if former is not None:
+        former.stop()
+
+
+class _Pool:
+    """The memory of one set of workers (layout: pool_ir), and their threads."""
+
+    def __init__(self, native: _Native) -> None:
+        self._native = native
+        self._buffer = ctypes.create_string_buffer(pool_ir.POOL_BYTES + 128)
+        self.address = (ctypes.addressof(self._buffer) + 127) & ~127
+        self._threads: list[threading.Thread] = []
+        self._write(pool_ir.WORKERS, pool_ir.NOT_STARTED)
+        code = native.initialize(self.address)
+        if code:
+            raise OSError(code, "the system refuses a mutex for the threads of the cpu plugin")
+
+    def start(self) -> None:
+        """Start the workers, unless another caller has just done so."""
+        if ctypes.c_int64.from_address(self.address + pool_ir.WORKERS).value != pool_ir.NOT_STARTED:
+            return
+        wanted = thread_count() - 1
+        if wanted:
+            self._write(pool_ir.SPIN, max(1, int(SPIN_S / self._native.poll_s())))
+        refusal = self._start_threads(wanted)
+        self._write(pool_ir.WORKERS, len(self._threads))
+        if refusal:
+            warnings.warn(
+                f"the cpu plugin has {len(self._threads) + 1} of {wanted + 1} threads: {refusal}. Raise the limit of "
+                f"threads (ulimit -u), or set ATLED_NUM_THREADS={len(self._threads) + 1}.",
+                PoolWarning,
+                stacklevel=2,
+            )
+
+    def _start_threads(self, count: int) -> RuntimeError | None:
+        """Start up to `count` workers; returns why there are fewer."""
+        for number in range(1, count + 1):
+            # Daemons, since the interpreter is not to wait at its end for threads that never return by themselves.
+            thread = threading.Thread(
+                target=self._native.work, args=(self.address,), name=f"atled-cpu-{number}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:  # a limit of the system, or the interpreter is ending
+                return error
+            self._threads.append(thread)
+        return None
+
+    def stop(self) -> None:
+        """End the workers, after the parts they are at. Callers that still use this pool then work alone."""
+        self._native.stop(self.address)
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, offset: int, value: int) -> None:
+        ctypes.c_int64.from_address(self.address + offset).value = value
+
+
+class _Native:
+    """The native functions, and the root that they find the pool through; one per process, made on first use."""
+
+    def __init__(self) -> None:
+        ir = pool_ir.pool_ir(pthreads=_HAS_PTHREADS)
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # calls release the interpreter lock
+        entry = function(IRKernel("atled_pool", ir, python_api=True).address())
+        self._addresses = {name: entry(index) for index, name in enumerate(pool_ir.FUNCTIONS)}
+        self.work, self.initialize, self.stop, self._spin = (
+            function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin")
+        )
+        self._root = (ctypes.c_int64 * (pool_calls_ir.ROOT_BYTES // 8))()
+        self._start = _start_workers  # the reference that the address in the root stands for
+        self._root[pool_calls_ir.START // 8] = id(self._start)
+        self._pools: list[_Pool] = []
+        self.replace_pool()
+        self._definitions: list[_MethodDefinition] = []
+        self.run_program = self._builtin("run_program", "rows_address, start, stop")
+        self.run_kernel = self._builtin("run_kernel", "address, block_address, parts")
+
+    @property
+    def pool(self) -> _Pool:
+        """The pool in force."""
+        return self._pools[-1]
+
+    def replace_pool(self) -> _Pool | None:
+        """Put a pool without workers in force; returns the former one, which the caller may stop.
+
+        Former ones are kept, some KiB each: a program may be running on one in another thread.
+        """
+        former = self._pools[-1] if self._pools else None
+        self._pools.append(_Pool(self))
+        self._root[pool_calls_ir.POOL_IN_FORCE // 8] = self.pool.address
+        return former
+
+    def poll_s(self) -> float:
+        """Seconds that a waiting thread spends between two looks."""
+        count = 1000
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            self._spin(count)
+            times.append(time.perf_counter() - start)
+        return min(times) / count
+
+    def _builtin(self, name: str, parameters: str) -> Callable[[int, int, int], int]:
+        """The native function `python_<name>` as a Python one: PyCFunction_NewEx of CPython's C API."""
+        doc = f"{name}({parameters}, /)\n--\n\n{globals()[name].__doc__}"
+        definition = _MethodDefinition(name.encode(), self._addresses["python_" + name], _METH_FASTCALL, doc.encode())
+        self._definitions.append(definition)  # the built-in refers to it, and does not own it
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype = ctypes.py_object
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+        made: Callable[[int, int, int], int] = make(
+            ctypes.addressof(definition), ctypes.addressof(self._root), __name__
+        )
+        return made
+
+
+class _MethodDefinition(ctypes.Structure):
+    """PyMethodDef of CPython's C API."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_lock = threading.RLock()
+_native: _Native | None = None
+_chosen_count: int | None = None
+
+
+def _load() -> _Native:
+    """The native functions; from then on the names in this module stand for the built-in ones, without this detour."""
+    global _native
+    with _lock:
+        if _native is None:
+            _native = _Native()
+            globals().update(run_program=_native.run_program, run_kernel=_native.run_kernel)
+        return _native
+
+
+def _start_workers() -> None:
+    """Called by the native functions, at the first row of more than one part."""
+    with _lock:
+        assert _native is not None
+        _native.pool.start()
+
+
+def _after_fork() -> None:
+    """In a child: only the forking thread is there, so the parent's workers and locks are replaced."""
+    global _lock
+    _lock = threading.RLock()
+    if _native is not None:
+        _native.replace_pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

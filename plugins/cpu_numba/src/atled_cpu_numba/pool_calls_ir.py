@@ -1,0 +1,139 @@
+"""LLVM IR of the two built-in functions by which Python calls the pool; ctypes takes three times as long per call.
+
+Their `self` is a Python int, the address of the *root*: two words, the address of the pool in force and that of the
+Python function that starts its workers.
+"""
+
+POOL_IN_FORCE = 0  # byte offsets in the root
+START = 8
+ROOT_BYTES = 16
+
+# PyCFunctionFast, METH_FASTCALL: PyObject *f(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+CALLS_IR = """
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyErr_Occurred()
+declare i32 @PyErr_BadArgument()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare void @Py_DecRef(ptr)
+
+; Read `count` Python ints into `values`; false with an exception set if one is none.
+define internal i1 @read_ints(ptr %objects, ptr %values, i64 %given, i64 %count) alwaysinline {
+entry:
+  %as.many = icmp eq i64 %given, %count
+  br i1 %as.many, label %each, label %miscounted
+miscounted:
+  %ignored = call i32 @PyErr_BadArgument()
+  ret i1 false
+each:
+  %i = phi i64 [ 0, %entry ], [ %next, %stored ]
+  %object.at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %object.at
+  %value = call i64 @PyLong_AsLongLong(ptr %object)
+  %suspect = icmp eq i64 %value, -1
+  br i1 %suspect, label %ask, label %stored
+ask:
+  %error = call ptr @PyErr_Occurred()
+  %failed = icmp ne ptr %error, null
+  br i1 %failed, label %bad, label %stored
+bad:
+  ret i1 false
+stored:
+  %value.at = getelementptr i64, ptr %values, i64 %i
+  store i64 %value, ptr %value.at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %each, label %good
+good:
+  ret i1 true
+}
+
+; Have Python start the workers: true, or false with an exception set.
+define internal i1 @start_workers(ptr %root) {
+  %start.at = getelementptr i8, ptr %root, i64 {START}
+  %start = load ptr, ptr %start.at
+  %result = call ptr @PyObject_CallNoArgs(ptr %start)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %bad, label %good
+good:
+  call void @Py_DecRef(ptr %result)
+  ret i1 true
+bad:
+  ret i1 false
+}
+
+define internal ptr @python_run_program(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %values = alloca i64, i64 3
+  %read = call i1 @read_ints(ptr %arguments, ptr %values, i64 %given, i64 3)
+  br i1 %read, label %begin, label %refused
+refused:
+  ret ptr null
+begin:
+  %root.address = call i64 @PyLong_AsLongLong(ptr %self)
+  %root = inttoptr i64 %root.address to ptr
+  %start.at = getelementptr i64, ptr %values, i64 1
+  %stop.at = getelementptr i64, ptr %values, i64 2
+  %rows = load i64, ptr %values
+  %start = load i64, ptr %start.at
+  %stop = load i64, ptr %stop.at
+  br label %run
+run:
+  %from = phi i64 [ %start, %begin ], [ %row, %started ]
+  %state = call ptr @PyEval_SaveThread()
+  %pool = load atomic i64, ptr %root acquire, align 8
+  %result = call i64 @run_program(i64 %pool, i64 %rows, i64 %from, i64 %stop)
+  call void @PyEval_RestoreThread(ptr %state)
+  %finished = icmp sge i64 %result, 0
+  br i1 %finished, label %end, label %unstarted
+unstarted:
+  %row = xor i64 %result, -1
+  %ok = call i1 @start_workers(ptr %root)
+  br i1 %ok, label %started, label %refused
+started:
+  br label %run
+end:
+  %object = call ptr @PyLong_FromLongLong(i64 %result)
+  ret ptr %object
+}
+
+define internal ptr @python_run_kernel(ptr %self, ptr %arguments, i64 %given) {
+entry:
+  %values = alloca i64, i64 3
+  %read = call i1 @read_ints(ptr %arguments, ptr %values, i64 %given, i64 3)
+  br i1 %read, label %begin, label %refused
+refused:
+  ret ptr null
+begin:
+  %block.at = getelementptr i64, ptr %values, i64 1
+  %parts.at = getelementptr i64, ptr %values, i64 2
+  %kernel = load i64, ptr %values
+  %block = load i64, ptr %block.at
+  %parts = load i64, ptr %parts.at
+  %brief = icmp sle i64 %parts, 0
+  br i1 %brief, label %locked, label %unlocked
+locked:                                ; giving the interpreter lock away and back takes longer than a small kernel
+  %code.locked = call i64 @run_kernel(i64 0, i64 %kernel, i64 %block, i64 1)
+  br label %end
+unlocked:
+  %root.address = call i64 @PyLong_AsLongLong(ptr %self)
+  %root = inttoptr i64 %root.address to ptr
+  br label %run
+run:
+  %state = call ptr @PyEval_SaveThread()
+  %pool = load atomic i64, ptr %root acquire, align 8
+  %result = call i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
+  call void @PyEval_RestoreThread(ptr %state)
+  %finished = icmp sge i64 %result, 0
+  br i1 %finished, label %end, label %unstarted
+unstarted:
+  %ok = call i1 @start_workers(ptr %root)
+  br i1 %ok, label %run, label %refused
+end:
+  %code = phi i64 [ %code.locked, %locked ], [ %result, %run ]
+  %object = call ptr @PyLong_FromLongLong(i64 %code)
+  ret ptr %object
+}
+"""

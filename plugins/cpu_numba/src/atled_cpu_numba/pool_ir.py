@@ -1,0 +1,448 @@
+"""LLVM IR of the program loop and the thread pool, so that neither needs the interpreter, nor numba, to run.
+
+One parallel job at a time is published in the pool's memory (offsets below). Its *ticket* holds a generation in the
+upper and the count of unclaimed parts in the lower 32 bits, and whoever subtracts one by compare-and-exchange owns a
+part. A late thread cannot take a part of the wrong job, since the generation would differ; and what it reads of the job
+after a successful claim stays as it is until it reports that part as finished, since the caller waits for that. Nobody
+waits for a thread that has claimed nothing: with all cores taken by others, the caller does all parts itself.
+
+Workers poll the ticket for some microseconds after their last part, then sleep on a condition variable. A worker counts
+itself as a sleeper and looks at the ticket again; a caller publishes the ticket and looks for sleepers; both in
+sequentially consistent order, so at least one of them sees the other.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+
+from atled_cpu_numba import pool_calls_ir
+
+# Byte offsets in the pool's memory. What different threads write is kept 128 bytes apart: two cache lines, since some
+# processors fetch them in pairs.
+TICKET = 0
+KERNEL = 128  # of the job: kernel, block, parts, set before the ticket
+BLOCK = 136
+PARTS = 144
+FINISHED = 256  # parts finished by workers
+ERROR = 264  # smallest part << 32 | its code, of the parts that failed; _NO_ERROR
+BUSY = 384  # 1 while a caller owns the job
+GENERATION = 392  # of the last ticket, written by the owner
+SLEEPERS = 512
+WORKERS = 640  # count of worker threads; NOT_STARTED before they are started
+STOP = 648  # 1: workers are to leave
+SPIN = 656  # polls before a worker sleeps
+MUTEX = 768
+CONDITION = 1024  # the largest known pthread types take 64 bytes each
+POOL_BYTES = 1280
+
+NOT_STARTED = -1
+
+# Order of the addresses that the entry function `atled_pool` hands out.
+FUNCTIONS = ("python_run_program", "python_run_kernel", "work", "initialize", "stop", "spin")
+
+_NO_ERROR = (1 << 63) - 1
+
+_PAUSE = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "AMD64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "arm64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+_PROGRAM = """
+; A code as it is reported: 0, 1 to 65535, and 65535 for everything else.
+define internal i64 @code_of(i64 %result) alwaysinline {
+  %big = icmp ugt i64 %result, 65535
+  %code = select i1 %big, i64 65535, i64 %result
+  ret i64 %code
+}
+
+; Rows start..stop of (kernel, block, parts, unused). Returns 0, (row + 1) << 16 | code of the first row that fails, or
+; -(row + 1) of the first row that wants workers before they are started.
+define internal i64 @run_program(i64 %pool, i64 %rows, i64 %start, i64 %stop) {
+entry:
+  %table = inttoptr i64 %rows to ptr
+  %any = icmp slt i64 %start, %stop
+  br i1 %any, label %row, label %end
+row:
+  %i = phi i64 [ %start, %entry ], [ %next, %passed ]
+  %word = shl i64 %i, 2
+  %at = getelementptr i64, ptr %table, i64 %word
+  %kernel = load i64, ptr %at
+  %block.at = getelementptr i64, ptr %at, i64 1
+  %block = load i64, ptr %block.at
+  %parts.at = getelementptr i64, ptr %at, i64 2
+  %parts = load i64, ptr %parts.at
+  %shared = icmp sgt i64 %parts, 1
+  br i1 %shared, label %together, label %alone
+alone:
+  %function = inttoptr i64 %kernel to ptr
+  %result = call i64 %function(i64 %block, i64 0, i64 1)
+  %failed = icmp ne i64 %result, 0
+  br i1 %failed, label %failure.alone, label %passed
+failure.alone:
+  %code.alone = call i64 @code_of(i64 %result)
+  br label %failure
+together:
+  %code.together = call i64 @share(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
+  %fine = icmp eq i64 %code.together, 0
+  br i1 %fine, label %passed, label %unusual
+unusual:
+  %not.started = icmp slt i64 %code.together, 0
+  br i1 %not.started, label %unstarted, label %failure
+passed:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %stop
+  br i1 %more, label %row, label %end
+unstarted:
+  %row.unstarted = xor i64 %i, -1
+  ret i64 %row.unstarted
+failure:
+  %code = phi i64 [ %code.alone, %failure.alone ], [ %code.together, %unusual ]
+  %number = add i64 %i, 1
+  %high = shl i64 %number, 16
+  %packed = or i64 %high, %code
+  ret i64 %packed
+end:
+  ret i64 0
+}
+
+; One row: 0 or the code; -1 if it wants workers before they are started.
+define internal i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block, i64 %parts) {
+  %shared = icmp sgt i64 %parts, 1
+  br i1 %shared, label %together, label %alone
+alone:
+  %function = inttoptr i64 %kernel to ptr
+  %result = call i64 %function(i64 %block, i64 0, i64 1)
+  %code.alone = call i64 @code_of(i64 %result)
+  ret i64 %code.alone
+together:
+  %code = call i64 @share(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
+  ret i64 %code
+}
+
+; All parts by the calling thread, in order, up to the first that fails.
+define internal i64 @run_parts(i64 %kernel, i64 %block, i64 %parts) {
+entry:
+  %function = inttoptr i64 %kernel to ptr
+  br label %each
+each:
+  %part = phi i64 [ 0, %entry ], [ %next, %passed ]
+  %result = call i64 %function(i64 %block, i64 %part, i64 %parts)
+  %failed = icmp ne i64 %result, 0
+  br i1 %failed, label %failure, label %passed
+passed:
+  %next = add i64 %part, 1
+  %more = icmp slt i64 %next, %parts
+  br i1 %more, label %each, label %end
+failure:
+  %code = call i64 @code_of(i64 %result)
+  ret i64 %code
+end:
+  ret i64 0
+}
+"""
+
+_JOB = """
+; Claim and run one part of the published job: 1, or 0 if none is left. Does not count it as finished.
+define internal i1 @run_part(i64 %pool) alwaysinline {
+entry:
+  %ticket.at = inttoptr i64 %pool to ptr
+  br label %look
+look:
+  %ticket = load atomic i64, ptr %ticket.at monotonic, align 8
+  %left = and i64 %ticket, 4294967295
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %nothing, label %claim
+claim:
+  %after = sub i64 %ticket, 1
+  %exchange = cmpxchg ptr %ticket.at, i64 %ticket, i64 %after acq_rel monotonic
+  %claimed = extractvalue { i64, i1 } %exchange, 1
+  br i1 %claimed, label %run, label %look
+run:
+  %base = inttoptr i64 %pool to ptr
+  %kernel.at = getelementptr i8, ptr %base, i64 {KERNEL}
+  %block.at = getelementptr i8, ptr %base, i64 {BLOCK}
+  %parts.at = getelementptr i8, ptr %base, i64 {PARTS}
+  %kernel = load i64, ptr %kernel.at
+  %block = load i64, ptr %block.at
+  %parts = load i64, ptr %parts.at
+  %part = sub i64 %parts, %left
+  %function = inttoptr i64 %kernel to ptr
+  %result = call i64 %function(i64 %block, i64 %part, i64 %parts)
+  %failed = icmp ne i64 %result, 0
+  br i1 %failed, label %failure, label %done
+failure:
+  %code = call i64 @code_of(i64 %result)
+  %high = shl i64 %part, 32
+  %error = or i64 %high, %code
+  %error.at = getelementptr i8, ptr %base, i64 {ERROR}
+  %previous = atomicrmw min ptr %error.at, i64 %error monotonic
+  br label %done
+done:
+  ret i1 true
+nothing:
+  ret i1 false
+}
+
+; All parts, by the calling thread and whatever workers come in time. -1 if workers are yet to be started.
+define internal i64 @share(i64 %pool, i64 %kernel, i64 %block, i64 %parts) noinline {
+entry:
+  %base = inttoptr i64 %pool to ptr
+  %workers.at = getelementptr i8, ptr %base, i64 {WORKERS}
+  %workers = load atomic i64, ptr %workers.at acquire, align 8
+  switch i64 %workers, label %try [ i64 {NOT_STARTED}, label %unstarted
+                                    i64 0, label %sequential ]
+unstarted:
+  ret i64 -1
+try:
+  %busy.at = getelementptr i8, ptr %base, i64 {BUSY}
+  %exchange = cmpxchg ptr %busy.at, i64 0, i64 1 acquire monotonic
+  %owned = extractvalue { i64, i1 } %exchange, 1
+  br i1 %owned, label %publish, label %sequential
+sequential:
+  %code.sequential = call i64 @run_parts(i64 %kernel, i64 %block, i64 %parts)
+  ret i64 %code.sequential
+publish:
+  %kernel.at = getelementptr i8, ptr %base, i64 {KERNEL}
+  %block.at = getelementptr i8, ptr %base, i64 {BLOCK}
+  %parts.at = getelementptr i8, ptr %base, i64 {PARTS}
+  %finished.at = getelementptr i8, ptr %base, i64 {FINISHED}
+  %error.at = getelementptr i8, ptr %base, i64 {ERROR}
+  %generation.at = getelementptr i8, ptr %base, i64 {GENERATION}
+  store i64 %kernel, ptr %kernel.at
+  store i64 %block, ptr %block.at
+  store i64 %parts, ptr %parts.at
+  store atomic i64 0, ptr %finished.at monotonic, align 8
+  store atomic i64 {NO_ERROR}, ptr %error.at monotonic, align 8
+  %last = load i64, ptr %generation.at
+  %generation = add i64 %last, 1
+  store i64 %generation, ptr %generation.at
+  %high = shl i64 %generation, 32
+  %ticket = or i64 %high, %parts
+  store atomic i64 %ticket, ptr %base seq_cst, align 8
+  %sleepers.at = getelementptr i8, ptr %base, i64 {SLEEPERS}
+  %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
+  %asleep = icmp sgt i64 %sleepers, 0
+  br i1 %asleep, label %alarm, label %own
+alarm:
+  %others = sub i64 %parts, 1
+  %fewer = icmp slt i64 %sleepers, %others
+  %wanted = select i1 %fewer, i64 %sleepers, i64 %others
+  call void @wake(i64 %pool, i64 %wanted)
+  br label %own
+own:
+  %done = phi i64 [ 0, %publish ], [ 0, %alarm ], [ %done.next, %own.next ]
+  %ran = call i1 @run_part(i64 %pool)
+  br i1 %ran, label %own.next, label %wait.first
+own.next:
+  %done.next = add i64 %done, 1
+  br label %own
+wait.first:
+  %spin.at = getelementptr i8, ptr %base, i64 {SPIN}
+  %limit = load i64, ptr %spin.at
+  br label %wait
+wait:
+  %polls = phi i64 [ 0, %wait.first ], [ %polls.next, %wait.pause ]
+  %finished = load atomic i64, ptr %finished.at acquire, align 8
+  %sum = add i64 %finished, %done
+  %complete = icmp eq i64 %sum, %parts
+  br i1 %complete, label %end, label %wait.longer
+wait.longer:
+  %polls.next = add i64 %polls, 1
+  %patient = icmp slt i64 %polls, %limit
+  br i1 %patient, label %wait.pause, label %wait.yield
+wait.yield:                       ; the worker that has claimed a part may be waiting for this very core
+  call void @yield_core()
+  br label %wait.pause
+wait.pause:
+  {PAUSE}
+  br label %wait
+end:
+  %error = load atomic i64, ptr %error.at monotonic, align 8
+  store atomic i64 0, ptr %busy.at release, align 8
+  %no.error = icmp eq i64 %error, {NO_ERROR}
+  %low = and i64 %error, 65535
+  %code = select i1 %no.error, i64 0, i64 %low
+  ret i64 %code
+}
+
+; Pause `count` times; timed to learn how long a poll takes.
+define internal i64 @spin(i64 %count) {
+entry:
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %next, %each ]
+  {PAUSE}
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %each, label %end
+end:
+  ret i64 0
+}
+"""
+
+_WITH_PTHREADS = """
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_trylock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sched_yield()
+
+define internal void @yield_core() {
+  %ignored = call i32 @sched_yield()
+  ret void
+}
+
+define internal i64 @initialize(i64 %pool) {
+  %base = inttoptr i64 %pool to ptr
+  %mutex = getelementptr i8, ptr %base, i64 {MUTEX}
+  %condition = getelementptr i8, ptr %base, i64 {CONDITION}
+  %failed.mutex = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %failed.condition = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  %failed = or i32 %failed.mutex, %failed.condition
+  %code = sext i32 %failed to i64
+  ret i64 %code
+}
+
+; Wake `count` sleepers. Taking the mutex once makes sure that a worker which counted itself but did not see the ticket
+; is waiting by now. Only tried: while a worker that holds it is off its core, the job is better begun than announced.
+define internal void @wake(i64 %pool, i64 %count) noinline {
+entry:
+  %base = inttoptr i64 %pool to ptr
+  %mutex = getelementptr i8, ptr %base, i64 {MUTEX}
+  %condition = getelementptr i8, ptr %base, i64 {CONDITION}
+  %locked = call i32 @pthread_mutex_trylock(ptr %mutex)
+  %free = icmp eq i32 %locked, 0
+  br i1 %free, label %unlock, label %each
+unlock:
+  %ignored.unlock = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ 0, %unlock ], [ %next, %each ]
+  %ignored.signal = call i32 @pthread_cond_signal(ptr %condition)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %each, label %end
+end:
+  ret void
+}
+
+; A worker's life: poll, run parts, sleep; until told to stop.
+define internal i64 @work(i64 %pool) {
+entry:
+  %base = inttoptr i64 %pool to ptr
+  %finished.at = getelementptr i8, ptr %base, i64 {FINISHED}
+  %sleepers.at = getelementptr i8, ptr %base, i64 {SLEEPERS}
+  %stop.at = getelementptr i8, ptr %base, i64 {STOP}
+  %spin.at = getelementptr i8, ptr %base, i64 {SPIN}
+  %mutex = getelementptr i8, ptr %base, i64 {MUTEX}
+  %condition = getelementptr i8, ptr %base, i64 {CONDITION}
+  %limit = load i64, ptr %spin.at
+  br label %poll
+poll:
+  %polls = phi i64 [ 0, %entry ], [ %polls.next, %pause ], [ 0, %report ], [ 0, %awake ]
+  %ran = call i1 @run_part(i64 %pool)
+  br i1 %ran, label %report, label %idle
+report:
+  %before = atomicrmw add ptr %finished.at, i64 1 release
+  br label %poll
+idle:
+  %stopping = load atomic i64, ptr %stop.at monotonic, align 8
+  %leave = icmp ne i64 %stopping, 0
+  br i1 %leave, label %end, label %stay
+stay:
+  %polls.next = add i64 %polls, 1
+  %patient = icmp slt i64 %polls, %limit
+  br i1 %patient, label %pause, label %sleep
+pause:
+  {PAUSE}
+  br label %poll
+sleep:
+  %ignored.lock = call i32 @pthread_mutex_lock(ptr %mutex)
+  %sleepers = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
+  %ticket = load atomic i64, ptr %base seq_cst, align 8
+  %left = and i64 %ticket, 4294967295
+  %stopping.late = load atomic i64, ptr %stop.at seq_cst, align 8
+  %reasons = or i64 %left, %stopping.late
+  %quiet = icmp eq i64 %reasons, 0
+  br i1 %quiet, label %wait, label %awake
+wait:
+  %ignored.wait = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %awake
+awake:
+  %sleepers.before = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
+  %ignored.unlock = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %poll
+end:
+  ret i64 0
+}
+
+; Tell all workers to leave; parts that they have claimed are finished first.
+define internal i64 @stop(i64 %pool) {
+  %base = inttoptr i64 %pool to ptr
+  %stop.at = getelementptr i8, ptr %base, i64 {STOP}
+  %mutex = getelementptr i8, ptr %base, i64 {MUTEX}
+  %condition = getelementptr i8, ptr %base, i64 {CONDITION}
+  store atomic i64 1, ptr %stop.at seq_cst, align 8
+  %ignored.lock = call i32 @pthread_mutex_lock(ptr %mutex)
+  %ignored.wake = call i32 @pthread_cond_broadcast(ptr %condition)
+  %ignored.unlock = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret i64 0
+}
+"""
+
+# There are no workers then: `share` takes the sequential way.
+_WITHOUT_PTHREADS = """
+define internal void @yield_core() {
+  ret void
+}
+
+define internal void @wake(i64 %pool, i64 %count) {
+  ret void
+}
+
+define internal i64 @initialize(i64 %pool) {
+  ret i64 0
+}
+
+define internal i64 @work(i64 %pool) {
+  ret i64 0
+}
+
+define internal i64 @stop(i64 %pool) {
+  ret i64 0
+}
+"""
+
+
+def pool_ir(*, pthreads: bool) -> str:
+    """LLVM IR of all functions; the entry `i64 atled_pool(i64 index)` returns the address of FUNCTIONS[index].
+
+    pthreads: whether the process has the POSIX thread functions.
+    """
+    declaration, pause = _PAUSE.get(platform.machine(), ("", ""))
+    threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
+    text = "\n".join((declaration, _PROGRAM, _JOB, threads, pool_calls_ir.CALLS_IR, _entry()))
+    constants = {**vars(pool_calls_ir), **globals(), "NO_ERROR": _NO_ERROR, "PAUSE": pause}
+    return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), text)
+
+
+def _entry() -> str:
+    cases = "\n".join(f"    i64 {index}, label %{name}" for index, name in enumerate(FUNCTIONS))
+    returns = "\n".join(f"{name}:\n  ret i64 ptrtoint (ptr @{name} to i64)" for name in FUNCTIONS)
+    return f"""
+define i64 @atled_pool(i64 %index) {{
+  switch i64 %index, label %unknown [
+{cases}
+  ]
+unknown:
+  ret i64 0
+{returns}
+}}
+"""

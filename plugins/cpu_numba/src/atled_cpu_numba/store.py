@@ -1,0 +1,240 @@
+"""Kernels that are compiled when first needed, once per machine; later processes load them without numba."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atled_cpu_numba import machine_code, object_files, progress
+from atled_cpu_numba.machine_code import KernelError, ObjectCode
+from atled_cpu_numba.object_files import StoreWarning
+from atled_cpu_numba.progress import set_progress
+
+__all__ = ["IRKernel", "Kernel", "KernelError", "StoreWarning", "set_progress", "warm"]
+
+# Settings of numba that change the code it makes.
+_NUMBA_SETTINGS = (
+    "NUMBA_BOUNDSCHECK",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_CPU_NAME",
+    "NUMBA_DEBUGINFO",
+    "NUMBA_ENABLE_AVX",
+    "NUMBA_LOOP_VECTORIZE",
+    "NUMBA_OPT",
+    "NUMBA_SLP_VECTORIZE",
+)
+
+_lock = threading.RLock()  # reentrant: the build of one kernel may ask for another one
+
+
+class _StoredKernel:
+    """What both sorts of kernels share: load from the store, or compile and store."""
+
+    __slots__ = ("_address", "_fingerprint", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._address = 0
+        self._fingerprint = ""
+
+    def fingerprint(self) -> str:
+        """Key in the store: 64 hexadecimal digits over everything that the compiled code depends on."""
+        if not self._fingerprint:
+            identity = json.dumps([object_files.FORMAT, self.name, *_machine(), *self._identity()])
+            self._fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+        return self._fingerprint
+
+    def is_stored(self) -> bool:
+        """Whether `address` is likely to be quick: loaded by this process, or there is a file in the store."""
+        return bool(self._address) or object_files.is_stored(self.fingerprint())
+
+    def address(self) -> int:
+        """Address of the machine code, valid until the process ends.
+
+        The first call loads it from the store, or compiles and stores it (which takes from 10 ms to seconds); later
+        ones only look it up. Raises KernelError if it cannot be compiled.
+        """
+        if not self._address:
+            with _lock:
+                if not self._address:
+                    self._address = self._obtain()
+        return self._address
+
+    def _obtain(self) -> int:
+        key = self.fingerprint()
+        compiled = object_files.read(key)
+        if compiled is not None and not machine_code.missing_symbols(compiled):
+            return machine_code.load(compiled)
+        with progress.compiling(self.name):
+            compiled = self._compile()
+        object_files.write(key, self.name, compiled)
+        return machine_code.load(compiled)
+
+    def _identity(self) -> list[Any]:  # whatever JSON can write
+        raise NotImplementedError
+
+    def _compile(self) -> ObjectCode:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class Kernel(_StoredKernel):
+    """A kernel written in Python for numba: int64 kernel(int64 block, int64 part, int64 parts).
+
+    name: for messages, and part of the key.
+    build: called without arguments, and only if the kernel must be compiled: imports numba and `codegen` and returns
+        the plain Python function to compile. `codegen.JIT` are its options, unless it has an attribute `jit_options`
+        with others. A numba cfunc of the same signature is taken as it is.
+    parameters: every value that `build` closes over and the code depends on, such as a dtype's name or a vector
+        width: None, bool, int, float, str or tuples of them.
+    sources: names of modules, or paths of files, that the code comes from in addition to `codegen`, the folder
+        `kernels` and the file that `build` is written in.
+
+    A kernel neither raises nor allocates: it returns 0 or a positive error code.
+    """
+
+    __slots__ = ("build", "parameters", "sources")
+
+    def __init__(
+        self,
+        name: str,
+        build: Callable[[], Callable[..., int]],
+        *,
+        parameters: tuple[Any, ...] = (),
+        sources: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(name)
+        _check_parameters(name, parameters)
+        self.build = build
+        self.parameters = parameters
+        self.sources = sources
+
+    def _identity(self) -> list[Any]:
+        files = [_build_file(self.build), *(_source_file(source) for source in self.sources)]
+        texts = sorted({_digest(path) for path in files})
+        return ["numba", repr(self.parameters), *_numba_toolchain(), _shared_sources(), texts]
+
+    def _compile(self) -> ObjectCode:
+        # Imports numba, which is why it is not at the top.
+        from atled_cpu_numba.codegen import JIT
+
+        return machine_code.compile_function(self.name, self.build, JIT)
+
+
+class IRKernel(_StoredKernel):
+    """A kernel, or any other function, written as textual LLVM IR.
+
+    name: of the function in the IR, which may be of any type.  ir: the whole module; no triple or data layout needed.
+    python_api: whether the code may call CPython; only for functions that are called with the interpreter lock held.
+    """
+
+    __slots__ = ("ir", "python_api")
+
+    def __init__(self, name: str, ir: str, *, python_api: bool = False) -> None:
+        super().__init__(name)
+        self.ir = ir
+        self.python_api = python_api
+
+    def _identity(self) -> list[Any]:
+        # The version of Python, since its functions may be macros or differ between versions.
+        python = list(sys.version_info) if self.python_api else []
+        return ["ir", hashlib.sha256(self.ir.encode()).hexdigest(), python]
+
+    def _compile(self) -> ObjectCode:
+        return machine_code.compile_ir(self.name, self.ir, python_api=self.python_api)
+
+
+def warm(kernels: Iterable[Kernel | IRKernel]) -> None:
+    """Compile those of `kernels` that the store does not have yet, with progress (see `set_progress`)."""
+    missing = [kernel for kernel in kernels if not kernel.is_stored()]
+    progress.expect(len(missing))
+    for kernel in missing:
+        kernel.address()
+
+
+def _check_parameters(name: str, value: Any) -> None:
+    """Refuse values whose text differs between processes or does not tell them apart."""
+    if isinstance(value, tuple):
+        for item in value:
+            _check_parameters(name, item)
+    elif value is not None and not isinstance(value, (bool, int, float, str)):
+        raise TypeError(
+            f"Kernel({name!r}): the parameter {value!r} cannot be part of a key. "
+            "Give None, bool, int, float, str or tuples of them, such as a dtype's name."
+        )
+
+
+@functools.cache
+def _machine() -> list[Any]:
+    """What every compiled kernel depends on."""
+    import llvmlite
+
+    cpu, features = machine_code.host_processor()
+    return [llvmlite.__version__, sys.platform, platform.machine(), struct.calcsize("P"), sys.byteorder, cpu, features]
+
+
+@functools.cache
+def _numba_toolchain() -> list[Any]:
+    """What kernels by numba depend on besides, asked without importing numba."""
+    settings = {name: os.environ[name] for name in _NUMBA_SETTINGS if name in os.environ}
+    return [
+        importlib.metadata.version("numba"),
+        np.__version__,
+        list(sys.version_info),
+        sys.implementation.name,
+        settings,
+    ]
+
+
+@functools.cache
+def _shared_sources() -> list[str]:
+    """Digests of the files that kernels call across; all of them, since a missed one would mean stale code."""
+    here = Path(__file__).parent
+    return [_digest(str(path)) for path in [here / "codegen.py", *sorted((here / "kernels").glob("*.py"))]]
+
+
+@functools.cache
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _build_file(build: Any) -> str:
+    """The file that `build` is written in, whatever wraps it."""
+    while isinstance(build, functools.partial):
+        build = build.func
+    return str(build.__code__.co_filename)
+
+
+@functools.cache
+def _source_file(source: str) -> str:
+    """The file of a module's name; a path is taken as it is."""
+    if source.endswith(".py"):
+        return source
+    spec = importlib.util.find_spec(source)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no source file for {source!r}, which a kernel names among its sources", name=source)
+    return spec.origin
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

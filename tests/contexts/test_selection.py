@@ -1,0 +1,347 @@
+"""Selection: order, placement, fallback, caching, guards."""
+
+import threading
+import warnings
+
+import pytest
+
+from atled_contexts import (
+    BackendInfo,
+    Context,
+    FallbackCount,
+    FallbackWarning,
+    PluginWarning,
+    SelectionError,
+    clear_selection_cache,
+    consider,
+    count_fallback,
+    fallback_counts,
+    register_plugin,
+    reset_fallback_counts,
+    select,
+    selection,
+    unregister_plugin,
+)
+
+from fake_plugins import FakeCall, FakePlugin, nothing
+
+
+def states(decision_or_candidates):
+    """(entry, state) of all candidates, in order."""
+    candidates = getattr(decision_or_candidates, "candidates", decision_or_candidates)
+    return [(candidate.entry, candidate.state) for candidate in candidates]
+
+
+def test_the_first_backend_that_accepts_computes(host):
+    ctx = Context(["fast:double", "reference"])
+    decision = select("Foo", ctx, 1, FakeCall)
+    assert (decision.op, decision.context, decision.backend, decision.plugin) == ("Foo", ctx, "fast", "fast")
+    assert (decision.type_config, decision.call.type_config, decision.device_id) == ("double", "double", "0")
+    assert (decision.implementation.note, decision.fallback, decision.reason) == ("tiled", False, "")
+    assert states(decision) == [("fast:double", "chosen"), ("reference:float", "not asked")]
+
+
+def test_a_listed_backend_on_the_same_device_is_placement(device):
+    device.lib = "only even shapes"
+    decision = select("Foo", Context(["gpulib:half", "gpu"], fallback="raise"), 1, FakeCall)
+    assert (decision.backend, decision.fallback) == ("gpu", False)
+    assert decision.reason == "gpulib:half: only even shapes"
+    assert states(decision)[:2] == [("gpulib:half", "refused"), ("gpu:float", "chosen")]
+
+
+def test_the_reference_that_is_listed_is_placement_on_the_host(host):
+    host.foo = "too odd"
+    decision = select("Foo", Context(["fast", "reference"], fallback="raise"), 1, FakeCall)
+    assert (decision.backend, decision.fallback) == ("reference", False)
+
+
+def test_the_unlisted_reference_is_fallback_and_takes_the_first_type_config(host):
+    host.foo = "too odd"
+    with pytest.warns(FallbackWarning) as caught:
+        decision = select("Foo", Context("fast:double"), 1, FakeCall)
+    assert (decision.backend, decision.type_config, decision.fallback) == ("reference", "double", True)
+    assert decision.reason == "fast:double: too odd; reference:double: backend 'reference' is not listed"
+    assert str(caught[0].message) == (
+        "Foo(float32[2, 3]) under Context(['fast:double'], 'CpuCachedArray', '0'): "
+        "it runs on 'reference:double' as a fallback\n"
+        "Considered: fast:double: too odd; reference:double: backend 'reference' is not listed\n"
+        "What to do: put that backend first in the Context, accept it with fallback='quiet', or refuse it with 'raise'"
+    )
+    assert caught[0].filename == __file__
+
+
+def test_the_reference_takes_the_first_type_config_that_it_knows(device):
+    device.lib = "no"
+    ctx = Context(["gpulib:bf16", "gpulib:half", "fast:double"], fallback="quiet")
+    assert [entry for entry, _ in states(consider("Bar", ctx, FakeCall))][-1] == "reference:half"
+
+
+def test_warn_tells_once_per_op_and_reason(host):
+    host.foo = "too odd"
+    ctx = Context("fast")
+    with pytest.warns(FallbackWarning):
+        select("Foo", ctx, 1, FakeCall)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        select("Foo", ctx, 1, FakeCall)
+        select("Foo", ctx, 2, FakeCall)
+    host.foo = "too long"
+    with pytest.warns(FallbackWarning, match="too long"):
+        select("Foo", ctx, 3, FakeCall)
+    assert fallback_counts() == {("Foo", "reference"): FallbackCount(4)}
+
+
+def test_a_warning_that_is_an_error_is_one_every_time(host):
+    host.foo = "too odd"
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(FallbackWarning):
+                select("Foo", Context("fast"), 1, FakeCall)
+
+
+def test_quiet_only_counts(host):
+    ctx = Context("fast", fallback="quiet")
+    for _ in range(3):
+        select("Bar", ctx, 1, FakeCall)
+    count_fallback("Bar", "reference", calls=10, bytes_moved=640)
+    assert fallback_counts() == {("Bar", "reference"): FallbackCount(13, 640)}
+    reset_fallback_counts()
+    assert fallback_counts() == {}
+
+
+def test_raise_refuses_with_all_candidates_and_a_remedy(host):
+    host.foo = "too odd"
+    with pytest.raises(SelectionError) as caught:
+        select("Foo", Context(["cuda", "fast"], fallback="raise"), 1, FakeCall)
+    text = str(caught.value)
+    assert text.startswith("Foo(float32[2, 3]) under Context(['cuda:float', 'fast:float'], ")
+    assert "no backend that the Context allows computes it" in text
+    for words in ("absent", "no usable plugin offers", "too odd", "forbidden", "fallback='raise'"):
+        assert words in text
+    assert "What to do: add 'reference:float' to the Context's list, if running there is fine" in text
+    assert fallback_counts() == {}
+
+
+def test_a_listed_backend_on_another_device_is_fallback(device):
+    device.foo = "too odd"
+    with pytest.warns(FallbackWarning, match=r"on another device than the Context's first backend \(host, not gpu\)"):
+        decision = select("Foo", Context(["gpu", "fast"]), 1, FakeCall)
+    assert (decision.backend, decision.fallback) == ("fast", True)
+    with pytest.raises(SelectionError, match="or put 'fast:float' first"):
+        select("Foo", Context(["gpu", "fast"], fallback="raise"), 1, FakeCall)
+
+
+def test_raise_passes_over_a_fallback_to_a_later_backend_on_the_device(device):
+    device.foo = "too odd"
+    decision = select("Foo", Context(["gpu", "fast", "gpulib"], fallback="raise"), 1, FakeCall)
+    assert states(decision)[:3] == [("gpu:float", "refused"), ("fast:float", "forbidden"), ("gpulib:float", "chosen")]
+
+
+@pytest.mark.parametrize("fallback", ["raise", "warn", "quiet"])
+def test_a_context_without_a_host_backend_never_leaves_its_device(device, fallback):
+    device.foo = "too odd"
+    with pytest.raises(SelectionError) as caught:
+        select("Foo", Context("gpu", fallback=fallback), 1, FakeCall)
+    assert "lists no usable host backend, so it never leaves its device" in " ".join(str(caught.value).split())
+    assert "add 'reference:float' to the Context's list" in str(caught.value)
+    assert fallback_counts() == {}
+
+
+def test_an_absent_first_backend_leaves_the_context_at_home_on_the_next(host):
+    decision = select("Foo", Context(["cuda", "fast"], fallback="raise"), 1, FakeCall)
+    assert (decision.backend, decision.fallback) == ("fast", False)
+    assert decision.reason == "cuda:float: no usable plugin offers it"
+
+
+def test_backends_that_went_after_the_context_was_made_are_no_way_to_the_reference(host):
+    ctx = Context("fast")
+    unregister_plugin("fast")
+    with pytest.raises(SelectionError, match="absent"):
+        select("Foo", ctx, 1, FakeCall)
+
+
+def test_a_device_id_that_only_one_backend_has(device):
+    seen = []
+
+    def make_call(type_config, device_id):
+        seen.append(device_id)
+        return FakeCall(type_config, device_id)
+
+    register_plugin("one", FakePlugin("one", (BackendInfo("one"),), devices=["0"]))
+    candidates = consider("Foo", Context(["one", "gpu", "fast"], device_id="1"), make_call)
+    assert states(candidates)[0] == ("one:float", "refused") and "has no device '1'" in candidates[0].reason
+    assert seen == ["1", ""]  # the device's own, and the host's
+
+
+def test_consider_asks_all_and_has_no_effect(device):
+    device.foo = "too odd"
+    ctx = Context(["gpu", "gpulib", "fast"])
+    assert states(consider("Foo", ctx, FakeCall)) == [
+        ("gpu:float", "refused"),
+        ("gpulib:float", "chosen"),
+        ("fast:float", "accepted"),
+        ("reference:float", "accepted"),
+    ]
+    device.lib = "too odd as well"
+    assert ("fast:float", "chosen") in states(consider("Foo", ctx, FakeCall))
+    assert fallback_counts() == {}
+    assert states(consider("Nix", ctx, FakeCall)) == [
+        ("gpu:float", "missing"),
+        ("gpulib:float", "missing"),
+        ("fast:float", "missing"),
+        ("reference:float", "missing"),
+    ]
+
+
+def several(*rows):
+    """Register backend `many` with implementations of Foo given as (note, accepts, prefers)."""
+
+    def register(registrar):
+        for note, accepts, prefers in rows:
+            registrar.implementation("Foo", "many", nothing, accepts=accepts, prefers=prefers, note=note)
+
+    register_plugin("many", FakePlugin("many", (BackendInfo("many", host=True),), register=register))
+
+
+def test_among_those_of_one_backend_the_preferred_one_computes(reference):
+    several(
+        ("plain", None, None),
+        ("best", None, lambda call: 3.5),
+        ("refusing", lambda call: "no", lambda call: 9),
+        ("good", None, lambda call: 2),
+    )
+    decision = select("Foo", Context("many"), 1, FakeCall)
+    assert decision.implementation.note == "best" and decision.reason == ""
+    assert [candidate.state for candidate in decision.candidates[:4]] == ["accepted", "chosen", "refused", "accepted"]
+
+
+def test_of_equals_the_first_computes(reference):
+    several(("first", None, None), ("second", None, None))
+    assert select("Foo", Context("many"), 1, FakeCall).implementation.note == "first"
+
+
+def failing(call):
+    raise ZeroDivisionError("boom")
+
+
+def test_a_failing_accepts_or_prefers_is_a_reason_and_the_next_is_asked(reference):
+    several(
+        ("a", failing, None),
+        ("b", lambda call: False, None),
+        ("c", lambda call: "", None),
+        ("d", None, failing),
+        ("e", None, lambda call: float("nan")),
+        ("f", None, lambda call: -1),
+    )
+    decision = select("Foo", Context("many"), 1, FakeCall)
+    assert decision.implementation.note == "f"
+    assert [candidate.reason for candidate in decision.candidates[:5]] == [
+        "accepts failed: ZeroDivisionError: boom",
+        "accepts gave False instead of True or a reason in words",
+        "it gave no reason",
+        "prefers failed: ZeroDivisionError: boom",
+        "prefers failed: ValueError: it gave nan",
+    ]
+
+
+def test_a_failure_that_leaves_nobody_is_the_cause_of_the_error(reference):
+    several(("a", failing, None))
+    with pytest.raises(SelectionError, match="accepts failed") as caught:
+        select("Foo", Context("many", fallback="raise"), 1, FakeCall)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_failing_family_is_a_reason(reference):
+    register_plugin(
+        "many",
+        FakePlugin("many", (BackendInfo("many", host=True),), register=lambda r: r.family("many", failing)),
+    )
+    decision = select("Foo", Context(["many", "reference"]), 1, FakeCall)
+    assert decision.backend == "reference" and "family of implementations failed" in decision.reason
+
+
+def test_what_the_op_says_of_a_wrong_call_passes_through(host):
+    def make_call(type_config, device_id):
+        raise TypeError("Foo(x): x must be float")
+
+    with pytest.raises(TypeError, match=r"^Foo\(x\): x must be float$"):
+        select("Nix", Context(), 1, make_call)
+
+
+def test_a_decision_is_made_once_per_op_context_and_key(host):
+    made = []
+
+    def make_call(type_config, device_id):
+        made.append(type_config)
+        return FakeCall(type_config, device_id)
+
+    first = select("Foo", Context("fast"), ("k", 1), make_call)
+    assert select("Foo", Context("fast:float"), ("k", 1), make_call) is first
+    assert host.asked == 1 and made == ["float"]
+    select("Foo", Context("fast"), ("k", 2), make_call)
+    select("Foo", Context("fast:double"), ("k", 1), make_call)
+    assert host.asked == 3
+    clear_selection_cache()
+    assert select("Foo", Context("fast"), ("k", 1), make_call) is not first and host.asked == 4
+
+
+def test_a_change_of_the_plugins_makes_decisions_anew(host):
+    ctx = Context("fast")
+    select("Foo", ctx, 1, FakeCall)
+    register_plugin("other", FakePlugin("other"))
+    select("Foo", ctx, 1, FakeCall)
+    assert host.asked == 2
+
+
+def test_the_description_of_a_call_is_shared_by_backends_of_one_type_config(host):
+    host.foo = "too odd"
+    made = []
+    select("Foo", Context(["fast", "reference"]), 1, lambda *place: made.append(place) or FakeCall(*place))
+    assert made == [("float", "0")]
+
+
+def test_the_cache_is_bounded(host, monkeypatch):
+    monkeypatch.setattr(selection, "CACHE_LIMIT", 3)
+    ctx = Context("fast")
+    for key in range(10):
+        select("Foo", ctx, key, FakeCall)
+    assert len(selection._cache) == 3
+
+
+def test_a_refusal_is_not_cached(host):
+    ctx = Context("fast", fallback="raise")
+    host.foo = "not now"
+    with pytest.raises(SelectionError):
+        select("Foo", ctx, 1, FakeCall)
+    host.foo = True
+    assert select("Foo", ctx, 1, FakeCall).backend == "fast"
+
+
+def test_threads_select_at_the_same_time(host):
+    ctx = Context("fast", fallback="quiet")
+    host.foo = "too odd"
+    threads = [
+        threading.Thread(target=lambda: [select("Foo", ctx, key % 7, FakeCall) for key in range(200)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fallback_counts() == {("Foo", "reference"): FallbackCount(800)}
+
+
+def test_observers_are_told_of_new_fallbacks_and_cannot_stop_them(host):
+    events = []
+
+    def broken(event):
+        raise RuntimeError("boom")
+
+    register_plugin("broken", FakePlugin("broken", observe=broken))
+    register_plugin("watch", FakePlugin("watch", observe=events.append))
+    ctx = Context("fast", fallback="quiet")
+    with pytest.warns(PluginWarning, match="atled_observe failed: RuntimeError: boom"):
+        select("Bar", ctx, 1, FakeCall)
+    select("Bar", ctx, 1, FakeCall)
+    assert [(event.op, event.context, event.backend) for event in events] == [("Bar", ctx, "reference")]
+    assert "no implementation of Bar" in events[0].reason

@@ -1,0 +1,122 @@
+"""The C writer: every operation, compiled by the system's C compiler, against NumPy."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from atled.ops import formula
+from atled.ops.formula import Program
+from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c, write_c_loop
+from atled.ops.formula_numpy import compile_numpy
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc or clang) on this machine")
+SAMPLES = [pytest.param(operation, program, id=operation.name) for operation, program in formula.sample_programs()]
+IN_PLACE = Program(
+    ("x", "g"),
+    ("alpha", "beta"),
+    (("x", "where(x > 0 and g != alpha, x, alpha * expm1(x)) * (1 - beta)"), ("g", "minimum(x, inf) - x ** beta")),
+)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """All programs of this file in one library: function `float_3` is the third sample in float."""
+    folder = tmp_path_factory.mktemp("formula_c")
+    programs = [program for _, program in formula.sample_programs()] + [IN_PLACE]
+    parts = []
+    for real in ("float", "double"):
+        parts += [write_c_loop(program, f"{real}_{i}", real=real) for i, program in enumerate(programs)]
+    (folder / "programs.c").write_text("\n".join(parts))
+    command = [COMPILER, "-std=c99", "-O1", "-Wall", "-Werror", "-pedantic", "-shared", "-fPIC", "-o", "programs.so"]
+    done = subprocess.run([*command, "programs.c", "-lm"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(folder / "programs.so"))
+
+
+def call(function, arrays, attributes=()):
+    function.restype = None
+    inputs, outputs = arrays
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*inputs, *outputs)]
+    values = [ctypes.c_double(value) for value in attributes]
+    function(ctypes.c_longlong(inputs[0].size), *pointers[: len(inputs)], *values, *pointers[len(inputs) :])
+
+
+@needs_compiler
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize(("operation", "program"), SAMPLES)
+def test_every_operation_equals_numpy(library, operation, program, real):
+    dtype = np.dtype(np.float32 if real == "float" else np.float64)
+    a, b = np.random.default_rng(7).uniform(operation.low, operation.high, (2, 200)).astype(dtype)
+    b[:20] = a[:20]
+    y = np.empty_like(a)
+    index = list(formula.OPERATIONS).index(operation.name)
+    call(getattr(library, f"{real}_{index}"), ((a, b), (y,)))
+    (expected,) = compile_numpy(program)(a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(y, expected, rtol=8 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
+
+
+@needs_compiler
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("operation", ["minimum", "maximum", "sign", "sigmoid", "exp", "log", "round", "<", "!="])
+def test_nan_and_infinity_are_as_in_numpy(library, operation, real):
+    dtype = np.float32 if real == "float" else np.float64
+    edges = np.array([np.nan, np.inf, -np.inf, 0.0, -1.0, 0.5, 2.5], dtype)
+    a, b = (array.ravel().copy() for array in np.meshgrid(edges, edges))
+    y = np.empty_like(a)
+    index = list(formula.OPERATIONS).index(operation)
+    call(getattr(library, f"{real}_{index}"), ((a, b), (y,)))
+    (expected,) = compile_numpy(formula.sample_programs()[index][1])(a, b)
+    np.testing.assert_allclose(y, expected, rtol=8 * np.finfo(dtype).eps)
+
+
+@needs_compiler
+def test_outputs_may_be_the_inputs_and_attributes_keep_their_digits(library):
+    x, g = np.random.default_rng(1).uniform(0.1, 2, (2, 100)).astype(np.float32)
+    expected = compile_numpy(IN_PLACE)(x, g, 0.3, 0.999)
+    call(getattr(library, f"float_{len(formula.OPERATIONS)}"), ((x, g), (x, g)), (0.3, 0.999))
+    np.testing.assert_allclose(x, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(g, expected[1], rtol=1e-6, atol=1e-6)
+
+
+def test_dialects_differ_in_qualifiers_pointers_functions_and_infinity():
+    program = Program(("x",), ("alpha",), (("y", "where(x < inf, abs(x) * exp(alpha), -inf)"),))
+    c99, cuda, opencl = (write_c(program, "f", dialect=dialect) for dialect in (C99, CUDA, OPENCL))
+    assert c99.startswith("static inline void f(float in_x, double attr_alpha, float *out_y)\n{")
+    assert "fabsf(in_x)" in c99 and "(float)exp(attr_alpha)" in c99 and "(-INFINITY)" in c99
+    assert cuda.startswith("static __device__ __forceinline__ void f(") and "__int_as_float(0x7f800000)" in cuda
+    assert opencl.startswith("static inline void f(float in_x, float attr_alpha, __private float *out_y)")
+    assert "fabs(in_x) * exp(attr_alpha)" in opencl and "double" not in opencl
+
+
+def test_qualifiers_and_types_can_be_chosen():
+    program = Program(("x",), ("alpha",), (("y", "x * alpha"),))
+    assert write_c(program, "f", qualifiers="", real="double").startswith("void f(double in_x, double attr_alpha")
+    assert write_c(program, "f", attribute_real="float").count("double") == 0
+    own = Dialect("own", qualifiers="kernel", pointer="__global", suffixes={"float": ""}, infinities={"float": "INF"})
+    assert "__global float *out_y" in write_c(program, "f", dialect=own, attribute_real="float")
+    with pytest.raises(ValueError, match="as own in 'double': use one of float"):
+        write_c(program, "f", dialect=own)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        own.name = "other"
+
+
+def test_literals_that_float_cannot_hold_become_infinity():
+    text = write_c(Program(("x",), (), (("y", "x * 1e300"),)), "f")
+    assert re.search(r"in_x \* INFINITY", text)
+
+
+@needs_compiler
+def test_long_chains_stay_within_the_compilers_depth_of_parentheses(tmp_path):
+    expr = formula.name("x")
+    for i in range(400):
+        expr = formula.apply("+", formula.apply("sin", expr), formula.number(i % 3))
+    source = tmp_path / "chain.c"
+    source.write_text(write_c_loop(Program(("x",), (), (("y", expr),)), "chain"))
+    done = subprocess.run([COMPILER, "-std=c99", "-fsyntax-only", str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert max(line.count("(") for line in source.read_text().splitlines()) < 100

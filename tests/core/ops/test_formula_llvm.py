@@ -1,0 +1,305 @@
+"""The LLVM writer: kernels compiled by llvmlite against NumPy, over dtypes, layouts, shares and edges."""
+
+import ctypes
+import platform
+import re
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from atled.ops import formula
+from atled.ops.formula import Program
+from atled.ops.formula_layout import Layout, plan_layout
+from atled.ops.formula_llvm import LIBRARY, write_llvm
+from atled.ops.formula_numpy import compile_numpy
+
+llvm = pytest.importorskip("llvmlite.binding", reason="llvmlite, which builds the kernels, is not installed")
+
+SAMPLES = [pytest.param(operation, program, id=operation.name) for operation, program in formula.sample_programs()]
+CHAIN = Program(
+    ("x", "g"),
+    ("alpha", "beta"),
+    (("y", "tanh(x * g + alpha) * sigmoid(g)"), ("x", "where(x > 0 and beta > 0, x, alpha) * (1 - beta) + g")),
+)
+
+
+class Kernel:
+    """One compiled program."""
+
+    built: ClassVar[dict] = {}
+
+    def __init__(self, ir):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = llvm.get_host_cpu_features().flatten()
+        target = llvm.Target.from_default_triple()
+        machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+        module = llvm.parse_assembly(ir)
+        module.verify()
+        module.triple, module.data_layout = llvm.get_process_triple(), str(machine.target_data)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+        builder.getModulePassManager().run(module, builder)
+        self.assembly = machine.emit_assembly(module)
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        address = self.engine.get_function_address("kernel")
+        self.function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
+
+    @classmethod
+    def of(cls, program, layout):
+        key = program, layout
+        if key not in cls.built:
+            cls.built[key] = cls(write_llvm(program, layout, "kernel"))
+        return cls.built[key]
+
+
+def run(program, arrays, attributes=(), *, parts=1, compute=None):
+    """Runs the shares in reverse order on inputs, then outputs; returns the outputs."""
+    plan = plan_layout(program, [a.shape for a in arrays], [a.dtype for a in arrays], compute)
+    words = plan.words.copy()
+    for word, array in zip(plan.address_words, arrays, strict=True):
+        assert array.flags.c_contiguous
+        words[word] = array.ctypes.data
+    for attribute, value in zip(program.attributes, attributes, strict=True):
+        words[plan.attribute_words[attribute]] = np.float64(value).view(np.int64)
+    kernel = Kernel.of(program, plan.layout)
+    for part in reversed(range(parts)):
+        assert kernel.function(words.ctypes.data, part, parts) == 0
+    return arrays[len(program.inputs) :]
+
+
+def one_input(text):
+    return Program(("x",), (), (("y", text),))
+
+
+def check(text, x, *, rtol, atol=0.0):
+    """A formula in x against NumPy in float64."""
+    (y,) = run(one_input(text), [x, np.full_like(x, 7)])
+    with np.errstate(over="ignore"):
+        expected = compile_numpy(one_input(text))(x.astype(np.float64))[0].astype(x.dtype)
+    np.testing.assert_allclose(y, expected, rtol=rtol, atol=atol, err_msg=text)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("operation", "program"), SAMPLES)
+def test_every_operation_equals_numpy(operation, program, dtype):
+    a, b = np.random.default_rng(7).uniform(operation.low, operation.high, (2, 203)).astype(dtype)
+    b[:20] = a[:20]
+    (y,) = run(program, [a, b, np.empty_like(a)])
+    (expected,) = compile_numpy(program)(a.astype(np.float64), b.astype(np.float64))
+    epsilon = np.finfo(dtype).eps
+    # float16 is float32 rounded once: half a unit in the last place.
+    rtol = 0.51 * epsilon if dtype == "float16" else 4 * epsilon
+    smallest = float(np.finfo(dtype).smallest_subnormal)
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=rtol, atol=smallest)
+
+
+def test_float32_functions_are_right_to_two_units_over_their_whole_range():
+    tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
+    log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
+    both_signs = np.concatenate([-log_range, log_range])
+    for text in ("exp(x)", "expm1(x)", "tanh(x)", "sigmoid(x)"):
+        check(text, both_signs, rtol=2.5e-7, atol=2e-45)
+        check(text, np.linspace(-110, 95, 20001, dtype=np.float32), rtol=2.5e-7, atol=2e-45)
+    for text in ("log(x)", "log1p(x)", "sqrt(x)"):
+        check(text, log_range, rtol=2.5e-7, atol=2e-45)
+    check("log(x)", np.linspace(0.5, 2, 20001, dtype=np.float32), rtol=2.5e-7)
+    check("log1p(x)", np.linspace(-0.999999, 2, 20001, dtype=np.float32), rtol=2.5e-7)
+    check("log1p(x)", -log_range[log_range < 1], rtol=2.5e-7, atol=2e-45)
+
+
+def test_float32_powers_are_right_over_their_whole_range():
+    rng = np.random.default_rng(2)
+    x = np.exp(rng.uniform(-100, 88, 20000)).astype(np.float32)
+    y = (rng.uniform(-95, 88, 20000) / np.log(x.astype(np.float64))).astype(np.float32)
+    program = Program(("x", "y"), (), (("z", "x ** y"),))
+    (z,) = run(program, [x, y, np.empty_like(x)])
+    with np.errstate(over="ignore"):
+        expected = (x.astype(np.float64) ** y.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(z, expected, rtol=1.3e-7, atol=2e-45)
+
+
+EDGES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, 1e30, -1e30, 1e-40, 88.9]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("operation", "program"), SAMPLES)
+def test_edges_are_as_in_numpy(operation, program, dtype):
+    a, b = (edges.ravel().copy() for edges in np.meshgrid(*[np.array(EDGES, dtype)] * 2))
+    (y,) = run(program, [a, b, np.empty_like(a)])
+    (expected,) = compile_numpy(program)(a.astype(np.float64), b.astype(np.float64))
+    with np.errstate(over="ignore"):
+        expected = expected.astype(dtype)
+    if operation.name in ("sin", "cos", "tan"):  # of 1e30 and its like: the error of float32 library functions
+        expected[abs(a) > 1e3] = y[abs(a) > 1e3] = 0
+    np.testing.assert_allclose(y, expected, rtol=4 * np.finfo(dtype).eps, atol=2e-45)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 100])
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 1000])
+def test_shares_cover_every_element_once(n, parts):
+    x, g = np.random.default_rng(n).standard_normal((2, n)).astype(np.float32)
+    expected = compile_numpy(CHAIN)(x, g, 0.25, 0.999)
+    guarded = np.full(n + 32, 7, np.float32)
+    y = guarded[16 : 16 + n]
+    # In place: a share that ran twice would add g twice.
+    run(CHAIN, [x, g, y, x], (0.25, 0.999), parts=parts)
+    np.testing.assert_allclose(y, expected[0], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(x, expected[1], rtol=1e-6, atol=1e-7)
+    assert (guarded[:16] == 7).all() and (guarded[16 + n :] == 7).all()
+
+
+SHAPES = [
+    ((), (), ()),
+    ((5,), (), (5,)),
+    ((1, 1), (3,), (1, 3)),
+    ((4, 1), (1, 5), (4, 5)),
+    ((2, 3, 4), (3, 1), (2, 3, 4)),
+    ((2, 1, 4, 1), (3, 1, 5), (2, 3, 4, 5)),
+    ((2, 1, 2, 1, 3, 1, 2), (1, 3, 1, 2, 1, 4, 1), (2, 3, 2, 2, 3, 4, 2)),
+    ((3, 1, 70), (1, 2, 70), (3, 2, 70)),
+    ((2, 1000), (2, 1), (2, 1000)),
+    ((0, 3), (3,), (0, 3)),
+    ((3, 1), (1, 0), (3, 0)),
+    ((6, 1, 1), (1, 1, 1), (6, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+@pytest.mark.parametrize(("x_shape", "g_shape", "shape"), SHAPES)
+def test_inputs_broadcast(x_shape, g_shape, shape, parts):
+    rng = np.random.default_rng(4)
+    x, g = rng.standard_normal(x_shape).astype(np.float32), rng.standard_normal(g_shape).astype(np.float32)
+    program = Program(("x", "g"), ("alpha",), (("y", "alpha * x - g"), ("z", "x * g"), ("w", "alpha")))
+    outputs = run(program, [x, g, *(np.empty(shape, np.float32) for _ in range(3))], (0.5,), parts=parts)
+    for y, expected in zip(outputs, compile_numpy(program)(x, g, 0.5), strict=True):
+        np.testing.assert_allclose(y, np.broadcast_to(expected, shape), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+@pytest.mark.parametrize("rows", [1, 2, 9, 40])
+@pytest.mark.parametrize("length", [3, 16, 100, 700])
+def test_rows_and_pieces_of_rows_are_shared_once(rows, length, parts):
+    x, g = np.zeros((rows, length), np.float32), np.arange(rows, dtype=np.float32)[:, None] + 1
+    program = Program(("x", "g"), (), (("x", "x + g"),))
+    run(program, [x, g, x], parts=parts)
+    np.testing.assert_array_equal(x, np.broadcast_to(g, x.shape))
+
+
+@pytest.mark.parametrize("compute", ["float32", "float64"])
+@pytest.mark.parametrize("out", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("given", ["float16", "float32", "float64", "int32", "int64", "uint8", "bool"])
+def test_dtypes_convert_at_the_borders(given, out, compute):
+    x = np.array([0, 1, 1, 0, 1] if given == "bool" else [0, 1, 100, 250, 3] * 9).astype(given)
+    if given not in ("uint8", "bool"):
+        x[1] = -3
+    (y,) = run(one_input("x * 0.25 + 1"), [x, np.empty(x.shape, out)], compute=compute)
+    np.testing.assert_array_equal(y, (x.astype(np.float64) * 0.25 + 1).astype(out))
+
+
+def test_large_integers_keep_their_digits_in_float64():
+    x = np.array([2**40 + 1, -(2**50) - 1], np.int64)
+    (y,) = run(one_input("x + 1"), [x, np.empty(2, np.float64)])
+    np.testing.assert_array_equal(y, x + 1.0)
+
+
+def test_attributes_keep_their_digits():
+    program = Program(("x",), ("beta", "unused"), (("y", "x * (1 - beta) + sqrt(beta - beta)"),))
+    (y,) = run(program, [np.ones(40, np.float32), np.empty(40, np.float32)], (0.999, 5.0))
+    assert (y == np.float32(1 - 0.999)).all()
+
+
+def test_constant_programs_fill():
+    program = Program((), ("value",), (("y", "value"), ("z", "pi")))
+    y, z = run(program, [np.empty((3, 5), np.float32), np.empty((3, 5), np.float16)], (2.5,))
+    assert (y == 2.5).all() and (z == np.float16(np.pi)).all()
+
+
+def test_neighbouring_axes_become_one():
+    program = Program(("x", "b"), (), (("y", "x + b"),))
+
+    def layout(x, b, y):
+        plan = plan_layout(program, [x, b, y], ["float32"] * 3)
+        return plan.layout.rank, plan.layout.inner_strides, plan.words[0]
+
+    assert layout((2, 3, 4), (2, 3, 4), (2, 3, 4)) == (0, (1, 1, 1), 24)
+    assert layout((2, 3, 4), (), (2, 3, 4)) == (0, (1, 0, 1), 24)
+    assert layout((8, 16, 5, 5), (1, 16, 1, 1), (8, 16, 5, 5)) == (2, (1, 0, 1), 25)
+    assert layout((8, 16, 5, 5), (5, 5), (8, 16, 5, 5)) == (1, (1, 1, 1), 25)
+    assert layout((1, 1), (), (1, 1)) == (0, (1, 1, 1), 1)
+    assert layout((4, 0), (1, 1), (4, 0)) == (0, (1, 1, 1), 0)
+
+
+def test_block_words_are_where_the_plan_says():
+    program = Program(("x", "b"), ("alpha", "beta"), (("y", "x + b"),))
+    plan = plan_layout(program, [(4, 6), (4, 1), (4, 6)], ["float32"] * 3)
+    assert plan.words.tolist() == [6, 4, 0, 0, 0, 6, 1, 6, 0, 0] and plan.words.dtype == np.int64
+    assert plan.address_words == (2, 3, 4) and plan.attribute_words == {"alpha": 8, "beta": 9}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtypes", "error", "message"),
+    [
+        ([(3,), (4,), (3,)], ["f4"] * 3, ValueError, "input shape \\(4,\\) does not fit the output shape \\(3,\\)"),
+        ([(3,), (2, 3), (3,)], ["f4"] * 3, ValueError, "input shape \\(2, 3\\) does not fit"),
+        ([(3,), (3,)], ["f4"] * 2, ValueError, "Give one for each of 2 inputs and 1 outputs"),
+        ([(3,)] * 3, ["f4", "f4", "i4"], TypeError, "an output is int32. Give it one of float16"),
+        ([(3,)] * 3, ["f4", "c8", "f4"], TypeError, "no complex64 here. Cast to one of float16"),
+    ],
+)
+def test_what_does_not_fit_is_refused(shapes, dtypes, error, message):
+    with pytest.raises(error, match=message):
+        plan_layout(Program(("x", "b"), (), (("y", "x + b"),)), shapes, dtypes)
+
+
+def test_layouts_are_values():
+    one, two = (Layout(["float32"] * 2, "float32", 1, [1, 1]) for _ in range(2))
+    assert one == two and hash(one) == hash(two) and one != Layout(["float32"] * 2, "float64", 1, [1, 1])
+    assert eval(repr(one)) == one
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        one.rank = 2
+    with pytest.raises(ValueError, match="Use one of float32, float64"):
+        Layout(["float32"], "float16", 0, [1])
+    with pytest.raises(ValueError, match="give 0 or 1"):
+        Layout(["float32"], "float32", 0, [2])
+    with pytest.raises(ValueError, match="give a layout of 2 operands"):
+        write_llvm(one_input("x"), Layout(["float32"], "float32", 0, [1]), "kernel")
+
+
+def test_text_is_the_same_every_time():
+    layout = Layout(["float32"] * 4, "float32", 1, [1, 0, 1, 1])
+    assert write_llvm(CHAIN, layout, "kernel") == write_llvm(CHAIN, layout, "kernel")
+
+
+def test_only_listed_library_functions_are_called():
+    called = set()
+    for _, program in formula.sample_programs():
+        for dtype in ("float32", "float64"):
+            text = write_llvm(program, Layout([dtype] * 3, dtype, 0, [1] * 3), "kernel")
+            called |= set(re.findall(r"@([a-z]\w*)\(", text.replace("@kernel", ""))) - {"llvm"}
+    assert called == set(LIBRARY)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for the vector registers of x86")
+@pytest.mark.parametrize(
+    "text",
+    ["tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "x ** 1.7", "round(exp(x))", "maximum(x, 0)"],
+)
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_float32_kernels_are_vectorized_without_calls(text, rank, dtype):
+    features = llvm.get_host_cpu_features()
+    if not features.get("avx2") or not features.get("f16c"):
+        pytest.skip("this processor has no AVX2")
+    program = Program(("x",), (), (("x", text), ("y", "x")))
+    assembly = Kernel.of(program, Layout([dtype] * 3, "float32", rank, [1, 1, 1])).assembly
+    packed = re.findall(r"\bv\w+p[sdh]\s.*[yz]mm", assembly)
+    assert len(packed) > 3 and "call" not in assembly
+
+
+def test_scalar_programs_vectorize_over_broadcast_inputs():
+    program = Program(("x", "b"), (), (("y", "exp(x) * b"),))
+    x, b = np.linspace(-1, 1, 4000, dtype=np.float32).reshape(4, 1000), np.arange(4, dtype=np.float32)[:, None]
+    (y,) = run(program, [x, b, np.empty_like(x)])
+    np.testing.assert_allclose(y, np.exp(x) * b, rtol=3e-7)

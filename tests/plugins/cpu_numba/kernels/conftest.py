@@ -1,0 +1,136 @@
+"""Running a prepared kernel without an engine: the block filled in as the contract says, share by share through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atled.call import ArrayDesc, Call, Prepared
+from atled_cpu_numba.kernels import launch as launching
+
+KERNEL_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def make_call(
+    name: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[np.ndarray],
+    **attributes: Any,
+) -> Call:
+    """A Call as the engine would make it from these arrays."""
+    descriptions = tuple(None if x is None else ArrayDesc(x.shape, x.dtype) for x in inputs)
+    results = tuple(ArrayDesc(y.shape, y.dtype) for y in outputs)
+    return Call(types.SimpleNamespace(name=name), descriptions, results, attributes)  # type: ignore[arg-type]  # the kernels need the name alone
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy of `array` at a multiple of 64 bytes, followed by bytes that must stay as they are."""
+    guard = 64
+    raw = np.full(array.nbytes + 64 + guard, 0xA5, np.uint8)
+    start = -raw.ctypes.data % 64
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def guards_untouched(copy: np.ndarray) -> bool:
+    """Whether the bytes around an array from `aligned` are as they were."""
+    raw = copy
+    while raw.base is not None:
+        raw = raw.base
+    start = -raw.ctypes.data % 64
+    outside = np.concatenate([raw[:start], raw[start + copy.nbytes :]])
+    return bool((outside == 0xA5).all())
+
+
+def launch(
+    prepared: Prepared,
+    arrays: Sequence[np.ndarray | None],
+    *,
+    attributes: Mapping[str, float] | None = None,
+    parts: int = 1,
+) -> int:
+    """Run the native form in `parts` shares, the last one first; returns the first nonzero code.
+
+    arrays: inputs and outputs, 64-byte aligned. The workspace starts as NaN everywhere.
+    """
+    native = prepared.native
+    assert native is not None
+    workspace = aligned(np.full(prepared.workspace, 0xFF, np.uint8))
+    block = native.block.copy()
+    everything = [*arrays, *([workspace] if prepared.workspace else [])]
+    assert len(everything) == len(native.arguments)
+    for array, word in zip(everything, native.arguments, strict=True):
+        if word >= 0:
+            assert array is not None
+            block[word] = array.ctypes.data
+    for name, value in (attributes or {}).items():
+        block[native.attributes[name]] = np.float64(value).view(np.int64)
+    kernel = KERNEL_TYPE(native.address)
+    for part in reversed(range(parts)):
+        code = int(kernel(block.ctypes.data, part, parts))
+        if code:
+            return code
+    assert guards_untouched(workspace)
+    return 0
+
+
+Run = Callable[..., int]
+
+
+@pytest.fixture(name="make_call")
+def make_call_fixture() -> Callable[..., Call]:
+    """The function `make_call`."""
+    return make_call
+
+
+@pytest.fixture(params=[1, 2, 5])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of shares to run; however small the work is, the kernels allow as many as they can make."""
+    monkeypatch.setattr(launching, "SHARE_US", 1e-9)
+    return request.param
+
+
+@pytest.fixture
+def run() -> Run:
+    """run(module, name, inputs, outputs, parts=, floats=, **attributes): prepare and launch; fills in `outputs`."""
+
+    def run_kernel(
+        module: Any,
+        name: str,
+        inputs: Sequence[np.ndarray | None],
+        outputs: Sequence[np.ndarray],
+        *,
+        parts: int = 1,
+        floats: Mapping[str, float] | None = None,
+        mutated: Sequence[int] = (),
+        **attributes: Any,
+    ) -> int:
+        call = make_call(name, inputs, outputs, **attributes)
+        assert module.accepts(call) is True
+        prepared = module.prepare(call)
+        native = prepared.native
+        given = [None if x is None else aligned(x) for x in inputs]
+        results = [aligned(y) for y in outputs]
+        # Shares beyond Native.parts would need more workspace than was asked for.
+        most = native.parts if prepared.workspace else parts
+        code = launch(prepared, [*given, *results], attributes=floats, parts=min(parts, most))
+        for i, (copy, original) in enumerate(zip(given, inputs, strict=True)):
+            if copy is None or original is None:
+                continue
+            assert guards_untouched(copy)
+            if i in mutated:
+                original[...] = copy
+            else:
+                np.testing.assert_array_equal(copy, original)
+        for copy, original in zip(results, outputs, strict=True):
+            assert guards_untouched(copy)
+            original[...] = copy
+        return code
+
+    return run_kernel

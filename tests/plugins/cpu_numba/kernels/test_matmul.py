@@ -1,0 +1,72 @@
+"""Affine and BatchMatmul against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels import matmul
+
+SIZES = [
+    (0, 3, 4), (1, 1, 1), (1, 70, 33), (3, 5, 0), (5, 3, 2), (7, 20, 10), (8, 9, 16), (9, 400, 17), (12, 16, 32),
+    (13, 17, 33), (64, 1, 31), (130, 400, 10), (100, 770, 50), (250, 33, 600),
+]  # fmt: skip
+
+
+def close(y, reference, scale):
+    """Error of a float32 sum, relative to the sum of the magnitudes."""
+    np.testing.assert_array_less(np.abs(y - reference), 3e-6 * scale + 1e-30)
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_affine(run, parts, m, k, n, with_bias):
+    rng = np.random.default_rng(m + k + n)
+    x, w = rng.standard_normal((m, k), "f"), rng.standard_normal((k, n), "f")
+    b = rng.standard_normal(n, "f") if with_bias else None
+    y = np.full((m, n), np.nan, "f")
+    assert run(matmul, "Affine", [x, w, b], [y], parts=parts, base_axis=1) == 0
+    reference = x.astype("d") @ w + (0 if b is None else b)
+    close(y, reference, np.abs(x) @ np.abs(w) + 1)
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("transpose_b", [True, False])
+def test_batch_matmul(run, parts, m, k, n, transpose_a, transpose_b):
+    rng = np.random.default_rng(m + k + n)
+    batch = 1 if m * n > 5000 else 3
+    a = rng.standard_normal((batch, k, m) if transpose_a else (batch, m, k), "f")
+    b = rng.standard_normal((batch, n, k) if transpose_b else (batch, k, n), "f")
+    y = np.full((batch, m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    a2, b2 = (a.swapaxes(1, 2) if transpose_a else a), (b.swapaxes(1, 2) if transpose_b else b)
+    close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
+
+
+def test_affine_flattens_x_at_base_axis(run):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 4, 5), "f"), rng.standard_normal((20, 2, 7), "f")
+    y = np.empty((2, 3, 2, 7), "f")
+    assert run(matmul, "Affine", [x, w], [y], base_axis=2) == 0
+    np.testing.assert_allclose(y, np.tensordot(x.reshape(2, 3, 20), w, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_infinite_rows_stay_in_their_rows(run):
+    x, w = np.ones((13, 40), "f"), np.ones((40, 33), "f")
+    x[12, 3] = np.inf
+    y = np.empty((13, 33), "f")
+    assert run(matmul, "Affine", [x, w, None], [y], base_axis=1) == 0
+    assert (y[:12] == 40).all()
+    assert np.isinf(y[12]).all()
+
+
+def test_float64_is_refused_with_the_reason(make_call):
+    a, y = np.empty((3, 3)), np.empty((3, 3))
+    call = make_call("BatchMatmul", [a, a], [y], transpose_a=False, transpose_b=False)
+    assert matmul.accepts(call) == "float32 only; double runs on the adopted reference"
+
+
+def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
+    a, b, y = np.empty((3, 0), "f"), np.empty((0, 3), "f"), np.empty((3, 3), "f")
+    assert "empty" in matmul.accepts(make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False))
+    call = make_call("BatchMatmul", [a.astype("d"), b], [y], transpose_a=False, transpose_b=False)
+    assert "float32 and float64" in matmul.accepts(call)

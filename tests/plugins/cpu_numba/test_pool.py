@@ -1,0 +1,420 @@
+"""Programs run their rows in order, and the pool every part of a row exactly once, whatever else is going on."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba import pool
+from atled_cpu_numba.store import IRKernel
+
+# Block: address of a counter, address of a log, value. Appends 100 * value + part to the log.
+APPEND = """
+define i64 @append(i64 %block, i64 %part, i64 %parts) {
+  %words = inttoptr i64 %block to ptr
+  %counter.int = load i64, ptr %words
+  %log.at = getelementptr i64, ptr %words, i64 1
+  %log.int = load i64, ptr %log.at
+  %value.at = getelementptr i64, ptr %words, i64 2
+  %value = load i64, ptr %value.at
+  %counter = inttoptr i64 %counter.int to ptr
+  %log = inttoptr i64 %log.int to ptr
+  %place = atomicrmw add ptr %counter, i64 1 seq_cst
+  %slot = getelementptr i64, ptr %log, i64 %place
+  %hundreds = mul i64 %value, 100
+  %entry = add i64 %hundreds, %part
+  store i64 %entry, ptr %slot
+  ret i64 0
+}
+"""
+
+# Block: address of one counter per part, loops, parts. Counts its part and stays busy; code 7 if `parts` is another.
+COUNT = """
+define i64 @count(i64 %block, i64 %part, i64 %parts) {
+entry:
+  %words = inttoptr i64 %block to ptr
+  %counters.int = load i64, ptr %words
+  %loops.at = getelementptr i64, ptr %words, i64 1
+  %loops = load i64, ptr %loops.at
+  %told.at = getelementptr i64, ptr %words, i64 2
+  %told = load i64, ptr %told.at
+  %counters = inttoptr i64 %counters.int to ptr
+  %slot = getelementptr i64, ptr %counters, i64 %part
+  %before = atomicrmw add ptr %slot, i64 1 monotonic
+  %right = icmp eq i64 %told, %parts
+  br i1 %right, label %busy, label %wrong
+busy:
+  %i = phi i64 [ 0, %entry ], [ %next, %busy ]
+  %next = add i64 %i, 1
+  %kept = load volatile i64, ptr %words
+  %more = icmp slt i64 %next, %loops
+  br i1 %more, label %busy, label %end
+end:
+  ret i64 0
+wrong:
+  ret i64 7
+}
+"""
+
+# Block: first failing part, code. Fails from that part on, with code + part.
+FAIL = """
+define i64 @fail(i64 %block, i64 %part, i64 %parts) {
+  %words = inttoptr i64 %block to ptr
+  %first = load i64, ptr %words
+  %code.at = getelementptr i64, ptr %words, i64 1
+  %code = load i64, ptr %code.at
+  %fine = icmp slt i64 %part, %first
+  %own = add i64 %code, %part
+  %result = select i1 %fine, i64 0, i64 %own
+  ret i64 %result
+}
+"""
+
+append, count, fail = IRKernel("append", APPEND), IRKernel("count", COUNT), IRKernel("fail", FAIL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATLED_CACHE_DIR", str(tmp_path_factory.mktemp("store")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def default_threads() -> Iterator[None]:
+    yield
+    pool.set_thread_count(None)
+
+
+class Program:
+    """Rows and the blocks they point at."""
+
+    def __init__(self, *rows: tuple[IRKernel, list[int], int]) -> None:
+        self.blocks = [np.array(block, np.int64) for _, block, _ in rows]
+        table = [
+            [kernel.address(), block.ctypes.data, parts, 0]
+            for (kernel, _, parts), block in zip(rows, self.blocks, strict=True)
+        ]
+        self.rows = np.array(table, np.int64).reshape(-1, 4)
+
+    def run(self, start: int = 0, stop: int | None = None) -> int:
+        return pool.run_program(self.rows.ctypes.data, start, len(self.rows) if stop is None else stop)
+
+
+class Counted:
+    """A row of the count kernel with its counters."""
+
+    def __init__(self, parts: int, loops: int = 0) -> None:
+        self.counters = np.zeros(max(parts, 1), np.int64)
+        self.row = (count, [self.counters.ctypes.data, loops, max(parts, 1)], parts)
+
+
+def log_program(values: list[int], parts: int) -> tuple[Program, np.ndarray]:
+    state = np.zeros(1 + len(values) * parts, np.int64)  # counter, then log
+    counter, log = state.ctypes.data, state[1:].ctypes.data
+    return Program(*((append, [counter, log, value], parts) for value in values)), state
+
+
+def test_rows_run_in_order() -> None:
+    values = list(range(200))
+    program, state = log_program(values, 1)
+    assert program.run() == 0
+    assert state.tolist() == [200, *(100 * value for value in values)]
+
+
+def test_only_the_rows_asked_for_run() -> None:
+    program, state = log_program([5, 6, 7, 8], 1)
+    assert program.run(1, 3) == 0
+    assert state.tolist() == [2, 600, 700, 0, 0]
+    assert program.run(2, 2) == 0
+    assert program.run(3, 1) == 0
+    assert state[0] == 2
+
+
+def test_a_row_starts_after_all_parts_of_the_one_before() -> None:
+    pool.set_thread_count(3)
+    program, state = log_program(list(range(50)), 7)
+    assert program.run() == 0
+    assert (state[1:].reshape(50, 7) // 100 == np.arange(50)[:, None]).all()
+    assert (np.sort(state[1:].reshape(50, 7) % 100, axis=1) == np.arange(7)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("parts", [1, 9])
+def test_the_first_failing_row_stops_the_program(threads: int, parts: int) -> None:
+    pool.set_thread_count(threads)
+    before, after = Counted(parts), Counted(parts)
+    program = Program(before.row, (fail, [0, 5], parts), after.row)
+    assert program.run() == (1 + 1) << 16 | 5
+    assert before.counters.tolist() == [1] * parts
+    assert after.counters.tolist() == [0] * parts
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_code_of_the_lowest_failing_part_is_returned(threads: int) -> None:
+    pool.set_thread_count(threads)
+    program = Program(*((fail, [3, 100], 40) for _ in range(100)))
+    assert [program.run(row, row + 1) for row in range(100)] == [(row + 1) << 16 | 103 for row in range(100)]
+
+
+@pytest.mark.parametrize("parts", [0, 1, 5])
+@pytest.mark.parametrize(("code", "reported"), [(1, 1), (65535, 65535), (65536, 65535), (-1, 65535), (1 << 62, 65535)])
+def test_codes_are_packed_into_16_bits(code: int, reported: int, parts: int) -> None:
+    program = Program((fail, [0, code], parts))
+    row_of_five = Program((fail, [4, code - 4], 5))
+    assert program.run() == 1 << 16 | reported
+    assert row_of_five.run() == 1 << 16 | reported
+    assert pool.run_kernel(fail.address(), program.blocks[0].ctypes.data, parts) == reported
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_each_part_runs_exactly_once(threads: int) -> None:
+    pool.set_thread_count(threads)
+    counted = [Counted(parts, loops=50 * (parts % 3)) for parts in range(1, 65)]
+    program = Program(*(one.row for one in counted))
+    for _ in range(50):
+        assert program.run() == 0
+    for one in counted:
+        assert one.counters.tolist() == [50] * len(one.counters)
+
+
+def test_a_single_kernel_runs_in_parts() -> None:
+    pool.set_thread_count(4)
+    for parts in (0, 1, 2, 64):
+        one = Counted(parts, loops=100)
+        block = np.array(one.row[1], np.int64)
+        for _ in range(20):
+            assert pool.run_kernel(count.address(), block.ctypes.data, parts) == 0
+        assert one.counters.tolist() == [20] * max(parts, 1)
+
+
+def run_at_once(functions: list[Callable[[], None]]) -> None:
+    """Run the functions in a thread each; their exceptions end up with the caller."""
+    errors: list[BaseException] = []
+
+    def guarded(function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+def work_with(seed: int, repetitions: int = 60) -> None:
+    """Run a random program some times and check its counters."""
+    generator = random.Random(seed)
+    counted = [Counted(generator.randint(1, 20), generator.choice([0, 10, 1000])) for _ in range(20)]
+    program = Program(*(one.row for one in counted))
+    for _ in range(repetitions):
+        assert program.run() == 0
+    for one in counted:
+        assert (one.counters == repetitions).all()
+
+
+def test_threads_may_run_programs_at_once() -> None:
+    pool.set_thread_count(3)
+    run_at_once([lambda seed=seed: work_with(seed) for seed in range(4)])
+
+
+def test_the_count_of_threads_may_change_while_programs_run() -> None:
+    def change() -> None:
+        for number in range(40):
+            pool.set_thread_count(1 + number % 5)
+
+    run_at_once([change, *(lambda seed=seed: work_with(seed) for seed in range(2))])
+    assert pool.thread_count() == 5
+
+
+def worker_names() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("atled-cpu")]
+
+
+def test_workers_start_with_the_first_shared_row_and_end_when_the_count_changes() -> None:
+    pool.set_thread_count(4)
+    assert Program(Counted(1).row).run() == 0
+    assert worker_names() == []
+    assert Program(Counted(2).row).run() == 0
+    assert worker_names() == ["atled-cpu-1", "atled-cpu-2", "atled-cpu-3"]
+    pool.set_thread_count(1)
+    assert worker_names() == []
+    assert Program(Counted(8).row).run() == 0
+    assert worker_names() == []
+
+
+def test_the_environment_gives_the_count_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATLED_NUM_THREADS", "3")
+    assert pool.thread_count() == 3
+    pool.set_thread_count(2)
+    assert pool.thread_count() == 2
+    pool.set_thread_count(None)
+    assert pool.thread_count() == 3
+    monkeypatch.delenv("ATLED_NUM_THREADS")
+    if hasattr(os, "sched_getaffinity"):
+        assert pool.thread_count() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_a_wrong_count_in_the_environment_is_an_error_for_the_first_shared_row(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATLED_NUM_THREADS", text)
+    pool.set_thread_count(None)
+    one = Counted(4)
+    with pytest.raises(ValueError, match="ATLED_NUM_THREADS"):
+        Program(one.row).run()
+    assert not one.counters.any()
+    monkeypatch.setenv("ATLED_NUM_THREADS", "2")
+    assert Program(one.row).run() == 0
+
+
+@pytest.mark.parametrize("threads", [0, -3])
+def test_a_count_below_one_is_refused(threads: int) -> None:
+    with pytest.raises(ValueError, match="Give 1 or more"):
+        pool.set_thread_count(threads)
+
+
+def test_a_refused_thread_means_a_warning_and_fewer_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool.set_thread_count(4)
+    one = Counted(8)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.warns(pool.PoolWarning, match="1 of 4 threads"):
+        assert Program(one.row).run() == 0
+    assert one.counters.tolist() == [1] * 8
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2), (1, 2, 3, 4), ("x", 0, 0), (0, 0, None), (1 << 70, 0, 0)])
+def test_wrong_arguments_are_errors(arguments: tuple[object, ...]) -> None:
+    assert Program().run() == 0  # from here on the names stand for the built-in functions
+    with pytest.raises((TypeError, OverflowError)):
+        pool.run_program(*arguments)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises((TypeError, OverflowError)):
+        pool.run_kernel(*arguments)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_the_built_in_functions_document_themselves() -> None:
+    assert Program().run() == 0
+    assert "65535" in (pool.run_program.__doc__ or "")
+    assert pool.run_kernel.__text_signature__ == "(address, block_address, parts, /)"  # type: ignore[attr-defined]  # built-in
+
+
+# A process of its own for what concerns processes: {0} runs after the pool has worked with three idle workers.
+PROCESS = """
+import os, sys, threading, time
+sys.path.insert(0, {folder!r})
+from test_pool import Counted, Program, count, pool, work_with
+pool.set_thread_count(4)
+work_with(1)
+{body}
+"""
+
+
+def run_process(body: str) -> str:
+    program = PROCESS.format(folder=os.path.dirname(__file__), body=body)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Newer Pythons warn of every fork while there are threads; that is what the test is about.
+    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_interpreter_ends_with_idle_workers() -> None:
+    assert run_process("print('done')") == "done\n"
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+
+FORK = """
+def in_child(body):
+    pid = os.fork()
+    if pid == 0:
+        body()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+@needs_fork
+def test_a_child_after_fork_has_a_pool_of_its_own() -> None:
+    body = """
+def body():
+    names = [thread.name for thread in threading.enumerate()]
+    assert len(names) == 1, names
+    work_with(2)
+    assert threading.active_count() == 4
+    in_child(lambda: work_with(3))
+for _ in range(5):
+    in_child(body)
+    work_with(4)
+"""
+    run_process(FORK + body)
+
+
+@needs_fork
+def test_a_child_of_a_process_in_the_midst_of_programs_works() -> None:
+    body = """
+stop = False
+def background():
+    while not stop:
+        work_with(5, repetitions=1)
+thread = threading.Thread(target=background)
+thread.start()
+for _ in range(10):
+    in_child(lambda: work_with(6, repetitions=5))
+stop = True
+thread.join()
+"""
+    run_process(FORK + body)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this platform cannot pin processes")
+def test_a_process_on_one_processor_has_no_workers() -> None:
+    body = """
+pool.set_thread_count(None)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+work_with(7)
+print(pool.thread_count(), threading.active_count())
+"""
+    environment = os.environ.pop("ATLED_NUM_THREADS", None)
+    try:
+        assert run_process(body) == "1 1\n"
+    finally:
+        if environment is not None:
+            os.environ["ATLED_NUM_THREADS"] = environment
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processor time per thread is only read on Linux")
+def test_idle_workers_sleep() -> None:
+    # On Linux a sleeping thread is in state S; the workers get there 30 us after their last part.
+    body = """
+def states():
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/stat") as file:
+            found.append(file.read().rsplit(")", 1)[1].split()[0])
+    return sorted(found)
+end = time.monotonic() + 20
+while states().count("R") > 1 and time.monotonic() < end:
+    pass
+assert states().count("R") == 1, states()
+"""
+    run_process(body)
