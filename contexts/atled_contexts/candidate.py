@@ -22,6 +22,8 @@ MISSING = "missing"
 FORBIDDEN = "forbidden"
 NOT_ASKED = "not asked"
 
+NEVER_LEAVES = "the Context lists no usable host backend, so it never leaves its device"
+
 
 class Candidate:
     """One way to compute the call.
@@ -213,8 +215,8 @@ class Inquiry(Generic[C]):
         if not moved:
             return ""
         if info.device_family != self._home and not self._lists_host:
-            return "the Context lists no usable host backend, so it never leaves its device"
-        return f"fallback='raise', and it would be {moved}" if self._context.fallback == "raise" else ""
+            return NEVER_LEAVES
+        return f"fallback='raise', and this is one: {moved}" if self._context.fallback == "raise" else ""
 
 
 # `object`: only handed on to the implementation.

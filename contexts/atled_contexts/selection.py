@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from atled_contexts import discovery
-from atled_contexts.candidate import ACCEPTED, FORBIDDEN, Candidate, Inquiry
+from atled_contexts.candidate import ACCEPTED, FORBIDDEN, NEVER_LEAVES, Candidate, Inquiry
 from atled_contexts.context import Context
 from atled_contexts.errors import SelectionError, message
 from atled_contexts.explain import candidates_table
@@ -174,7 +174,9 @@ def _permit(context: Context, forbidden: list[Candidate]) -> str:
         return ""
     entry = forbidden[0].entry
     if entry not in context.backend:
-        return f"add {entry!r} to the Context's list, if running there is fine"
+        # On another device the entry alone would not do: there it is a fallback even when listed.
+        allow = " with fallback='warn'" if (forbidden[0].reason, context.fallback) == (NEVER_LEAVES, "raise") else ""
+        return f"add {entry!r} to the Context's list{allow}, if running there is fine"
     return f"allow it with fallback='warn' or 'quiet', or put {entry!r} first"
 
 

@@ -24,7 +24,7 @@ from atled_contexts import (
 
 sys.path.append(os.path.dirname(__file__))  # for fake_plugins: pytest's importlib mode leaves this folder off the path
 
-from fake_plugins import FakePlugin, nothing  # noqa: E402  # the path comes first
+from fake_plugins import FakePlugin, nothing
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from atled_contexts import (
     plugin_generation,
     register_plugin,
 )
-
 from fake_plugins import FakePlugin
 
 
@@ -245,7 +244,7 @@ def test_a_plugin_that_cannot_list_its_devices_has_none(host):
 
     register_plugin("dev", FakePlugin("dev", (BackendInfo("dev"),), devices=broken))
     assert Context(["dev", "fast"]).device_id == "0"
-    with pytest.raises(ContextError, match="atled-dev 0.1 failed to list them: OSError: driver gone"):
+    with pytest.raises(ContextError, match=r"atled-dev 0.1 failed to list them: OSError: driver gone"):
         Context("dev")
 
 

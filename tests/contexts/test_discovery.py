@@ -35,7 +35,6 @@ from atled_contexts import (
     reload_plugins,
     unregister_plugin,
 )
-
 from fake_plugins import FakePlugin, nothing
 
 
@@ -61,6 +60,29 @@ def test_importing_the_package_is_lazy():
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(atled_contexts.__file__))}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.splitlines() == ["[]", "False", "True"]
+
+
+def test_a_distribution_on_the_path_is_found_by_its_entry_point(tmp_path):
+    (tmp_path / "thing_plugin.py").write_text(
+        "from atled_contexts import BackendInfo, PluginInfo, hookimpl\n"
+        "@hookimpl\n"
+        "def atled_info():\n"
+        "    return PluginInfo('thing', '1.0', 'atled-thing', '4.5', (BackendInfo('thing'),))\n"
+    )
+    metadata = tmp_path / "atled_thing-4.5.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: atled-thing\nVersion: 4.5\n")
+    (metadata / "entry_points.txt").write_text("[atled.plugins]\nthing = thing_plugin\n")
+    code = (
+        "import sys, atled_contexts as c\n"
+        "print('thing_plugin' in sys.modules)\n"
+        "found = next(record for record in c.plugins() if record.name == 'thing')\n"
+        "print(found.state, found.source, found.distribution, found.version, c.backends())\n"
+    )
+    room = os.path.dirname(os.path.dirname(atled_contexts.__file__))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([room, str(tmp_path)]), "ATLED_PLUGINS_ONLY": "thing"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines() == ["False", "usable installed atled-thing 4.5 ('thing',)"]
 
 
 def test_nothing_is_loaded_before_it_is_needed(install):
@@ -193,7 +215,7 @@ def test_another_plugin_api_is_refused_with_both_sides_named(install, monkeypatc
     assert odd.state == "incompatible" and plugin.probed == 0
     assert odd.reason == (f"atled-odd 0.1 is written for plugin API {version}, atled 3.2.1 offers plugin API 1.0")
     assert odd.remedy == remedy
-    with pytest.raises(PluginError, match="backend 'odd': incompatible: atled-odd 0.1 is written for"):
+    with pytest.raises(PluginError, match=r"backend 'odd': incompatible: atled-odd 0.1 is written for"):
         backend_info("odd")
 
 

@@ -11,7 +11,6 @@ from atled_contexts import (
     implementations,
     register_plugin,
 )
-
 from fake_plugins import FakePlugin, nothing
 
 

@@ -22,7 +22,6 @@ from atled_contexts import (
     using,
 )
 from atled_contexts.tracing import active_trace
-
 from fake_plugins import FakePlugin
 
 
@@ -169,5 +168,5 @@ def test_an_extension_name_of_several_plugins_is_ambiguous(host):
 
 def test_a_preset_that_gives_no_context_is_an_error(reference):
     register_plugin("bare", FakePlugin("bare", extension_names=("bare",)))
-    with pytest.raises(PluginError, match="atled-bare 0.1 lists this extension name, but its atled_preset gave None"):
+    with pytest.raises(PluginError, match=r"atled-bare 0.1 lists this extension name, but its atled_preset gave None"):
         get_extension_context("bare")

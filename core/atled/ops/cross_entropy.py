@@ -35,7 +35,7 @@ class _Labelled(OpSpec, abstract=True):
     _scores = "x"  # the input with one entry per class along the axis
 
     def _check_target(self, inputs: Sequence[ArrayDesc], scores: ArrayDesc, target: ArrayDesc, axis: int) -> None:
-        expected = scores.shape[:axis] + (1,) + scores.shape[axis + 1 :]
+        expected = (*scores.shape[:axis], 1, *scores.shape[axis + 1 :])
         if target.shape != expected:
             raise self.error(
                 inputs,
@@ -69,8 +69,8 @@ def _refused_losses() -> Sequence[Refused]:
 class SoftmaxCrossEntropy(_Labelled):
     """Softmax followed by the cross entropy with a label: `y = -log(max(softmax(x)[target], tiny))`.
 
-    tiny is the smallest normal float32 (1.18e-38), in every dtype. The gradient is that of the loss without the clipping,
-    so a hopeless score still moves.
+    tiny is the smallest normal float32 (1.18e-38), in every dtype. The gradient is that of the loss without the
+    clipping, so a hopeless score still moves.
 
     Args:
         x: float; scores, one per class along axis.

@@ -17,7 +17,7 @@ import numpy as np
 
 from atled.call import ArrayDesc
 from atled.errors import four_parts, nearest
-from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, parse
+from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, number, parse
 from atled.ops.samples import Away, Data, Grid, Normal, Refused, Sample, Uniform
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec, register
 
@@ -199,19 +199,22 @@ class Elementwise(ProgramOp, abstract=True):
         self, g: GradientCall, wrt: str, formula: Expr, values: Mapping[str, Any], attributes: Mapping[str, Any]
     ) -> IRValue:
         gy = self.cotangent_name
-        if isinstance(formula, Name) and formula.id == gy:
-            return g.gy
-        factor = _factor(formula, gy)
-        if isinstance(factor, Number):
-            return g.op("MulScalar", g.gy, val=factor.value)
-        if isinstance(factor, Name) and factor.id in attributes:
-            return g.op("MulScalar", g.gy, val=attributes[factor.id])
         arrays = {**values, self.outputs[0]: g.y, gy: g.gy}
-        if isinstance(factor, Name):
-            return g.op("Mul2", g.gy, arrays[factor.id])
-        spec = derived_spec(derived_name(self.name, wrt))
-        used = {key: attributes[key] for key in spec.attribute_names}
-        return g.op(spec.name, *(arrays[key] for key in spec.input_names), **used)
+        factor = _factor(formula, gy)
+        result: IRValue
+        if formula is name(gy):
+            result = g.gy
+        elif isinstance(factor, Number):
+            result = g.op("MulScalar", g.gy, val=factor.value)
+        elif isinstance(factor, Name) and factor.id in attributes:
+            result = g.op("MulScalar", g.gy, val=attributes[factor.id])
+        elif isinstance(factor, Name):
+            result = g.op("Mul2", g.gy, arrays[factor.id])
+        else:
+            spec = derived_spec(derived_name(self.name, wrt))
+            used = {key: attributes[key] for key in spec.attribute_names}
+            result = g.op(spec.name, *(arrays[key] for key in spec.input_names), **used)
+        return result
 
     # Samples.
 
@@ -252,7 +255,7 @@ def _factor(formula: Expr, gy: str) -> Expr | None:
     if not isinstance(formula, Apply):
         return None
     if formula.op == "neg" and formula.args[0] is name(gy):
-        return parse("-1")
+        return number(-1)
     if formula.op == "*":
         for one, other in (formula.args, formula.args[::-1]):
             if one is name(gy):

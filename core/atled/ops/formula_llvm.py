@@ -10,10 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled.ops.formula import OPERATIONS, Apply, Expr, Number, Program, expand, postorder
+from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
-from atled.ops.formula_llvm_math import DOUBLE, FLOAT, INTRINSICS, Code, Real, call_function
+from atled.ops.formula_llvm_math import (
+    DOUBLE,
+    FLOAT,
+    INTRINSICS,
+    Code,
+    Real,
+    call_function,
+    float_to_half,
+    half_to_float,
+)
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
@@ -24,28 +33,33 @@ _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!
 _ARITHMETIC: dict[str, Callable[..., str]] = {"+": Real.add, "-": Real.sub, "*": Real.mul, "/": Real.div}
 _ARITHMETIC |= {"neg": Real.neg, "where": Real.select}
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
-_GRAIN = 16  # elements; shares of a row begin at multiples of it, so that no two of them write one cache line
+_GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
 _functions = {operation.name for operation in OPERATIONS.values() if operation.is_function}
 LIBRARY = tuple(sorted(({"pow"} | _functions) - _EXPANDED - INTRINSICS.keys() - _ARITHMETIC.keys()))
 
 
-def write_llvm(program: Program, layout: Layout, name: str) -> str:
+def write_llvm(program: Program, layout: Layout, name: str, *, half_instructions: bool = False) -> str:
     """Text of an IR module with the function `name`, an identifier.
 
+    half_instructions: convert float16 by LLVM's own instructions instead of integer arithmetic. Quicker, but only for
+        processors that have them (x86 with F16C, AArch64): elsewhere LLVM calls functions that the process may lack,
+        and calling the kernel ends it.
     Raises ValueError where the layout has another number of operands than the program.
     """
     operands = len(program.inputs) + len(program.output_names)
     if len(layout.dtypes) != operands:
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
-    return _Writer(program, layout).write(name)
+    return _Writer(program, layout, half_instructions).write(name)
 
 
 class _Writer:
-    def __init__(self, program: Program, layout: Layout) -> None:
+    def __init__(self, program: Program, layout: Layout, half_instructions: bool) -> None:
         self.program = program
         self.layout = layout
+        self.half_instructions = half_instructions
+        self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
         self.inputs = frozenset(program.inputs)
         self.expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
         self.nodes = postorder(self.expressions)
@@ -152,7 +166,7 @@ class _Writer:
             pointer = let(f"inttoptr i64 {address} to ptr")
             for index, stride in zip(indices, operand_strides, strict=True):
                 offset = let(f"mul i64 {index}, {stride}")
-                pointer = let(f"getelementptr inbounds {_TYPES[dtype]}, ptr {pointer}, i64 {offset}")
+                pointer = let(f"getelementptr inbounds {self.types[dtype]}, ptr {pointer}, i64 {offset}")
             pointers.append(pointer)
         self.write_row(pointers)
         code.do("br label %row.end")
@@ -203,7 +217,7 @@ class _Writer:
         if expr not in self.values:
             # LLVM moves the conversion out of the loop.
             value = self.uniform[expr]
-            self.values[expr] = value if expr.kind == "condition" else self.wide.convert(value, self.real.type)
+            self.values[expr] = value if expr.kind == CONDITION else self.wide.convert(value, self.real.type)
         return self.values[expr]
 
     def compute(self, real: Real, node: Apply, get: Callable[[Expr], str]) -> str:
@@ -217,27 +231,35 @@ class _Writer:
         return call_function(real, node.op, args)
 
     def element(self, operand: int, pointer: str) -> str:
-        element_type = _TYPES[self.layout.dtypes[operand]]
+        element_type = self.types[self.layout.dtypes[operand]]
         return self.code.let(f"getelementptr inbounds {element_type}, ptr {pointer}, i64 %i")
 
     def load(self, operand: int, pointer: str, metadata: str) -> str:
         """The element at `pointer` in the type computed in."""
         dtype = self.layout.dtypes[operand]
-        element_type, real = _TYPES[dtype], self.real.type
+        element_type, real = self.types[dtype], self.real.type
         value = self.code.let(f"load {element_type}, ptr {pointer}{metadata}")
         if dtype in ("uint8", "bool"):
             return self.code.let(f"uitofp i8 {value} to {real}")
         if dtype in ("int32", "int64"):
             return self.code.let(f"sitofp {element_type} {value} to {real}")
         if dtype == "float16":
-            value, element_type = self.code.let(f"fpext half {value} to float"), FLOAT
+            if self.half_instructions:
+                value = self.code.let(f"fpext half {value} to float")
+            else:
+                value = half_to_float(Real(self.code, FLOAT), value)
+            element_type = FLOAT
         return Real(self.code, element_type).convert(value, real)
 
     def store(self, operand: int, pointer: str, value: str) -> None:
         dtype = self.layout.dtypes[operand]
         if dtype == "float16":
-            # By way of float: few processors round double to half, and the library call for it is not everywhere.
-            value = self.code.let(f"fptrunc float {self.real.convert(value, FLOAT)} to half")
+            # By way of float: few processors round double to half.
+            value = self.real.convert(value, FLOAT)
+            if self.half_instructions:
+                value = self.code.let(f"fptrunc float {value} to half")
+            else:
+                value = float_to_half(Real(self.code, FLOAT), value)
         else:
-            value = self.real.convert(value, _TYPES[dtype])
-        self.code.do(f"store {_TYPES[dtype]} {value}, ptr {pointer}, !llvm.access.group !0")
+            value = self.real.convert(value, self.types[dtype])
+        self.code.do(f"store {self.types[dtype]} {value}, ptr {pointer}, !llvm.access.group !0")

@@ -138,6 +138,49 @@ def call_function(r: Real, op: str, args: Sequence[str]) -> str:
     return Real(r.code, DOUBLE).convert(result, r.type)
 
 
+# --- float16 ----------------------------------------------------------------------------------------------------
+
+# After Fabian Giesen, "half_to_float_fast4" and "float_to_half_fast3_rtne" (public domain).
+HALF_INFINITY = 0x7C00
+HALF_OVERFLOW = (127 + 16) << 23  # bits of the first float32 beyond the exponents of float16
+HALF_MIN_NORMAL = (127 - 14) << 23
+# Added to a float32 that is a float16 denormal, it moves the digits that stay to the lowest bits, rounded to even.
+HALF_DENORMAL = (127 - 15 + 23 - 10 + 1) << 23
+
+
+def half_to_float(r: Real, half: str) -> str:
+    """The float of an i16 that holds a float16, by integer arithmetic."""
+    let = r.code.let
+    bits = let(f"zext i16 {half} to i32")
+    magnitude = let(f"and i32 {bits}, 32767")
+    shifted = let(f"shl i32 {magnitude}, 13")
+    scaled = r.mul(let(f"bitcast i32 {shifted} to float"), r.literal(2.0**112))  # exact, denormals included
+    special = let(f"bitcast i32 {let(f'or i32 {shifted}, {0xFF << 23}')} to float")
+    is_special = let(f"icmp uge i32 {magnitude}, {HALF_INFINITY}")
+    value = let(f"bitcast float {r.select(is_special, special, scaled)} to i32")
+    sign = let(f"shl i32 {let(f'and i32 {bits}, 32768')}, 16")
+    return let(f"bitcast i32 {let(f'or i32 {value}, {sign}')} to float")
+
+
+def float_to_half(r: Real, value: str) -> str:
+    """The i16 that holds a float rounded to float16, to nearest and even, by integer arithmetic."""
+    let = r.code.let
+    bits = let(f"bitcast float {value} to i32")
+    magnitude = let(f"and i32 {bits}, {0x7FFFFFFF}")
+    is_odd = let(f"and i32 {let(f'lshr i32 {magnitude}, 13')}, 1")
+    rebased = let(f"add i32 {magnitude}, {((15 - 127) << 23) + 0xFFF}")
+    result = let(f"lshr i32 {let(f'add i32 {rebased}, {is_odd}')}, 13")
+    moved = r.add(let(f"bitcast i32 {magnitude} to float"), r.literal(2.0 ** (HALF_DENORMAL // 2**23 - 127)))
+    denormal = let(f"sub i32 {let(f'bitcast float {moved} to i32')}, {HALF_DENORMAL}")
+    is_denormal = let(f"icmp ult i32 {magnitude}, {HALF_MIN_NORMAL}")
+    result = let(f"select i1 {is_denormal}, i32 {denormal}, i32 {result}")
+    is_nan = let(f"icmp ugt i32 {magnitude}, {0xFF << 23}")
+    special = let(f"select i1 {is_nan}, i32 {HALF_INFINITY | 0x200}, i32 {HALF_INFINITY}")
+    result = let(f"select i1 {let(f'icmp uge i32 {magnitude}, {HALF_OVERFLOW}')}, i32 {special}, i32 {result}")
+    sign = let(f"and i32 {let(f'lshr i32 {bits}, 16')}, 32768")
+    return let(f"trunc i32 {let(f'or i32 {result}, {sign}')} to i16")
+
+
 # --- exp and relatives ------------------------------------------------------------------------------------------
 
 LOG2E = math.log2(math.e)

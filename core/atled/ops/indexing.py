@@ -33,7 +33,7 @@ class _Slicing(OpSpec, abstract=True):
     ) -> dict[str, tuple[int, ...]]:
         """start, stop and step of every axis, clipped to it.
 
-        stop is -size - 1 where a negative step runs past the first element, for -1 would mean the last one.
+        A bound before the first element, where a negative step ends, becomes -size - 1: -1 would mean the last one.
         """
         for name in ("start", "stop", "step"):
             values = attributes[name]
@@ -46,12 +46,11 @@ class _Slicing(OpSpec, abstract=True):
             raise self.error(inputs, f"step={steps} has a 0", "use positive or negative steps")
         starts = attributes["start"] or (None,) * len(shape)
         stops = attributes["stop"] or (None,) * len(shape)
-        triples = [
-            tuple(-size - 1 if bound < 0 else bound for bound in (start, stop)) + (step,)
-            for size, bounds in zip(shape, zip(starts, stops, steps, strict=True), strict=True)
-            for start, stop, step in (slice(*bounds).indices(size),)
-        ]
-        start, stop, step = zip(*triples, strict=True) if triples else ((), (), ())
+        canonical = []
+        for size, *bounds in zip(shape, starts, stops, steps, strict=True):
+            start, stop, step = slice(*bounds).indices(size)
+            canonical.append((start if start >= 0 else -size - 1, stop if stop >= 0 else -size - 1, step))
+        start, stop, step = zip(*canonical, strict=True) if canonical else ((), (), ())
         return {"start": start, "stop": stop, "step": step}
 
 

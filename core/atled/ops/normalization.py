@@ -222,7 +222,7 @@ class BatchNormalizationGrad(_ByChannel):
 
     With `xhat = (x - batch_mean) / sqrt(batch_variance + eps)` and sums over all axes but the channel axis:
     `gbeta = sum(gy)`, `ggamma = sum(gy xhat)`, and
-    `gx = gamma / sqrt(batch_variance + eps) (gy - gbeta / M - xhat ggamma / M)` with batch_stat, where mean and variance
+    `gx = gamma / sqrt(batch_variance + eps) (gy - gbeta / M - xhat ggamma / M)` with batch_stat, where the statistics
     depend on x, else `gx = gamma gy / sqrt(batch_variance + eps)`.
 
     Args:

@@ -33,9 +33,8 @@ def _reduced_count(shape: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(shape[axis] for axis in axes)
 
 
-def canonical_axes(spec: OpSpec, attributes: dict[str, Any], x: ArrayDesc) -> tuple[int, ...]:
-    """The attribute `axes` sorted and counted from the front, all axes for None; ValueError if one does not fit."""
-    axes = attributes["axes"]
+def _canonical_axes(spec: OpSpec, axes: tuple[int, ...] | None, x: ArrayDesc) -> tuple[int, ...]:
+    """Axes sorted and counted from the front, all axes for None; ValueError if one does not fit."""
     if axes is None:
         return tuple(range(x.ndim))
     for axis in axes:
@@ -58,8 +57,8 @@ class Reduction(OpSpec, abstract=True):
         Attribute("keep_dims", "bool", False, argument="keepdims"),
     )
 
-    def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
-        return {**attributes, "axes": canonical_axes(self, attributes, inputs[0])}
+    def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
+        return {**attributes, "axes": _canonical_axes(self, attributes["axes"], inputs[0])}
 
     def infer(self, x: ArrayDesc, *, axes: tuple[int, ...], keep_dims: bool) -> ArrayDesc | Sequence[ArrayDesc]:
         return ArrayDesc((_kept if keep_dims else _dropped)(x.shape, axes), x.dtype)
@@ -205,8 +204,8 @@ class Extremum(Reduction, abstract=True):
     def infer(self, x: ArrayDesc, *, axes: tuple[int, ...], keep_dims: bool) -> Sequence[ArrayDesc]:
         if _reduced_count(x.shape, axes) == 0:
             raise self.error((x,), "there is no element to choose from", "reduce over axes that are not empty")
-        y = super().infer(x, axes=axes, keep_dims=keep_dims)
-        return y, y.astype(np.int64)
+        shape = (_kept if keep_dims else _dropped)(x.shape, axes)
+        return ArrayDesc(shape, x.dtype), ArrayDesc(shape, np.int64)
 
     def find(self, rows: np.ndarray) -> np.ndarray:
         """The index of the extremum in each row of a 2-d array, the first one of equals."""
@@ -323,8 +322,7 @@ class MaxMinGrad(OpSpec):
     outputs = ("gx",)
 
     def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
-        gx = ArrayDesc(attributes["shape"])
-        return {**attributes, "axes": canonical_axes(self, attributes, gx)}
+        return {**attributes, "axes": _canonical_axes(self, attributes["axes"], ArrayDesc(attributes["shape"]))}
 
     def infer(self, gy: ArrayDesc, index: ArrayDesc, *, axes: tuple[int, ...], shape: tuple[int, ...]) -> ArrayDesc:
         if gy.shape != index.shape:
@@ -385,8 +383,8 @@ class MaxMinGather(OpSpec):
     inputs = (Input("x"), Input("index", kind="index", gradient="none"))
     attributes = (Attribute("axes", "axes"),)
 
-    def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
-        return {"axes": canonical_axes(self, attributes, inputs[0])}
+    def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
+        return {"axes": _canonical_axes(self, attributes["axes"], inputs[0])}
 
     def infer(self, x: ArrayDesc, index: ArrayDesc, *, axes: tuple[int, ...]) -> ArrayDesc:
         _check_result_shape(self, (x, index), x.shape, axes)

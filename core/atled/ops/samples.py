@@ -128,7 +128,7 @@ class Sample:
     def draw(self, seed: int = 0) -> list[np.ndarray | None]:
         """The input arrays, float64 or int64, equal for equal seeds."""
         rng = np.random.default_rng(seed)
-        return [None if data is None else data.draw(rng) for data in self.inputs]
+        return [None if data is None else np.asarray(data.draw(rng)) for data in self.inputs]
 
     def __repr__(self) -> str:
         inputs = [repr(item.shape) if type(item) is Normal else repr(item) for item in self.inputs]
@@ -136,7 +136,7 @@ class Sample:
 
 
 class Refused(Sample):
-    """One call that must be refused: the error class, a text its message holds, then as `Sample`."""
+    """One call that must be refused: the error class, a regular expression that its message matches somewhere, then as `Sample`."""
 
     def __init__(self, error: type[Exception], match: str, *inputs: Any, **attributes: Any) -> None:
         super().__init__(*inputs, **attributes)

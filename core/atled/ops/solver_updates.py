@@ -63,9 +63,7 @@ class Update(ProgramOp, abstract=True):
         ]
         returns = [f"    {', '.join(self.updates)}: the inputs of these names, changed in place."]
         raises = ["    ValueError: shapes or dtypes differ."]
-        return "\n".join(
-            [doc, "", *rules, "", "Args:", *arguments, "", "Returns:", *returns, "", "Raises:", *raises]
-        )
+        return "\n".join([doc, "", *rules, "", "Args:", *arguments, "", "Returns:", *returns, "", "Raises:", *raises])
 
     def samples(self) -> Sequence[Sample]:
         shapes: tuple[tuple[int, ...], ...] = ((3, 4), (), (0,), (5, 67))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.errors import four_parts
+from atled.errors import did_you_mean, four_parts, listing
 
 if TYPE_CHECKING:
     from atled.graph.gradient import GradientCall
@@ -259,6 +259,16 @@ class OpSpec:
 
     def check_attributes(self, given: Mapping[str, Any], inputs: Sequence[ArrayDesc | None]) -> dict[str, Any]:
         """Checked, complete, canonical attributes; TypeError or ValueError if one does not fit."""
+        for name in given:
+            if name not in self.attribute_names:
+                raise TypeError(
+                    four_parts(
+                        f"{self.name}({self._describe(inputs)})",
+                        f"it has no attribute {name}",
+                        f"its attributes: {listing(self.attribute_names)}",
+                        did_you_mean(name, self.attribute_names, "leave it out"),
+                    )
+                )
         values = {}
         for attribute in self.attributes:
             value = given.get(attribute.name, attribute.default)

@@ -173,9 +173,7 @@ class Randint(Draw):
             raise _value_error(asked, "the bounds do not fit int32", f"use {_INT32.min} to {_INT32.max + 1}")
         return super().normalize(attributes, *inputs)
 
-    def reference(
-        self, stream: np.ndarray, *, low: int, high: int, shape: tuple[int, ...], seed: int
-    ) -> np.ndarray:
+    def reference(self, stream: np.ndarray, *, low: int, high: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
         return np.asarray(philox.below(stream, shape, high - low).astype(np.int64) + low).astype(np.int32)
 
     def samples(self) -> Sequence[Sample]:

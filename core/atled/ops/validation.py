@@ -26,7 +26,7 @@ class _Scored(OpSpec, abstract=True):
         return {**attributes, "axis": axis_or_last(self, attributes, inputs)}
 
     def _check_target(self, x: ArrayDesc, target: ArrayDesc, axis: int) -> None:
-        expected = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
+        expected = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         if target.shape != expected:
             raise self.error(
                 (x, target),
@@ -126,7 +126,7 @@ class BinaryError(OpSpec):
 
 
 class ConfusionMatrix(_Scored):
-    """How often each class (row) was taken for each class (column): the first maximum of the scores is what it is taken for.
+    """Counts of class (row) taken for class (column); what a position is taken for is the first maximum of its scores.
 
     Args:
         x: float; scores, one per class along axis, at least one class.

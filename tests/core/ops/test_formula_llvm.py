@@ -47,14 +47,14 @@ class Kernel:
         self.function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
 
     @classmethod
-    def of(cls, program, layout):
-        key = program, layout
+    def of(cls, program, layout, half_instructions=False):
+        key = program, layout, half_instructions
         if key not in cls.built:
-            cls.built[key] = cls(write_llvm(program, layout, "kernel"))
+            cls.built[key] = cls(write_llvm(program, layout, "kernel", half_instructions=half_instructions))
         return cls.built[key]
 
 
-def run(program, arrays, attributes=(), *, parts=1, compute=None):
+def run(program, arrays, attributes=(), *, parts=1, compute=None, half_instructions=False):
     """Runs the shares in reverse order on inputs, then outputs; returns the outputs."""
     plan = plan_layout(program, [a.shape for a in arrays], [a.dtype for a in arrays], compute)
     words = plan.words.copy()
@@ -63,7 +63,7 @@ def run(program, arrays, attributes=(), *, parts=1, compute=None):
         words[word] = array.ctypes.data
     for attribute, value in zip(program.attributes, attributes, strict=True):
         words[plan.attribute_words[attribute]] = np.float64(value).view(np.int64)
-    kernel = Kernel.of(program, plan.layout)
+    kernel = Kernel.of(program, plan.layout, half_instructions)
     for part in reversed(range(parts)):
         assert kernel.function(words.ctypes.data, part, parts) == 0
     return arrays[len(program.inputs) :]
@@ -196,6 +196,30 @@ def test_dtypes_convert_at_the_borders(given, out, compute):
         x[1] = -3
     (y,) = run(one_input("x * 0.25 + 1"), [x, np.empty(x.shape, out)], compute=compute)
     np.testing.assert_array_equal(y, (x.astype(np.float64) * 0.25 + 1).astype(out))
+
+
+HALF_INSTRUCTIONS = platform.machine() in ("arm64", "aarch64") or llvm.get_host_cpu_features().get("f16c", False)
+HALF_INSTRUCTIONS_MARK = pytest.mark.skipif(not HALF_INSTRUCTIONS, reason="no float16 instructions on this processor")
+
+
+@pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])
+def test_float16_converts_as_numpy_does_for_every_value(half_instructions):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    wide = np.empty(halves.size, np.float32)
+    run(one_input("x"), [halves, wide], half_instructions=half_instructions)
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    # Around every value and every middle between two, where rounding turns.
+    finite = wide[np.isfinite(wide)]
+    middles = (finite + np.roll(finite, 1)) / 2
+    values = np.concatenate([finite, middles, [np.nan, np.inf, -np.inf, 65519.99, 65520, 1e38]]).astype(np.float32)
+    values = np.concatenate([values, np.nextafter(values, np.float32(9e9)), np.nextafter(values, np.float32(-9e9))])
+    narrow = np.empty(values.size, np.float16)
+    run(one_input("x"), [values, narrow], half_instructions=half_instructions)
+    with np.errstate(over="ignore"):
+        expected = values.astype(np.float16)
+    np.testing.assert_array_equal(narrow, expected)
+    numbers = ~np.isnan(values)
+    np.testing.assert_array_equal(np.signbit(narrow)[numbers], np.signbit(expected)[numbers])
 
 
 def test_large_integers_keep_their_digits_in_float64():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -228,7 +229,7 @@ def work_with(seed: int, repetitions: int = 60) -> None:
 
 def test_threads_may_run_programs_at_once() -> None:
     pool.set_thread_count(3)
-    run_at_once([lambda seed=seed: work_with(seed) for seed in range(4)])
+    run_at_once([partial(work_with, seed) for seed in range(4)])
 
 
 def test_the_count_of_threads_may_change_while_programs_run() -> None:
@@ -236,7 +237,7 @@ def test_the_count_of_threads_may_change_while_programs_run() -> None:
         for number in range(40):
             pool.set_thread_count(1 + number % 5)
 
-    run_at_once([change, *(lambda seed=seed: work_with(seed) for seed in range(2))])
+    run_at_once([change, partial(work_with, 0), partial(work_with, 1)])
     assert pool.thread_count() == 5
 
 

@@ -126,9 +126,9 @@ def _llvm() -> Any:  # llvmlite ships no types
 
 def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:
     """The compiled code, unless it needs functions that a process without numba does not have."""
-    if code.startswith(b"\x7fELF"):
+    if code.startswith(b"\x7fELF\x02"):
         undefined = sorted(set(_undefined_in_elf(code)))
-    else:  # Mach-O and COFF: what the module declares; misses only what the code generator adds, such as memset
+    else:  # Mach-O, COFF, 32 bits: what the module declares; misses only what the code generator adds, such as memset
         undefined = sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
     compiled = ObjectCode(code, symbol, tuple(undefined))
     missing = missing_symbols(compiled)

@@ -1,0 +1,156 @@
+"""Pooling and its gradients against windows written out in NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels import pooling
+
+# shape, kernel, stride, pad, ignore_border
+CASES = [
+    ((2, 3, 4, 6), (2, 2), (2, 2), (0, 0), True),
+    ((2, 3, 5, 67), (2, 2), (2, 2), (0, 0), True),
+    ((2, 3, 5, 67), (2, 2), (2, 2), (0, 0), False),
+    ((3, 5, 7), (2, 2), (3, 2), (0, 0), False),
+    ((2, 2, 9, 40), (3, 3), (2, 2), (1, 1), True),
+    ((2, 2, 9, 40), (3, 3), (1, 1), (1, 1), True),
+    ((2, 2, 9, 40), (3, 5), (3, 3), (1, 2), True),
+    ((2, 5, 5), (3, 3), (2, 2), (1, 1), False),
+    ((2, 3, 41), (3,), (2,), (1,), True),
+    ((7,), (7,), (7,), (0,), True),
+    ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), True),
+    ((0, 3, 4, 4), (2, 2), (2, 2), (0, 0), True),
+]
+
+all_cases = pytest.mark.parametrize("shape, kernel, stride, pad, ignore_border", CASES)
+both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def window_ranges(size, kernel, stride, pad, ignore_border):
+    count = (size + 2 * pad - kernel) // stride + 1 if ignore_border else -(-(size + 2 * pad) // stride)
+    return [(i * stride - pad, i * stride - pad + kernel) for i in range(count)]
+
+
+def windows_of(sizes, kernel, stride, pad, ignore_border):
+    """Per window: its output place, the slices of its real elements, its ranges."""
+    ranges = [window_ranges(*axis, ignore_border) for axis in zip(sizes, kernel, stride, pad, strict=True)]
+    for place in itertools.product(*(range(len(r)) for r in ranges)):
+        chosen = [r[i] for r, i in zip(ranges, place, strict=True)]
+        slices = tuple(slice(max(0, a), max(0, min(n, b))) for (a, b), n in zip(chosen, sizes, strict=True))
+        yield place, slices, chosen
+
+
+def output_sizes(sizes, kernel, stride, pad, ignore_border):
+    return tuple(len(window_ranges(*axis, ignore_border)) for axis in zip(sizes, kernel, stride, pad, strict=True))
+
+
+def reference_max(x, kernel, *geometry):
+    axes = len(kernel)
+    sizes = x.shape[-axes:]
+    places = np.arange(int(np.prod(sizes))).reshape(sizes)
+    flat = x.reshape(-1, *sizes)
+    counts = output_sizes(sizes, kernel, *geometry)
+    y, index = np.empty((len(flat), *counts), x.dtype), np.empty((len(flat), *counts), np.int64)
+    for place, slices, _ in windows_of(sizes, kernel, *geometry):
+        values = flat[(slice(None), *slices)].reshape(len(flat), -1)
+        found = values.argmax(axis=1)
+        y[(slice(None), *place)] = values[np.arange(len(flat)), found]
+        index[(slice(None), *place)] = places[slices].reshape(-1)[found]
+    leading = x.shape[:-axes]
+    return y.reshape(leading + counts), index.reshape(leading + counts)
+
+
+def average_weights(sizes, kernel, stride, pad, ignore_border, including_pad):
+    """(windows, elements) matrix: y = weights @ x."""
+    counts = output_sizes(sizes, kernel, stride, pad, ignore_border)
+    weights = np.zeros((*counts, *sizes))
+    for place, slices, ranges in windows_of(sizes, kernel, stride, pad, ignore_border):
+        margins = pad if including_pad else (0,) * len(sizes)
+        covered = [min(b, n + m) - max(a, -m) for (a, b), n, m in zip(ranges, sizes, margins, strict=True)]
+        weights[place][slices] = 1 / max(1, np.prod(np.maximum(covered, 0)))
+    return weights.reshape(int(np.prod(counts)), int(np.prod(sizes))), counts
+
+
+@both_dtypes
+@all_cases
+def test_max_pooling(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)  # many equal maxima
+    expected, places = reference_max(x, kernel, stride, pad, ignore_border)
+    y, index = np.full_like(expected, np.nan), np.full_like(places, -1)
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
+    assert run(pooling, "MaxPooling", [x], [y, index], parts=parts, **geometry) == 0
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(index, places)
+
+
+@pytest.mark.parametrize("kernel, stride", [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 3), (2, 2))])
+def test_the_first_nan_wins_and_infinities_are_values(run, kernel, stride):
+    x = np.random.default_rng(0).choice(np.array([np.nan, -np.inf, np.inf, 1, 2], "f"), (3, 9, 40))
+    x[0] = -np.inf
+    expected, places = reference_max(x, kernel, stride, (0, 0), True)
+    y, index = np.zeros_like(expected), np.zeros_like(places)
+    geometry = {"kernel": kernel, "stride": stride, "pad": (0, 0), "ignore_border": True}
+    assert run(pooling, "MaxPooling", [x], [y, index], **geometry) == 0
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(index, places)
+
+
+@both_dtypes
+@all_cases
+def test_max_pooling_grad_and_gather(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
+    rng = np.random.default_rng(0)
+    axes = len(kernel)
+    _, index = reference_max(rng.standard_normal(shape), kernel, stride, pad, ignore_border)
+    planes, inputs = int(np.prod(shape[:-axes])), int(np.prod(shape[-axes:]))
+    gy = rng.integers(-9, 9, index.shape).astype(dtype)
+    expected = np.zeros((planes, inputs), dtype)
+    windows = int(np.prod(index.shape[-axes:]))
+    flat_index = index.reshape(planes, windows)
+    np.add.at(expected, (np.arange(planes)[:, None], flat_index), gy.reshape(planes, windows))
+    gx = np.full(shape, np.nan, dtype)
+    assert run(pooling, "MaxPoolingGrad", [gy, index], [gx], parts=parts, shape=shape[-axes:]) == 0
+    np.testing.assert_array_equal(gx, expected.reshape(shape))
+    x, y = rng.standard_normal(shape).astype(dtype), np.full(index.shape, np.nan, dtype)
+    assert run(pooling, "MaxPoolingGather", [x, index], [y], parts=parts, shape=shape[-axes:]) == 0
+    flat = np.take_along_axis(x.reshape(planes, inputs), flat_index, axis=1)
+    np.testing.assert_array_equal(y, flat.reshape(index.shape))
+
+
+@pytest.mark.parametrize("wrong", [-1, 16])
+@pytest.mark.parametrize("name", ["MaxPoolingGrad", "MaxPoolingGather"])
+def test_an_index_out_of_range_gives_a_code_and_writes_nothing(run, name, wrong):
+    index = np.zeros((2, 2, 2), np.int64)
+    index[1, 1, 1] = wrong
+    small, large = np.full((2, 2, 2), 7, "f"), np.full((2, 4, 4), 7, "f")
+    given, result = (small, large) if name == "MaxPoolingGrad" else (large, small)
+    assert run(pooling, name, [given, index], [result], shape=(4, 4)) > 0
+    assert (result == 7).all()
+
+
+@both_dtypes
+@all_cases
+@pytest.mark.parametrize("including_pad", [True, False])
+def test_average_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad, ignore_border, including_pad, dtype):
+    rng = np.random.default_rng(0)
+    axes = len(kernel)
+    weights, counts = average_weights(shape[-axes:], kernel, stride, pad, ignore_border, including_pad)
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
+    geometry["including_pad"] = including_pad
+    tolerance = 1e-6 if dtype == "float32" else 1e-14
+    planes = int(np.prod(shape[:-axes]))
+    x, y = rng.standard_normal(shape).astype(dtype), np.full(shape[:-axes] + counts, np.nan, dtype)
+    assert run(pooling, "AveragePooling", [x], [y], parts=parts, **geometry) == 0
+    expected = x.reshape(planes, weights.shape[1]).astype("d") @ weights.T
+    np.testing.assert_allclose(y, expected.reshape(y.shape), atol=tolerance)
+    gy, gx = rng.standard_normal(y.shape).astype(dtype), np.full(shape, np.nan, dtype)
+    assert run(pooling, "AveragePoolingGrad", [gy], [gx], parts=parts, shape=shape[-axes:], **geometry) == 0
+    expected = gy.reshape(planes, weights.shape[0]).astype("d") @ weights
+    np.testing.assert_allclose(gx, expected.reshape(shape), atol=tolerance)
+
+
+def test_three_axes_are_refused(make_call):
+    x, y = np.zeros((1, 4, 4, 4), "f"), np.zeros((1, 2, 2, 2), "f")
+    geometry = {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pad": (0, 0, 0), "ignore_border": True}
+    call = make_call("AveragePooling", [x], [y], including_pad=True, **geometry)
+    assert pooling.accepts(call) == "pools over one or two axes, not 3"
