@@ -159,8 +159,8 @@ def index(x: Operators, key: Any) -> Any:
         elif isinstance(item, slice):
             start, stop, step = item.indices(shape[axis])
             count = len(range(start, stop, step))
-            starts.append(start)
-            # Counting down to the first element, Python's stop of -1 would mean the last one.
+            # Counting down, bounds before the first element come as -1, which would mean the last one.
+            starts.append(start if start >= 0 else -shape[axis] - 1)
             stops.append(stop if stop >= 0 else -shape[axis] - 1)
             steps.append(step)
             result.append(count)

@@ -58,18 +58,20 @@ class GradientCall:
     def by_composition(self, build: Callable[..., IRValue | Sequence[IRValue]]) -> list[IRValue | None]:
         """Gradients of this call by differentiating `build(c, *inputs)`, which makes the same outputs of other ops."""
         graph = self.graph
+        # One name per position: an array given as two inputs has a gradient for each.
+        inputs = [None if value is None else graph.alias(value) for value in self.inputs]
         start = len(graph.nodes)
-        built = build(self, *self.inputs)
+        built = build(self, *inputs)
         outputs = (built,) if isinstance(built, IRValue) else tuple(built)
         seeds: dict[IRValue, IRValue] = {}
         for output, cotangent in zip(outputs, self.cotangents, strict=False):
             if cotangent is not None:
                 seeds[output] = seeds[output] + cotangent if output in seeds else cotangent
-        wanted = [value for value, need in zip(self.inputs, self.needs, strict=True) if need and value is not None]
+        wanted = [value for value, need in zip(inputs, self.needs, strict=True) if need and value is not None]
         found = backpropagate(graph, graph.nodes[start:], seeds, wanted)
         return [
             found.get(value) if need and value is not None else None
-            for value, need in zip(self.inputs, self.needs, strict=True)
+            for value, need in zip(inputs, self.needs, strict=True)
         ]
 
 

@@ -213,7 +213,7 @@ class Graph:
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
             if value is None or desc is None or spec.input_at(position).kind == "stream":
                 coerced.append(value)
-            elif position in spec.mutated:
+            elif position in spec.mutated or position in spec.inplace.values():
                 coerced.append(self._mutable(value, place, desc.dtype))
             else:
                 coerced.append(self.coerce(value, place, desc.dtype, context))
@@ -261,6 +261,10 @@ class Graph:
             self.nodes.append(node)
             value = node.outputs[0]
         return value
+
+    def alias(self, value: IRValue) -> IRValue:
+        """A second name of a value: the same memory, but a value of its own."""
+        return self._add_view(SPECS["Reshape"], (value,), {"shape": value.shape, "inplace": True}, self.context, False).outputs[0]
 
     def reshape(self, value: IRValue, shape: Sequence[int]) -> IRValue:
         """The same memory with another shape."""

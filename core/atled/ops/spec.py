@@ -180,8 +180,8 @@ class OpSpec:
         samples, refused: functions that return calls that must work, and calls that must be refused.
     """
 
-    function: ClassVar[str] = ""
-    category: ClassVar[str] = ""
+    function: str = ""
+    category: str = ""
     version: ClassVar[int] = 1
     inputs: Sequence[Input] = ()
     attributes: Sequence[Attribute] = ()
@@ -239,7 +239,7 @@ class OpSpec:
         """The outputs as new NumPy arrays; changes in place only what `mutates` names."""
         raise NotImplementedError(f"{self.name} has no reference")
 
-    def gradient(self, g: GradientCall, *inputs: IRValue | None, **attributes: Any) -> Sequence[IRValue | None]:
+    def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
         """Per input the gradient as a composition of ops, or None where nothing flows."""
         raise NotImplementedError(f"{self.name} has no gradient")
 

@@ -8,8 +8,7 @@ A call with one axis is one of height 1. Block of all kernels (64-bit words):
     12 x, y or gx; the larger array        13 y, gy or ggx; the smaller one        14 index
     15 workspace, 16 bytes of it per share
 
-Windows are computed row by row, one position of the kernel after the other, so that loops run along a row whatever the
-geometry; windows of 2 x 2 with stride 2 have a loop of their own. Shares are made of planes.
+The forward kernels go through a row of windows in vectors, see `window_rows`. Shares are made of planes.
 """
 
 from __future__ import annotations
@@ -27,74 +26,34 @@ _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
-def _build_max(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+def _build_max() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.window_rows import make_max_row
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    max_row, max_row_1, max_row_2 = make_max_row(0), make_max_row(1), make_max_row(2)
+    max_row_pairs = make_max_row(2, pairs=True)
 
     @kernel
     def max_pooling(block, part, parts):
         w = words(block)
         planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
         kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
-        pairs = kernel_h == 2 and kernel_w == 2 and stride_w == 2 and pad_h == 0 and pad_w == 0
-        # Windows that lie within a row of x, and within its height, need no clipping.
-        whole_columns = min(columns, (width - 2) // 2 + 1) if pairs else 0
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
+            x = w[12] + 4 * plane * height * width
             for i in range(rows):
-                y = floats(w[13] + size * (plane * rows + i) * columns)
-                index = ints64(w[14] + 8 * (plane * rows + i) * columns)
+                y, index = w[13] + 4 * (plane * rows + i) * columns, w[14] + 8 * (plane * rows + i) * columns
                 top = i * stride_h - pad_h
-                first, after = max(0, -top), min(kernel_h, height - top)
-                start = 0
-                if pairs and after == 2:
-                    start = whole_columns
-                    a = floats(w[12] + size * (plane * height + top) * width)
-                    b = floats(w[12] + size * (plane * height + top + 1) * width)
-                    for j in range(whole_columns):
-                        best, place = a[2 * j], top * width + 2 * j
-                        at = place
-                        v = a[2 * j + 1]
-                        wins = (v > best) | ((v != v) & (best == best))
-                        best, place = v if wins else best, at + 1 if wins else place
-                        v = b[2 * j]
-                        wins = (v > best) | ((v != v) & (best == best))
-                        best, place = v if wins else best, at + width if wins else place
-                        v = b[2 * j + 1]
-                        wins = (v > best) | ((v != v) & (best == best))
-                        best, place = v if wins else best, at + width + 1 if wins else place
-                        y[j] = best
-                        index[j] = place
-                for j in range(start, columns):
-                    y[j] = number(-math.inf)
-                    index[j] = (top + first) * width + max(0, j * stride_w - pad_w)
-                for r in range(first, after):
-                    x = floats(w[12] + size * (plane * height + top + r) * width)
-                    for s in range(kernel_w):
-                        left = s - pad_w
-                        low = max(start, (-left + stride_w - 1) // stride_w) if left < 0 else start
-                        high = min(columns, (width - 1 - left) // stride_w + 1) if left < width else 0
-                        place = (top + r) * width + left
-                        if stride_w == 1:
-                            for j in range(low, high):
-                                v = x[left + j]
-                                wins = (v > y[j]) | ((v != v) & (y[j] == y[j]))
-                                y[j] = v if wins else y[j]
-                                index[j] = place + j if wins else index[j]
-                        elif stride_w == 2:
-                            for j in range(low, high):
-                                v = x[left + 2 * j]
-                                wins = (v > y[j]) | ((v != v) & (y[j] == y[j]))
-                                y[j] = v if wins else y[j]
-                                index[j] = place + 2 * j if wins else index[j]
-                        else:
-                            for j in range(low, high):
-                                v = x[left + stride_w * j]
-                                wins = (v > y[j]) | ((v != v) & (y[j] == y[j]))
-                                y[j] = v if wins else y[j]
-                                index[j] = place + stride_w * j if wins else index[j]
+                first = max(0, top)
+                count = min(height, top + kernel_h) - first
+                if stride_w == 2 and kernel_w == 2:
+                    max_row_pairs((x, width, first, count, 2, 2, pad_w, columns, y, index))
+                elif stride_w == 1:
+                    max_row_1((x, width, first, count, kernel_w, 1, pad_w, columns, y, index))
+                elif stride_w == 2:
+                    max_row_2((x, width, first, count, kernel_w, 2, pad_w, columns, y, index))
+                else:
+                    max_row((x, width, first, count, kernel_w, stride_w, pad_w, columns, y, index))
         return 0
 
     return max_pooling
@@ -157,12 +116,13 @@ def _build_max_gather(dtype: str) -> Callable[..., int]:
     return max_pooling_gather
 
 
-def _build_average(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import Real, kernel
+def _build_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.window_rows import make_sum_row
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    sum_row, sum_row_1, sum_row_2 = make_sum_row(0), make_sum_row(1), make_sum_row(2)
+    sum_row_pairs = make_sum_row(2, pairs=True)
 
     @kernel
     def average_pooling(block, part, parts):
@@ -170,53 +130,37 @@ def _build_average(dtype: str) -> Callable[..., int]:
         planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
         kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
         margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
-        pairs = kernel_h == 2 and kernel_w == 2 and stride_w == 2 and pad_h == 0 and pad_w == 0
-        whole_columns = min(columns, (width - 2) // 2 + 1) if pairs else 0
+        factor_at = w[15] + part * w[16]
+        factors_at = factor_at + 64
+        factor, factors = floats32(factor_at), floats32(factors_at)
+        for j in range(columns):
+            left = j * stride_w - pad_w
+            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
+            x = w[12] + 4 * plane * height * width
             for i in range(rows):
-                y = floats(w[13] + size * (plane * rows + i) * columns)
+                y = w[13] + 4 * (plane * rows + i) * columns
                 top = i * stride_h - pad_h
-                first, after = max(0, -top), min(kernel_h, height - top)
-                start = 0
-                if pairs and after == 2:
-                    start = whole_columns
-                    a = floats(w[12] + size * (plane * height + top) * width)
-                    b = floats(w[12] + size * (plane * height + top + 1) * width)
-                    for j in range(whole_columns):
-                        y[j] = ((a[2 * j] + a[2 * j + 1]) + (b[2 * j] + b[2 * j + 1])) * number(0.25)
-                for j in range(start, columns):
-                    y[j] = number(0)
-                for r in range(first, after):
-                    x = floats(w[12] + size * (plane * height + top + r) * width)
-                    for s in range(kernel_w):
-                        left = s - pad_w
-                        low = max(start, (-left + stride_w - 1) // stride_w) if left < 0 else start
-                        high = min(columns, (width - 1 - left) // stride_w + 1) if left < width else 0
-                        if stride_w == 1:
-                            for j in range(low, high):
-                                y[j] += x[left + j]
-                        elif stride_w == 2:
-                            for j in range(low, high):
-                                y[j] += x[left + 2 * j]
-                        else:
-                            for j in range(low, high):
-                                y[j] += x[left + stride_w * j]
-                covered_h = min(top + kernel_h, height + margin_h) - max(top, -margin_h)
-                for j in range(start, columns):
-                    left = j * stride_w - pad_w
-                    covered_w = min(left + kernel_w, width + margin_w) - max(left, -margin_w)
-                    y[j] /= number(max(1, max(0, covered_h) * max(0, covered_w)))
+                factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                first = max(0, top)
+                count = max(0, min(height, top + kernel_h) - first)
+                if stride_w == 2 and kernel_w == 2:
+                    sum_row_pairs((x, width, first, count, 2, 2, pad_w, columns, y, factors_at, factor_at))
+                elif stride_w == 1:
+                    sum_row_1((x, width, first, count, kernel_w, 1, pad_w, columns, y, factors_at, factor_at))
+                elif stride_w == 2:
+                    sum_row_2((x, width, first, count, kernel_w, 2, pad_w, columns, y, factors_at, factor_at))
+                else:
+                    sum_row((x, width, first, count, kernel_w, stride_w, pad_w, columns, y, factors_at, factor_at))
         return 0
 
     return average_pooling
 
 
-def _build_average_grad(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import Real, kernel
-
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+def _build_average_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.window_rows import scale_row, spread_pairs
 
     @kernel
     def average_pooling_grad(block, part, parts):
@@ -224,52 +168,51 @@ def _build_average_grad(dtype: str) -> Callable[..., int]:
         planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
         kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
         margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
-        pairs = kernel_h == 2 and kernel_w == 2 and stride_h == 2 and stride_w == 2 and pad_h == 0 and pad_w == 0
-        whole_columns = min(columns, (width - 2) // 2 + 1) if pairs else 0
-        share = floats(w[15] + part * w[16])
+        factor_at = w[15] + part * w[16]
+        factors_at = factor_at + 64
+        sums_at = factors_at + (w[16] - 64) // 2
+        factor, factors, sums = floats32(factor_at), floats32(factors_at), floats32(sums_at)
+        pairs = kernel_w == 2 and stride_w == 2 and pad_w == 0
+        for j in range(columns):
+            left = j * stride_w - pad_w
+            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            plane_at = w[12] + size * plane * height * width
-            gx = floats(plane_at)
-            written = 0  # elements of the plane that hold their value or a sum already
-            for i in range(rows):
-                gy = floats(w[13] + size * (plane * rows + i) * columns)
-                top = i * stride_h - pad_h
-                first, after = max(0, -top), min(kernel_h, height - top)
-                # Zeros only up to where this row of windows reaches, so that they are still in the cache when added to.
-                reach = max(written, min(height, top + kernel_h) * width)
-                start = 0
-                if pairs and after == 2:
-                    start = whole_columns
-                    a, b = floats(plane_at + size * top * width), floats(plane_at + size * (top + 1) * width)
-                    for j in range(whole_columns):
-                        v = gy[j] * number(0.25)
-                        a[2 * j], a[2 * j + 1] = v, v
-                        b[2 * j], b[2 * j + 1] = v, v
-                    for j in range(2 * whole_columns, width):
-                        a[j], b[j] = number(0), number(0)
-                else:
-                    for j in range(written, reach):
-                        gx[j] = number(0)
-                written = reach
-                covered_h = min(top + kernel_h, height + margin_h) - max(top, -margin_h)
-                for j in range(start, columns):
-                    left = j * stride_w - pad_w
-                    covered_w = min(left + kernel_w, width + margin_w) - max(left, -margin_w)
-                    share[j] = gy[j] / number(max(1, max(0, covered_h) * max(0, covered_w)))
-                for r in range(first, after):
-                    row = floats(plane_at + size * (top + r) * width)
-                    for s in range(kernel_w):
-                        left = s - pad_w
-                        low = max(start, (-left + stride_w - 1) // stride_w) if left < 0 else start
-                        high = min(columns, (width - 1 - left) // stride_w + 1) if left < width else 0
-                        if stride_w == 1:
-                            for j in range(low, high):
-                                row[left + j] += share[j]
-                        else:
-                            for j in range(low, high):
-                                row[left + stride_w * j] += share[j]
-            for j in range(written, height * width):
-                gx[j] = number(0)
+            summed = -1, -1  # the rows of windows whose sum is there
+            for h in range(height):
+                # First the windows over this row are added up, then their sum goes to each column of the kernel.
+                first = max(0, (h + pad_h - kernel_h + stride_h) // stride_h)
+                after = min(rows, (h + pad_h) // stride_h + 1)
+                gx_at = w[12] + 4 * (plane * height + h) * width
+                gx = floats32(gx_at)
+                if first >= after:
+                    for j in range(width):
+                        gx[j] = 0.0
+                    continue
+                if summed != (first, after):
+                    summed = first, after
+                    for i in range(first, after):
+                        top = i * stride_h - pad_h
+                        factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                        gy = w[13] + 4 * (plane * rows + i) * columns
+                        scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
+                done = 0
+                if pairs:
+                    done = min(columns, width // 2)
+                    spread_pairs((sums_at, done, gx_at))
+                for j in range(2 * done, width):
+                    gx[j] = 0.0
+                if done == columns:
+                    continue
+                for s in range(kernel_w):
+                    left = s - pad_w
+                    low = max(done, (-left + stride_w - 1) // stride_w) if left < 0 else done
+                    high = min(columns, (width - 1 - left) // stride_w + 1) if left < width else 0
+                    if stride_w == 1:
+                        for j in range(low, high):
+                            gx[left + j] += sums[j]
+                    else:
+                        for j in range(low, high):
+                            gx[left + stride_w * j] += sums[j]
         return 0
 
     return average_pooling_grad
@@ -283,11 +226,11 @@ def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str,
 
 
 _KERNELS = {
-    "MaxPooling": _kernels("max_pooling", _build_max),
+    "MaxPooling": {"float32": Kernel("max_pooling", _build_max)},
     "MaxPoolingGrad": _kernels("max_pooling_grad", _build_max_grad),
     "MaxPoolingGather": _kernels("max_pooling_gather", _build_max_gather),
-    "AveragePooling": _kernels("average_pooling", _build_average),
-    "AveragePoolingGrad": _kernels("average_pooling_grad", _build_average_grad),
+    "AveragePooling": {"float32": Kernel("average_pooling", _build_average)},
+    "AveragePoolingGrad": {"float32": Kernel("average_pooling_grad", _build_average_grad)},
 }
 
 # Words of inputs and outputs.
@@ -295,18 +238,23 @@ _ARGUMENTS = {
     "MaxPooling": (12, 13, 14),
     "MaxPoolingGrad": (13, 14, 12),
     "MaxPoolingGather": (12, 14, 13),
-    "AveragePooling": (12, 13),
+    "AveragePooling": (12, 13, 15),
     "AveragePoolingGrad": (13, 12, 15),
 }
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64 and the windows have one or two axes."""
-    refused = refuse_floats(call, _DTYPES, floats=(0,))
+    """Whether the windows have one or two axes; float64 for the ops that only move values."""
+    refused = refuse_floats(call, tuple(_KERNELS[call.spec.name]), floats=(0,))
     if refused:
         return refused
     axes = _axis_count(call)
-    return axes <= 2 or f"pools over one or two axes, not {axes}"
+    if axes > 2:
+        return f"pools over one or two axes, not {axes}"
+    # Places within a plane are counted in 32 bits.
+    return all(math.prod(desc.shape[-axes:]) < 2**31 for desc in (*call.inputs, *call.outputs) if desc is not None) or (
+        "takes no planes of 2^31 elements or more"
+    )
 
 
 def prepare(call: Call) -> Prepared:
@@ -322,13 +270,14 @@ def prepare(call: Call) -> Prepared:
     planes = math.prod(large.shape[:-axes])
     words = [planes, *_two(large.shape[-axes:], 1), *_two(small.shape[-axes:], 1)]
     words += [*_two(attributes.get("kernel", ()), 1), *_two(attributes.get("stride", ()), 1), *_two(attributes.get("pad", ()), 0)]
-    share_bytes = -(-small.shape[-1] * small.dtype.itemsize // 64) * 64 if name == "AveragePoolingGrad" else 0
+    # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
+    share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
     words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     return launch(
         _KERNELS[name][large.dtype.name],
         words,
-        _ARGUMENTS[name] if share_bytes or name != "AveragePoolingGrad" else (13, 12),
+        _ARGUMENTS[name],
         parts=parts,
         workspace=share_bytes * parts,
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,

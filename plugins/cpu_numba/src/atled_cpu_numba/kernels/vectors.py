@@ -32,8 +32,8 @@ _LANE_NUMBERS = ir.VectorType(_INT32, _WIDTH)
 _REASSOCIATE = ("reassoc", "nsz", "contract")
 
 
-class _Writer:
-    """The few vector instructions that the intrinsics below are made of."""
+class Writer:
+    """The few vector instructions that the intrinsics are made of; `builder` is llvmlite's."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
@@ -64,7 +64,7 @@ class _Writer:
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         """a * b + c, rounded once."""
-        return self.builder.call(self._declare(f"llvm.fma.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
+        return self.builder.call(self.declare(f"llvm.fma.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
 
     def first_lanes(self, count: Any) -> Any:
         """The mask of the lanes below `count`, an int64 of any sign."""
@@ -72,25 +72,25 @@ class _Writer:
         lanes = ir.Constant(_LANE_NUMBERS, list(range(_WIDTH)))
         return self.builder.icmp_signed("<", lanes, limit)
 
-    def load_masked(self, pointer: Any, mask: Any) -> Any:
-        """The lanes of `mask`, zero elsewhere; nothing is read there."""
+    def load_masked(self, pointer: Any, mask: Any, otherwise: Any = _ZEROS) -> Any:
+        """The lanes of `mask`, those of `otherwise` elsewhere; nothing is read there."""
         place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
         kind = [_VECTOR.as_pointer(), _INT32, _MASK, _VECTOR]
-        function = self._declare(f"llvm.masked.load.v{_WIDTH}f32.p0", _VECTOR, kind)
-        return self.builder.call(function, [place, ir.Constant(_INT32, 4), mask, _ZEROS])
+        function = self.declare(f"llvm.masked.load.v{_WIDTH}f32.p0", _VECTOR, kind)
+        return self.builder.call(function, [place, ir.Constant(_INT32, 4), mask, otherwise])
 
     def store_masked(self, value: Any, pointer: Any, mask: Any) -> None:
         place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
         kind = [_VECTOR, _VECTOR.as_pointer(), _INT32, _MASK]
-        function = self._declare(f"llvm.masked.store.v{_WIDTH}f32.p0", ir.VoidType(), kind)
+        function = self.declare(f"llvm.masked.store.v{_WIDTH}f32.p0", ir.VoidType(), kind)
         self.builder.call(function, [value, place, ir.Constant(_INT32, 4), mask])
 
     def total(self, value: Any) -> Any:
         """Sum of the lanes."""
-        function = self._declare(f"llvm.vector.reduce.fadd.v{_WIDTH}f32", _FLOAT, [_FLOAT, _VECTOR])
+        function = self.declare(f"llvm.vector.reduce.fadd.v{_WIDTH}f32", _FLOAT, [_FLOAT, _VECTOR])
         return self.builder.call(function, [ir.Constant(_FLOAT, 0.0), value], fastmath=_REASSOCIATE)
 
-    def _declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
+    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
         module = self.builder.module
         return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
@@ -125,14 +125,14 @@ class _Writer:
         following[:] = phis
 
 
-def _intrinsic(name: str, argument_count: int, generate: Callable[..., None], doc: str) -> Any:
+def vector_intrinsic(name: str, argument_count: int, generate: Callable[..., None], doc: str) -> Any:
     """A numba intrinsic of `argument_count` int64 that returns nothing; generate(writer, *arguments) writes it."""
 
     def typing(typing_context, arguments):
         signature = types.void(types.Tuple([types.int64] * argument_count))
 
         def code(context, builder, signature, values):
-            generate(_Writer(builder), *(builder.extract_value(values[0], i) for i in range(argument_count)))
+            generate(Writer(builder), *(builder.extract_value(values[0], i) for i in range(argument_count)))
             return context.get_dummy_value()
 
         return signature, code
@@ -188,7 +188,7 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
                             value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
                             w.store_masked(value, c_at, masks[j])
 
-    return _intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
 
 
 def make_dots(rows: int, columns: int) -> Any:
@@ -224,7 +224,7 @@ def make_dots(rows: int, columns: int) -> Any:
                     value = builder.fadd(builder.load(place, typ=_FLOAT), w.total(following[r * columns + j]))
                     builder.store(value, place)
 
-    return _intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.")
+    return vector_intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.")
 
 
 def _generate_transpose(w, source, source_row, row_count, target, target_row):
@@ -249,7 +249,7 @@ def _generate_transpose(w, source, source_row, row_count, target, target_row):
         w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
 
 
-transpose_block = _intrinsic(
+transpose_block = vector_intrinsic(
     "transpose_block",
     5,
     _generate_transpose,
@@ -269,7 +269,7 @@ def make_copy(count: int) -> Any:
         values = w.builder.load(w.builder.inttoptr(source, kind.as_pointer()), align=4, typ=kind)
         w.builder.store(values, w.builder.inttoptr(target, kind.as_pointer()), align=4)
 
-    return _intrinsic("copy", 2, generate, f"Copy {count} float32.")
+    return vector_intrinsic("copy", 2, generate, f"Copy {count} float32.")
 
 
 def _generate_copy(w, source, target, count, increment=None):
@@ -289,7 +289,7 @@ def _generate_copy(w, source, target, count, increment=None):
         w.store_masked(value if added is None else builder.fadd(value, added), w.at(target, done), mask)
 
 
-copy_row = _intrinsic(
+copy_row = vector_intrinsic(
     "copy_row",
     3,
     _generate_copy,
@@ -299,7 +299,7 @@ copy_row = _intrinsic(
     """,
 )
 
-copy_row_plus = _intrinsic(
+copy_row_plus = vector_intrinsic(
     "copy_row_plus",
     4,
     _generate_copy,

@@ -1,0 +1,51 @@
+# `make demo` and `make test` do all the set-up themselves; they need Python 3.11 or later and make, nothing else.
+# PYTHON: interpreter for the virtual environment (default: the first recent enough one).  VENV: where it goes.
+
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
+# Further arguments of pytest, such as ARGS="tests/core -k relu".
+ARGS ?=
+
+export PYTHON
+
+.PHONY: help demo test lint format clean
+.DEFAULT_GOAL := help
+# Two set-ups at the same time would write into one environment.
+.NOTPARALLEL:
+
+help:
+	@echo "make demo     train a small network on handwritten digits"
+	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
+	@echo "make lint     check style and types"
+	@echo "make format   put the code into the house's format"
+	@echo "make clean    remove the virtual environment, caches and built files"
+
+# One stamp for each extra; newer than every pyproject.toml means up to date. `dev` holds `test`, that holds `demo`.
+HELD_BY_dev := test demo
+HELD_BY_test := demo
+
+$(VENV)/.ready-%: $(PROJECTS) .ci/set-up
+	@.ci/set-up $(VENV) $*
+	@touch $(foreach extra,$* $(HELD_BY_$*),$(VENV)/.ready-$(extra))
+
+demo: $(VENV)/.ready-demo
+	@$(RUN) -m atled demo digits
+
+test: $(VENV)/.ready-test
+	@$(RUN) -m pytest $(ARGS)
+
+lint: $(VENV)/.ready-dev
+	@$(RUN) -m ruff check
+	@$(RUN) -m ruff format --check
+	@$(RUN) -m mypy
+
+format: $(VENV)/.ready-dev
+	@$(RUN) -m ruff check --fix-only --quiet
+	@$(RUN) -m ruff format
+
+# The environment is removed only if it is one, whatever VENV says.
+clean:
+	[ ! -f $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist demo-out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

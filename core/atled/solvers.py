@@ -1,0 +1,424 @@
+"""Solvers: how parameters move against their gradients. One program per device updates all parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from atled.array import ArrayCell
+from atled.call import ArrayDesc
+from atled.epoch import EPOCH
+from atled.errors import four_parts
+from atled.graph.binding import Binding
+from atled.graph.executor import TEMPLATES, Bound
+from atled.graph.ir import Graph
+from atled.graph.plan import Template, lower
+from atled.ops.spec import SPECS
+from atled.place import HOST
+from atled.storage import HostStorage
+from atled.variable import Variable
+from atled_contexts import Context, get_current_context, plugin_generation
+
+__all__ = [
+    "AMSGRAD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "Adamax",
+    "Momentum",
+    "Nesterov",
+    "RMSprop",
+    "Sgd",
+    "Solver",
+]
+
+
+def _single(value: float) -> float:
+    """A hyper-parameter as the float32 that NNabla keeps: `learning_rate()` of 0.001 gives 0.0010000000474974513."""
+    return float(np.float32(value))
+
+
+class _Parameter:
+    """One parameter with what the solver keeps for it.
+
+    states: moving averages and the like, zero at first.  steps: how often it was updated.
+    """
+
+    __slots__ = ("states", "steps", "variable")
+
+    def __init__(self, variable: Variable, state_count: int) -> None:
+        self.variable = variable
+        self.states = [ArrayCell(variable.size) for _ in range(state_count)]
+        self.steps = 0
+
+    @property
+    def gradient(self) -> ArrayCell:
+        """The cell of its gradient."""
+        return self.variable.value.grad.cell
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the gradient was written since it was last cleared."""
+        return self.gradient.lazy != 0.0
+
+
+class Solver:
+    """Base of all solvers.
+
+    A parameter whose gradient was not written since `zero_grad` is skipped by every method. Parameters are updated
+    in float32, also under a half Context, and in float64 where they hold float64.
+    """
+
+    _op: ClassVar[str]
+    _states: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self._parameters: dict[str, _Parameter] = {}
+        self._plans: dict[Hashable, Bound] = {}
+
+    @property
+    def name(self) -> str:
+        """The class name."""
+        return type(self).__name__
+
+    @property
+    def info(self) -> dict[str, float]:
+        """Hyper-parameters by name."""
+        return dict(self._hyper(_Parameter(Variable(()), 0)))
+
+    def setup(self, params: Mapping[str, Variable]) -> None:
+        """Not part of the API any more; raises RuntimeError."""
+        raise RuntimeError(four_parts("Solver.setup", "replaced long ago", "", "call set_parameters"))
+
+    # Parameters.
+
+    def set_parameters(
+        self, param_dict: Mapping[str, Variable], reset: bool = True, retain_state: bool = False
+    ) -> None:
+        """Say which parameters to update.
+
+        reset: forget those set before.  retain_state: keep the state of those that were known under the same name
+            and are the same array; otherwise it starts anew.
+        """
+        for key, variable in param_dict.items():
+            if not isinstance(variable, Variable):
+                raise TypeError(
+                    four_parts(
+                        f"{self.name}.set_parameters, {key!r}",
+                        f"got {type(variable).__name__}",
+                        "",
+                        "pass Variables by name, such as nn.get_parameters()",
+                    )
+                )
+        before = self._parameters
+        self._parameters = {} if reset else dict(before)
+        for key, variable in param_dict.items():
+            known = before.get(key)
+            if known is not None and retain_state and known.variable == variable:
+                self._parameters[key] = known
+            else:
+                self._parameters[key] = _Parameter(variable, self._states)
+        self._plans.clear()
+
+    def remove_parameters(self, keys: Iterable[str]) -> None:
+        """Stop updating the named parameters; KeyError for an unknown name."""
+        for key in keys:
+            del self._parameters[key]
+        self._plans.clear()
+
+    def clear_parameters(self) -> None:
+        """Stop updating all parameters and forget their states."""
+        self._parameters.clear()
+        self._plans.clear()
+
+    def get_parameters(self) -> dict[str, Variable]:
+        """The parameters by name."""
+        return {key: parameter.variable for key, parameter in self._parameters.items()}
+
+    # Gradients.
+
+    def zero_grad(self) -> None:
+        """Mark all gradients as not written and zero; the next backward overwrites them."""
+        for parameter in self._parameters.values():
+            parameter.gradient.clear_gradient()
+
+    def update(self) -> None:
+        """Move every parameter whose gradient was written."""
+        active = self._active()
+        for parameter in active:
+            parameter.steps += 1
+        self._run(self._op, active, lambda p: [p.variable.value.data.cell, p.gradient, *p.states], self._hyper)
+
+    def weight_decay(self, decay_rate: float) -> None:
+        """Add `decay_rate * w` to the gradients; call it after backward and before update."""
+        rate = _single(decay_rate)
+        self._run(
+            "WeightDecay", self._active(), lambda p: [p.variable.value.data.cell, p.gradient], lambda _: {"rate": rate}
+        )
+
+    def scale_grad(self, scale: float) -> None:
+        """Multiply the gradients by a number."""
+        factor = _single(scale)
+        self._run("ScaleGrad", self._active(), lambda p: [p.gradient], lambda _: {"scale": factor})
+
+    def check_inf_grad(self) -> bool:
+        """Whether any gradient holds an infinity."""
+        return self._any_gradient(np.isinf)
+
+    def check_nan_grad(self) -> bool:
+        """Whether any gradient holds a NaN."""
+        return self._any_gradient(np.isnan)
+
+    def check_inf_or_nan_grad(self) -> bool:
+        """Whether any gradient holds an infinity or a NaN."""
+        return self._any_gradient(lambda values: ~np.isfinite(values))
+
+    def _any_gradient(self, test: Callable[[np.ndarray], np.ndarray]) -> bool:
+        for parameter in self._active():
+            cell = parameter.gradient
+            dtype = cell.dtype or np.dtype(np.float32)
+            storage = cell.copy_at(HOST, dtype)
+            assert isinstance(storage, HostStorage)
+            if test(storage.array((cell.size,), dtype)).any():
+                return True
+        return False
+
+    # Hyper-parameters.
+
+    def learning_rate(self) -> float:
+        """The present learning rate."""
+        raise NotImplementedError
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Change the learning rate."""
+        raise NotImplementedError
+
+    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+        """The float attributes of the update op for one parameter."""
+        raise NotImplementedError
+
+    # Execution.
+
+    def _active(self) -> list[_Parameter]:
+        return [parameter for parameter in self._parameters.values() if parameter.is_written]
+
+    def _run(
+        self,
+        op: str,
+        active: Sequence[_Parameter],
+        cells_of: Callable[[_Parameter], list[ArrayCell]],
+        attributes_of: Callable[[_Parameter], Mapping[str, float]],
+    ) -> None:
+        """Run one op per parameter as one program."""
+        if not active:
+            return
+        names = SPECS[op].float_names
+        floats = [values[name] for values in map(attributes_of, active) for name in names]
+        context = get_current_context()
+        key = (op, context, tuple(id(parameter) for parameter in active))
+        bound = self._plans.get(key)
+        if bound is None or bound.epoch != EPOCH.value:
+            cells = [cell for parameter in active for cell in cells_of(parameter)]
+            bound = self._plans[key] = _bind(op, active, cells, context, floats, bound)
+        bound.binding.set_floats(floats)
+        bound.run()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"
+
+
+def _bind(
+    op: str,
+    active: Sequence[_Parameter],
+    cells: Sequence[ArrayCell],
+    context: Context,
+    floats: Sequence[float],
+    before: Bound | None,
+) -> Bound:
+    descs = []
+    width = len(cells) // len(active)
+    for number, cell in enumerate(cells):
+        shape = active[number // width].variable.shape
+        cell.settle()
+        assert cell.dtype is not None
+        descs.append((shape, cell.dtype, cell.place))
+    key = (
+        op,
+        context,
+        plugin_generation(),
+        tuple((shape, dtype.num, id(place)) for shape, dtype, place in descs),
+    )
+    if before is not None and before.holds(key, cells):
+        return before
+
+    def compile_update() -> Template:
+        graph = Graph(context)
+        results = []
+        for start in range(0, len(cells), width):
+            # Half keeps fp32 master weights: the update runs in the precision of the parameter.
+            wide = descs[start][1] == np.float64
+            graph.context = _in_full_precision(context, "double" if wide else "float")
+            inputs = [
+                graph.external(start + i, ArrayDesc(*descs[start + i][:2]), descs[start + i][2]) for i in range(width)
+            ]
+            attributes = {name: graph.float_from("solver", start // width, name) for name in SPECS[op].float_names}
+            made = graph.op(op, *inputs, **attributes)
+            results += made if isinstance(made, tuple) else (made,)
+        return lower(graph, results)
+
+    template = TEMPLATES.get(key, compile_update)
+    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats))
+
+
+def _in_full_precision(context: Context, type_config: str) -> Context:
+    names = list(dict.fromkeys(name for name, _ in context.backends))
+    return context.replace(backend=[f"{name}:{type_config}" for name in names])
+
+
+class _WithLearningRate(Solver):
+    """Solvers whose learning rate is called lr."""
+
+    def __init__(self, lr: float, **others: float) -> None:
+        super().__init__()
+        self._values = {"lr": _single(lr), **{name: _single(value) for name, value in others.items()}}
+
+    def learning_rate(self) -> float:
+        return self._values["lr"]
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        self._values["lr"] = _single(learning_rate)
+
+    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+        return self._values
+
+
+class Sgd(_WithLearningRate):
+    """Stochastic gradient descent: `w -= lr g`."""
+
+    _op = "SgdUpdate"
+
+    def __init__(self, lr: float = 1e-3) -> None:
+        super().__init__(lr)
+
+
+class Momentum(_WithLearningRate):
+    """Gradient descent with momentum: `v = momentum v + lr g; w -= v`."""
+
+    _op = "MomentumUpdate"
+    _states = 1
+
+    def __init__(self, lr: float = 1e-3, momentum: float = 0.9) -> None:
+        super().__init__(lr, momentum=momentum)
+
+
+class Nesterov(_WithLearningRate):
+    """Nesterov's accelerated gradient: `u = v; v = momentum v - lr g; w += -momentum u + (1 + momentum) v`."""
+
+    _op = "NesterovUpdate"
+    _states = 1
+
+    def __init__(self, lr: float = 1e-3, momentum: float = 0.9) -> None:
+        super().__init__(lr, momentum=momentum)
+
+
+class Adadelta(_WithLearningRate):
+    """Zeiler 2012: `E = decay E + (1-decay) g^2; d = sqrt((D+eps)/(E+eps)) g; D likewise of d; w -= lr d`."""
+
+    _op = "AdadeltaUpdate"
+    _states = 2
+
+    def __init__(self, lr: float = 1.0, decay: float = 0.95, eps: float = 1e-6) -> None:
+        super().__init__(lr, decay=decay, eps=eps)
+
+
+class Adagrad(_WithLearningRate):
+    """Duchi et al. 2011: `G += g^2; w -= lr g / (sqrt(G) + eps)`."""
+
+    _op = "AdagradUpdate"
+    _states = 1
+
+    def __init__(self, lr: float = 1e-2, eps: float = 1e-8) -> None:
+        super().__init__(lr, eps=eps)
+
+
+class RMSprop(_WithLearningRate):
+    """Tieleman and Hinton 2012: `E = decay E + (1-decay) g^2; w -= lr g / (sqrt(E) + eps)`."""
+
+    _op = "RMSpropUpdate"
+    _states = 1
+
+    def __init__(self, lr: float = 1e-3, decay: float = 0.9, eps: float = 1e-8) -> None:
+        super().__init__(lr, decay=decay, eps=eps)
+
+
+class _WithMoments(Solver):
+    """Solvers of the Adam family, whose step size alpha carries a bias factor that depends on the step."""
+
+    def __init__(self, alpha: float, beta1: float, beta2: float, eps: float) -> None:
+        super().__init__()
+        self._alpha = _single(alpha)
+        self._betas = {"beta1": _single(beta1), "beta2": _single(beta2), "eps": _single(eps)}
+
+    def learning_rate(self) -> float:
+        return self._alpha
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        self._alpha = _single(learning_rate)
+
+    @property
+    def info(self) -> dict[str, float]:
+        """Hyper-parameters by name."""
+        return {"alpha": self._alpha, **self._betas}
+
+    def _bias_factor(self, step: int) -> float:
+        return math.sqrt(1 - self._betas["beta2"] ** step) / (1 - self._betas["beta1"] ** step)
+
+    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+        return {"alpha_t": self._alpha * self._bias_factor(parameter.steps), **self._betas}
+
+
+class Adam(_WithMoments):
+    """Kingma and Ba 2015: `w -= alpha sqrt(1-beta2^t)/(1-beta1^t) m / (sqrt(v) + eps)`, m and v averages of g and g^2."""
+
+    _op = "AdamUpdate"
+    _states = 2
+
+    def __init__(self, alpha: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> None:
+        super().__init__(alpha, beta1, beta2, eps)
+
+
+class Adamax(_WithMoments):
+    """Kingma and Ba 2015, section 7: `u = max(beta2 u, |g|); w -= alpha/(1-beta1^t) m / (u + eps)`."""
+
+    _op = "AdamaxUpdate"
+    _states = 2
+
+    def __init__(self, alpha: float = 2e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> None:
+        super().__init__(alpha, beta1, beta2, eps)
+
+    def _bias_factor(self, step: int) -> float:
+        return 1 / (1 - self._betas["beta1"] ** step)
+
+
+class AMSGRAD(_WithMoments):
+    """Reddi et al. 2018: Adam with the running maximum of v; without bias correction unless asked for."""
+
+    _op = "AMSGRADUpdate"
+    _states = 3
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        bias_correction: bool = False,
+    ) -> None:
+        super().__init__(alpha, beta1, beta2, eps)
+        self._bias_correction = bool(bias_correction)
+
+    def _bias_factor(self, step: int) -> float:
+        return super()._bias_factor(step) if self._bias_correction else 1.0

@@ -1,0 +1,88 @@
+"""Elementwise ops: their formulas compiled to machine code, one kernel per program and layout."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from atled.call import Call, Native, Prepared
+from atled.ops.formula import Program
+from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
+from atled_cpu_numba.kernels.launch import share_count
+from atled_cpu_numba.store import IRKernel
+
+# Nanoseconds per element on one core of a current x86 machine, for the number of shares: reading or writing an
+# operand from beyond the level-2 cache, an arithmetic operation, and a function such as tanh.
+_OPERAND_NS = 0.1
+_FUNCTION_NS = 0.2
+
+_COPY = Program(("x",), (), (("y", "x"),))
+
+COPIES = ("Identity", "Broadcast", "Cast")
+"""Ops that only move elements and fit the formula `y = x` with broadcasting."""
+
+
+def program_of(call: Call) -> Program | None:
+    """The formula that computes a call, if it has one."""
+    return _COPY if call.spec.name in COPIES else call.spec.program
+
+
+def accepts(call: Call) -> bool | str:
+    """Every op with a formula, for the dtypes that the formula compiler writes."""
+    if program_of(call) is None:
+        return "has no scalar formula"
+    for desc in call.inputs:
+        if desc is not None and desc.dtype.name not in INPUT_DTYPES:
+            return f"the formula compiler does not read {desc.dtype}"
+    for desc in call.outputs:
+        if desc.dtype.name not in OUTPUT_DTYPES:
+            return f"the formula compiler does not write {desc.dtype}"
+    return True
+
+
+def prepare(call: Call) -> Prepared:
+    """Lay the formula out over the call's shapes and compile its kernel, or take the one there is."""
+    program = program_of(call)
+    assert program is not None
+    operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    compute = "float64" if any(desc.dtype == np.float64 for desc in operands) else "float32"
+    plan = plan_layout(program, [desc.shape for desc in operands], [desc.dtype for desc in operands], compute)
+    kernel = _kernel(program, plan.layout)
+    size = max(desc.size for desc in call.outputs)
+    work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
+    native = Native(
+        kernel.address(),
+        plan.words,
+        plan.address_words,
+        attributes=plan.attribute_words,
+        parts=share_count(work_us, max(1, size // 1024)),
+        owner=kernel,
+    )
+    return Prepared(native=native)
+
+
+def _function_count(program: Program) -> int:
+    """How many calls of functions a formula makes, shared ones counted once."""
+    from atled.ops.formula import Apply, postorder  # part of the same module; named here where they are used
+
+    return sum(
+        1
+        for node in postorder([expression for _, expression in program.outputs])
+        if isinstance(node, Apply) and node.op.isidentifier()
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _kernel(program: Program, layout: Layout) -> IRKernel:
+    from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
+
+    name = "formula"
+    return IRKernel(name, write_llvm(program, layout, name, half_instructions=_has_half_instructions()))
+
+
+@functools.cache
+def _has_half_instructions() -> bool:
+    import llvmlite.binding as llvm  # heavy: only when a kernel is compiled or loaded
+
+    return bool(llvm.get_host_cpu_features().get("f16c", False))

@@ -1,0 +1,205 @@
+"""numba intrinsics for pooling: one row of windows, a vector of them at a time, over one plane of float32.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.vectors import Writer, vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_FLOAT = ir.FloatType()
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_INTS32, _INTS64 = ir.VectorType(_INT32, _WIDTH), ir.VectorType(_INT64, _WIDTH)
+_MASK = ir.VectorType(ir.IntType(1), _WIDTH)
+_LANES = ir.Constant(_INTS32, list(range(_WIDTH)))
+_NOTHING_INT = ir.Constant(_INTS32, [0] * _WIDTH)
+
+
+def _splat(w: Writer, value: Any) -> Any:
+    """An int64 as a vector of int32."""
+    return w.splat(w.builder.trunc(value, _INT32), _INTS32)
+
+
+def _inside(w: Writer, places: Any, width: Any) -> Any:
+    """The mask of the places in [0, width)."""
+    # As unsigned numbers, negative ones are beyond every width.
+    return w.builder.icmp_unsigned("<", places, width)
+
+
+def _load_every(w: Writer, stride: int, row: Any, start: Any, step: Any, width: Any, missing: Any) -> Any:
+    """Elements start, start + step, ... of a row of `width`; `missing` where there is none.
+
+    stride: 1 or 2 if step is known to be that, else 0.
+    """
+    builder = w.builder
+    first = _splat(w, start)
+    if stride == 1:
+        return w.load_masked(w.at(row, start), _inside(w, builder.add(first, _LANES), width), missing)
+    if stride == 2:
+        return _load_pairs(w, row, start, width, missing)[0]
+    places = builder.add(first, builder.mul(_LANES, _splat(w, step)))
+    pointers = ir.VectorType(_FLOAT.as_pointer(), _WIDTH)
+    gather = w.declare(f"llvm.masked.gather.v{_WIDTH}f32.v{_WIDTH}p0", _VECTOR, [pointers, _INT32, _MASK, _VECTOR])
+    bytes_on = builder.mul(builder.sext(places, _INTS64), ir.Constant(_INTS64, [4] * _WIDTH))
+    addresses = builder.add(bytes_on, w.splat(builder.ptrtoint(row, _INT64), _INTS64))
+    addresses = builder.inttoptr(addresses, pointers)
+    return builder.call(gather, [addresses, ir.Constant(_INT32, 4), _inside(w, places, width), missing])
+
+
+def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tuple[Any, Any]:
+    """Elements start, start + 2, ... and start + 1, start + 3, ... of a row of `width`; `missing` where there is none."""
+    builder = w.builder
+    halves = []
+    for half in (0, _WIDTH):
+        offsets = ir.Constant(_INTS32, [half + i for i in range(_WIDTH)])
+        mask = _inside(w, builder.add(_splat(w, start), offsets), width)
+        halves.append(w.load_masked(w.at(w.at(row, start), half), mask, missing))
+    even, odd = ([2 * i + k for i in range(_WIDTH)] for k in (0, 1))
+    return (
+        builder.shuffle_vector(*halves, ir.Constant(_INTS32, even)),
+        builder.shuffle_vector(*halves, ir.Constant(_INTS32, odd)),
+    )
+
+
+def make_max_row(stride: int, *, pairs: bool = False) -> Any:
+    """An intrinsic for the maxima of one row of windows and their places in the plane.
+
+    max_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index)):
+    plane: address of rows of `width` float32.  top, row_count: the rows that the windows see, at least one.
+    kernel_w, step, pad_w: width of a window, from one to the next, from the first one to the row's start.
+    columns: number of windows, each of which sees something.  y, index: addresses of the results.
+    stride: 1 or 2 if `step` will be that, else 0.  pairs: kernel_w will be 2 and step 2.
+
+    The first maximum counts; the first NaN is one.
+    """
+    lowest = ir.Constant(_VECTOR, [float("-inf")] * _WIDTH)
+
+    def generate(w, plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index):
+        builder = w.builder
+        plane, y = w.pointer(plane), w.pointer(y)
+        index = builder.inttoptr(index, _INT64.as_pointer())
+        widths = _splat(w, width)
+        start_row = w.at(plane, builder.mul(top, width))
+        start_place = builder.mul(top, width)
+        with w.counted(builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
+            j = builder.mul(block, w.number(_WIDTH))
+            origin = builder.sub(builder.mul(j, step), pad_w)
+            lefts = builder.add(_splat(w, origin), builder.mul(_LANES, _splat(w, step)))
+            # Should all be -inf, the first element that the window sees is the maximum.
+            seen = builder.select(builder.icmp_signed("<", lefts, _NOTHING_INT), _NOTHING_INT, lefts)
+            places = builder.add(_splat(w, start_place), seen)
+            with w.counted(row_count, [lowest, places]) as (r, outer, outer_next):
+                row = w.at(start_row, builder.mul(r, width))
+                row_place = builder.add(start_place, builder.mul(r, width))
+
+                def choose(values, s, best, place):
+                    wins = builder.and_(
+                        builder.fcmp_unordered(">", values, best), builder.fcmp_ordered("ord", best, best)
+                    )
+                    here = builder.add(builder.add(lefts, _splat(w, s)), _splat(w, row_place))
+                    return builder.select(wins, values, best), builder.select(wins, here, place)
+
+                if pairs:
+                    for s, values in enumerate(_load_pairs(w, row, origin, widths, lowest)):
+                        outer = choose(values, w.number(s), *outer)
+                    outer_next += outer
+                else:
+                    with w.counted(kernel_w, outer) as (s, phis, following):
+                        values = _load_every(w, stride, row, builder.add(origin, s), step, widths, lowest)
+                        following += choose(values, s, *phis)
+                    outer_next += following
+            best, place = outer_next
+            mask = w.first_lanes(builder.sub(columns, j))
+            w.store_masked(best, w.at(y, j), mask)
+            kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
+            store = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
+            to = builder.bitcast(builder.gep(index, [j]), _INTS64.as_pointer())
+            builder.call(store, [builder.sext(place, _INTS64), to, ir.Constant(_INT32, 8), mask])
+
+    return vector_intrinsic("max_row", 10, generate, "One row of max pooling; see make_max_row.")
+
+
+def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
+    """An intrinsic for the sums of one row of windows, times a factor for each column.
+
+    sum_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, factors, factor)): as `make_max_row`, but
+    row_count may be 0 and a window may see nothing: y[j] = sum * factors[j] * factor[0], float32 at those addresses.
+    """
+    zeros = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+    def generate(w, plane, width, top, row_count, kernel_w, step, pad_w, columns, y, factors, factor):
+        builder = w.builder
+        plane, y, factors = w.pointer(plane), w.pointer(y), w.pointer(factors)
+        widths = _splat(w, width)
+        common = w.splat(builder.load(w.pointer(factor), typ=_FLOAT))
+        start_row = w.at(plane, builder.mul(top, width))
+        with w.counted(builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
+            j = builder.mul(block, w.number(_WIDTH))
+            origin = builder.sub(builder.mul(j, step), pad_w)
+            with w.counted(row_count, [zeros]) as (r, outer, outer_next):
+                row = w.at(start_row, builder.mul(r, width))
+                if pairs:
+                    outer_next.append(builder.fadd(outer[0], builder.fadd(*_load_pairs(w, row, origin, widths, zeros))))
+                else:
+                    with w.counted(kernel_w, outer) as (s, (total,), following):
+                        values = _load_every(w, stride, row, builder.add(origin, s), step, widths, zeros)
+                        following.append(builder.fadd(total, values))
+                    outer_next += following
+            mask = w.first_lanes(builder.sub(columns, j))
+            scale = builder.fmul(common, w.load_masked(w.at(factors, j), mask))
+            w.store_masked(builder.fmul(outer_next[0], scale), w.at(y, j), mask)
+
+    return vector_intrinsic("sum_row", 11, generate, "One row of average pooling; see make_sum_row.")
+
+
+def _generate_scale_row(w, gy, factors, factor, count, accumulate, sums):
+    builder = w.builder
+    gy, factors, sums = w.pointer(gy), w.pointer(factors), w.pointer(sums)
+    common = w.splat(builder.load(w.pointer(factor), typ=_FLOAT))
+    with w.counted(builder.sdiv(builder.add(count, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
+        j = builder.mul(block, w.number(_WIDTH))
+        mask = w.first_lanes(builder.sub(count, j))
+        kept = w.first_lanes(builder.mul(accumulate, builder.sub(count, j)))
+        value = builder.fmul(w.load_masked(w.at(gy, j), mask), builder.fmul(common, w.load_masked(w.at(factors, j), mask)))
+        w.store_masked(builder.fadd(value, w.load_masked(w.at(sums, j), kept)), w.at(sums, j), mask)
+
+
+scale_row = vector_intrinsic(
+    "scale_row",
+    6,
+    _generate_scale_row,
+    """scale_row((gy, factors, factor, count, accumulate, sums)): sums[j] (+)= gy[j] * factors[j] * factor[0].
+
+    accumulate: 1 to add to sums, 0 to set them.
+    """,
+)
+
+
+def _generate_spread_pairs(w, sums, count, gx):
+    builder = w.builder
+    sums, gx = w.pointer(sums), w.pointer(gx)
+    with w.counted(builder.sdiv(builder.add(count, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
+        j = builder.mul(block, w.number(_WIDTH))
+        left = builder.sub(count, j)
+        values = w.load_masked(w.at(sums, j), w.first_lanes(left))
+        for half in (0, 1):
+            order = ir.Constant(_INTS32, [(half * _WIDTH + i) // 2 for i in range(_WIDTH)])
+            doubled = builder.shuffle_vector(values, values, order)
+            mask = w.first_lanes(builder.sub(builder.add(left, left), w.number(half * _WIDTH)))
+            to = builder.add(builder.add(j, j), w.number(half * _WIDTH))
+            w.store_masked(doubled, w.at(gx, to), mask)
+
+
+spread_pairs = vector_intrinsic(
+    "spread_pairs",
+    3,
+    _generate_spread_pairs,
+    "spread_pairs((sums, count, gx)): gx[2 j] = gx[2 j + 1] = sums[j] for j < count.",
+)

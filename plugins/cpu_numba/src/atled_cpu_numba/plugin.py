@@ -1,0 +1,137 @@
+"""The plugin object of backend `cpu`: what it brings, and nothing that imports numba or llvmlite."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from atled.call import Call, Prepared
+from atled.reference import adopt_reference
+from atled_contexts import (
+    API_VERSION,
+    BackendInfo,
+    Context,
+    Implementation,
+    PluginInfo,
+    Registrar,
+    Unusable,
+    Usable,
+    hookimpl,
+)
+
+__version__ = "0.1.0"
+
+# Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
+_KERNELS: Mapping[str, tuple[str, ...]] = {
+    "kernels.matmul": ("Affine", "BatchMatmul"),
+    "kernels.reduction": ("Sum", "Mean"),
+    "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
+    "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
+    "kernels.pooling": (
+        "AveragePooling",
+        "AveragePoolingGrad",
+        "MaxPooling",
+        "MaxPoolingGather",
+        "MaxPoolingGrad",
+    ),
+}
+
+_COPIES = ("Broadcast", "Cast", "Identity")
+
+
+@functools.cache
+def _module(name: str) -> Any:
+    return importlib.import_module(f"atled_cpu_numba.{name}")
+
+
+def _accepts(module: str) -> Callable[[Call], bool | str]:
+    def accepts(call: Call) -> bool | str:
+        answer: bool | str = _module(module).accepts(call)
+        return answer
+
+    return accepts
+
+
+def _prepare(module: str) -> Callable[[Call], Prepared]:
+    def prepare(call: Call) -> Prepared:
+        prepared: Prepared = _module(module).prepare(call)
+        return prepared
+
+    return prepare
+
+
+class _Executor:
+    """Runs native programs on the thread pool."""
+
+    def run_program(self, rows_address: int, start: int, stop: int) -> int:
+        """See `pool.run_program`, which takes this method's place when it is first called."""
+        from atled_cpu_numba import pool  # loads llvmlite: not before the first native step
+
+        self.run_program = pool.run_program  # type: ignore[method-assign]  # from now on without this detour
+        return pool.run_program(rows_address, start, stop)
+
+
+class CpuPlugin:
+    """Backend `cpu`: numba and LLVM kernels; ops without one are computed by their reference, and say so."""
+
+    @hookimpl
+    def atled_info(self) -> PluginInfo:
+        """Who it is."""
+        backend = BackendInfo(
+            "cpu",
+            ("float", "half", "double"),
+            default_priority=10,
+            host=True,
+            array_classes=("CpuCachedArray", "CpuArray"),
+        )
+        return PluginInfo("cpu-numba", API_VERSION, "atled-cpu-numba", __version__, (backend,), ("cpu",))
+
+    @hookimpl
+    def atled_probe(self) -> Usable | Unusable:
+        """Whether the compilers are installed; they are not imported for that."""
+        for name in ("llvmlite", "numba"):
+            if importlib.util.find_spec(name) is None:
+                return Unusable(f"{name} is not installed", "pip install atled-cpu-numba")
+        return Usable()
+
+    @hookimpl
+    def atled_register(self, registrar: Registrar) -> None:
+        """Hand over kernels, the formula compiler, and the adopted references of everything else."""
+        for module, ops in _KERNELS.items():
+            for op in ops:
+                registrar.implementation(op, "cpu", _prepare(module), accepts=_accepts(module), note="kernel")
+                self._adopt(registrar, op)
+        for op in _COPIES:
+            registrar.implementation(
+                op, "cpu", _prepare("elementwise"), accepts=_accepts("elementwise"), note="formula"
+            )
+            self._adopt(registrar, op)
+        registrar.family("cpu", self._provide)
+        registrar.native_executor("cpu", _Executor())
+
+    @staticmethod
+    def _adopt(registrar: Registrar, op: str) -> None:
+        adopted = adopt_reference(op, "cpu")
+        registrar.implementation(op, "cpu", adopted.prepare, prefers=adopted.prefers, note=adopted.note)
+
+    @staticmethod
+    def _provide(op: str) -> Implementation:
+        from atled.ops.elementwise import derived_spec  # the tables of ops are loaded by then
+
+        if derived_spec(op).program is None:
+            return adopt_reference(op, "cpu")
+        return Implementation(op, "cpu", _prepare("elementwise"), accepts=_accepts("elementwise"), note="formula")
+
+    @hookimpl
+    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
+        """`get_extension_context("cpu")`; half falls back to float, as in NNabla."""
+        if name != "cpu":
+            return None
+        backends = [f"cpu:{type_config}"] + (["cpu:float"] if type_config == "half" else [])
+        return Context(backends, "CpuCachedArray", device_id, **options)
+
+
+PLUGIN = CpuPlugin()
