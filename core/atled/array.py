@@ -29,11 +29,12 @@ class ArrayCell:
     dtype, place, storage: of the head; storage is None while nothing was allocated.
     lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. The gradient
         of a leaf that is lazily zero counts as not written.
+    code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     bound: whether plans hold the head's storage, which must then raise the epoch when it is replaced: 0 none does,
         1 some read it, 2 some write it.
     """
 
-    __slots__ = ("__weakref__", "_copies", "_current", "bound", "dtype", "lazy", "place", "size", "storage")
+    __slots__ = ("__weakref__", "_copies", "bound", "code", "dtype", "lazy", "place", "size", "storage")
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -42,9 +43,10 @@ class ArrayCell:
         self.storage: Storage | None = None
         self.lazy: float | None = 0.0
         self.bound = 0
-        # Copies beside the head, kept when their values go stale because plans hold their storage.
-        self._copies: dict[tuple[Place, np.dtype], Storage] = {}
-        self._current: set[tuple[Place, np.dtype]] = set()
+        self.code = -1
+        # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
+        # plans hold their storage. None while there are none: most arrays never get any.
+        self._copies: dict[tuple[Place, np.dtype], tuple[Storage, bool]] | None = None
 
     def settle(self, dtype: np.dtype = FLOAT32) -> Storage:
         """The head's storage, allocated and filled; dtype is for an array that has none yet."""
@@ -58,10 +60,8 @@ class ArrayCell:
 
     def _put(self, place: Place, dtype: np.dtype) -> None:
         """Make an uninitialised head at a place, reusing a copy that is there."""
-        storage = self._copies.pop((place, dtype), None)
-        if storage is None:
-            storage = _allocate(place, self.size, dtype)
-        self._set_head(place, dtype, storage)
+        copy = self._copies.get((place, dtype)) if self._copies else None
+        self._set_head(place, dtype, _allocate(place, self.size, dtype) if copy is None else copy[0])
 
     def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Make a storage the head; the old head stays as a copy that is not current."""
@@ -69,9 +69,13 @@ class ArrayCell:
             EPOCH.bump()
             self.bound = 0
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
-            self._copies[(self.place, self.dtype)] = self.storage
-        self._copies.pop((place, dtype), None)
-        self._current.clear()
+            if self._copies is None:
+                self._copies = {}
+            self._copies[(self.place, self.dtype)] = (self.storage, False)
+        if self._copies:
+            self._copies.pop((place, dtype), None)
+            self.touched()
+        self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
         self.storage = storage
@@ -81,7 +85,8 @@ class ArrayCell:
         if self.storage is None or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
         self.lazy = None
-        self._current.clear()
+        if self._copies:
+            self.touched()
         assert self.storage is not None
         return self.storage
 
@@ -96,16 +101,18 @@ class ArrayCell:
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
-        storage = self._copies.get(key)
-        if storage is not None and key in self._current and not self._may_have_changed():
+        if self._copies is None:
+            self._copies = {}
+        storage, is_current = self._copies.get(key) or (None, False)
+        if storage is not None and is_current and not self._may_have_changed():
             return storage
         if storage is None:
-            storage = self._copies[key] = _allocate(place, self.size, dtype)
+            storage = _allocate(place, self.size, dtype)
         assert self.dtype is not None
         _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
         if isinstance(head, HostStorage):
             head.seen_changed = head.has_live_view
-        self._current.add(key)
+        self._copies[key] = (storage, True)
         return storage
 
     def move(self, place: Place, dtype: np.dtype) -> Storage:
@@ -121,7 +128,8 @@ class ArrayCell:
 
     def touched(self) -> None:
         """The head was written: copies are not current any more."""
-        self._current.clear()
+        if self._copies:
+            self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
 
     def host(self) -> HostStorage:
         """The head, moved to host memory with its dtype."""
@@ -149,7 +157,7 @@ class ArrayCell:
             self.lazy = None
         else:
             self.lazy = float(value)
-        self._current.clear()
+        self.touched()
 
     def clear_gradient(self) -> None:
         """Mark a gradient as not written and zero; memory is touched only if a user holds a view."""
@@ -159,7 +167,16 @@ class ArrayCell:
             self.lazy = None
         else:
             self.lazy = 0.0
-        self._current.clear()
+        self.touched()
+
+
+_CODES: dict[tuple[Place, np.dtype], int] = {}
+
+
+def _code(place: Place, dtype: np.dtype) -> int:
+    key = (place, dtype)
+    code = _CODES.get(key)
+    return _CODES.setdefault(key, len(_CODES)) if code is None else code
 
 
 def _allocate(place: Place, size: int, dtype: np.dtype) -> Storage:

@@ -362,8 +362,15 @@ def _note(change: _Change) -> None:
 
 
 def _collect(scope: _Scope, prefix: str, grad_only: bool, found: dict[str, Variable]) -> None:
-    for name, entry in scope.items():
-        if isinstance(entry, dict):
-            _collect(entry, f"{prefix}{name}/", grad_only, found)
-        elif not grad_only or entry.need_grad:
-            found[prefix + name] = entry
+    # No recursion: names from a file may nest deeper than Python's stack.
+    pending = [(prefix, iter(scope.items()))]
+    while pending:
+        prefix, entries = pending[-1]
+        for name, entry in entries:
+            if isinstance(entry, dict):
+                pending.append((f"{prefix}{name}/", iter(entry.items())))
+                break
+            if not grad_only or entry.need_grad:
+                found[prefix + name] = entry
+        else:
+            pending.pop()

@@ -249,7 +249,7 @@ def _bind(
         op,
         context,
         plugin_generation(),
-        tuple((shape, dtype.num, id(place)) for shape, dtype, place in descs),
+        tuple((shape, cell.code) for (shape, _, _), cell in zip(descs, cells, strict=True)),
     )
     if before is not None and before.holds(key, cells):
         return before

@@ -150,7 +150,7 @@ class Binding:
             def run_native() -> None:
                 status = execute(rows, first, end)
                 if status:
-                    raise self._native_error(status)
+                    raise native_error(self.template.steps[(status >> 16) - 1], status)
 
             return run_native
         launches = [self._launch(step) for step in self.template.steps[first:end]]
@@ -210,21 +210,6 @@ class Binding:
 
         return transfer
 
-    def _native_error(self, status: int) -> Exception:
-        step = self.template.steps[(status >> 16) - 1]
-        code = status & 0xFFFF
-        assert step.native is not None and step.node.decision is not None
-        what = step.native.errors.get(code, f"error {code}")
-        kind = IndexError if "out of range" in what else RuntimeError
-        return kind(
-            four_parts(
-                f"{step.node.decision.call} by {step.backend}",
-                what,
-                "",
-                "check the values of its inputs",
-            )
-        )
-
     def run(self) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays."""
         with self.lock:
@@ -257,3 +242,17 @@ class Binding:
                 fallback=decision is not None and decision.fallback,
                 bytes_moved=TRANSFERS.bytes_moved - moved,
             )
+
+
+def native_error(step: Step, status: int) -> Exception:
+    """The exception for a native step that returned a code, naming plugin, op and call."""
+    code = status & 0xFFFF
+    assert step.native is not None and step.node.decision is not None
+    what = step.native.errors.get(code, f"error {code}")
+    kind = IndexError if "out of range" in what else RuntimeError
+    decision = step.node.decision
+    return kind(
+        four_parts(
+            f"{decision.call} by {decision.backend} of {decision.plugin}", what, "", "check the values of its inputs"
+        )
+    )

@@ -14,6 +14,7 @@ from atled.call import ArrayDesc
 from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.binding import Binding
+from atled.graph.eager import OneCall, one_call, settle_inputs
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRNode, IRValue
 from atled.graph.plan import Template, is_own, lower
@@ -207,10 +208,28 @@ def forward(root: Value) -> None:
         plan_forward(root).run()
 
 
-def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
-    """Run one function on given values, which need not be those of its graph; its state is that of its own."""
-    function.setup([None if value is None else value.shape for value in inputs])
-    _bind_forward(Structure([CallSite(function, inputs, outputs)])).run()
+def call_function(
+    function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
+) -> OneCall:
+    """Run one function on given values, which need not be those of its graph; its state is that of its own.
+
+    Returns the compiled call.
+    """
+    shapes: list[tuple[int, ...] | None] = [None if value is None else value.shape for value in inputs]
+    function.setup(shapes)
+    cells = [None if value is None else value.data.cell for value in inputs]
+    if function.stream is not None:
+        cells.append(function.stream)
+        shapes.append((2,))
+    spec = function.spec
+    codes = settle_inputs(cells, function.context)
+    call = one_call(function.kind, codes, spec, cells, shapes, function.attributes, function.context)
+    results: list[ArrayCell | None] = []
+    for position, cell in enumerate(function.auxiliary):
+        value = outputs[position] if position < len(outputs) else None
+        results.append(cell if cell is not None or value is None else value.data.cell)
+    call.run(cells, results, [function.attributes[name] for name in spec.float_names])
+    return call
 
 
 class BackwardTemplate:
@@ -262,18 +281,14 @@ class Backward:
             "backward",
             plugin_generation(),
             structure.key,
-            tuple((number, cell.dtype.num, id(cell.place)) for number, cell in self.seeds if cell.dtype is not None),
+            tuple((number, cell.code) for number, cell in self.seeds),
             tuple(number for number, _ in self.wanted),
             tuple(
                 (number, value.persistent or value.is_alive)
                 for number, value in ((number, structure.values[number]) for number in self.middle)
             ),
-            tuple(self._auxiliary_dtypes()),
+            tuple(cell.code for cell in structure.cells),
         )
-
-    def _auxiliary_dtypes(self) -> list[Any]:
-        """The state of the arrays that forward wrote, as far as a plan depends on it."""
-        return [None if cell.dtype is None else (cell.dtype.num, id(cell.place)) for cell in self.structure.cells]
 
     def run(self) -> None:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros."""
@@ -286,7 +301,7 @@ class Backward:
 
     def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
         kinds = tuple(
-            (cell.dtype.num, id(cell.place)) if add and cell.dtype is not None else add
+            cell.code if add else -2
             for add, (_, cell) in zip(accumulate, self.wanted, strict=True)
         )
         key = (self.key, kinds)

@@ -105,8 +105,7 @@ class Structure:
             cell = value.data.cell
             alias = aliases.setdefault(id(cell), len(aliases))
             if origin is None:
-                assert cell.dtype is not None
-                arrays.append((alias, value.shape, cell.dtype.num, id(cell.place)))
+                arrays.append((alias, value.shape, cell.code))
             else:
                 arrays.append((alias, origin))
         calls = tuple(

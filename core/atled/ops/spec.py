@@ -217,6 +217,7 @@ class OpSpec:
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
+        self.checks_values = type(self).check_values is not OpSpec.check_values
 
     def input_at(self, position: int) -> Input:
         """The declaration of the input at a position, variadic ones spread out."""

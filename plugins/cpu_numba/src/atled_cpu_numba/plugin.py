@@ -70,8 +70,17 @@ class _Executor:
         """See `pool.run_program`, which takes this method's place when it is first called."""
         from atled_cpu_numba import pool  # loads llvmlite: not before the first native step
 
+        status = pool.run_program(rows_address, start, stop)
         self.run_program = pool.run_program  # type: ignore[method-assign]  # from now on without this detour
-        return pool.run_program(rows_address, start, stop)
+        return status
+
+    def run_kernel(self, address: int, block_address: int, parts: int) -> int:
+        """See `pool.run_kernel`, likewise."""
+        from atled_cpu_numba import pool  # as above
+
+        status = pool.run_kernel(address, block_address, parts)
+        self.run_kernel = pool.run_kernel  # type: ignore[method-assign]  # as above
+        return status
 
 
 class CpuPlugin:

@@ -191,6 +191,35 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
     return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
 
 
+def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A B, the rows of B found through a table.
+
+    tile((k, a, offsets, b, c, c_row)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].
+    b: B[i, j] at b[offsets[i] + j], offsets: address of int64 offsets in elements.
+    c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
+    """
+
+    def generate(w, k, a, offsets, b, c, c_row):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        offsets = builder.inttoptr(offsets, _INT64.as_pointer())
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [a]) as (i, phis, following):
+            b_now = w.at(b, builder.load(builder.gep(offsets, [i]), typ=_INT64))
+            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following.append(w.at(phis[-1], packed_rows))
+        for r in range(rows):
+            row = w.at(c, builder.mul(c_row, w.number(r)))
+            for j in range(vectors):
+                w.store(following[r * vectors + j], w.at(row, j * _WIDTH))
+
+    return vector_intrinsic("offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile.")
+
+
 def make_dots(rows: int, columns: int) -> Any:
     """An intrinsic that adds rows x columns dot products of contiguous vectors to sums in memory.
 

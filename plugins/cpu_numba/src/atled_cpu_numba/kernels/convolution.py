@@ -1,0 +1,271 @@
+"""Convolution and its gradient with respect to the input, in float32, over one or two axes.
+
+Both are products of a packed weight with images in padded planes, see `convolution_geometry`, which the register tile
+reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are filled.
+
+Block (64-bit words; strides in elements):
+    0 COPY_IMAGES, 1 x or gy, 2 weight, 3 bias or 0, 4 y or gx, 5 workspace, 6 bytes of it per share
+    7 images, 8 images per chunk, 9 groups
+    10 channels, 11 height, 12 width          of the source, channels per group
+    13 maps                                   of the result, per group
+    14 weight_map, 15 weight_channel          strides of the weight; the kernel's places are contiguous
+    16 plane_length, 17 channel_length, 18 front, 19 image_pitch, 20 row_pitch, 21 stride_h, 22 stride_w
+    23 source phases, 24 word where they start, as pairs
+    25 results, 26 word where they start
+    27 result's plane, 28 its width, 29 step_h, 30 step_w
+    31 taps in all, 32 weights from group to group, 33 PACK or 0
+Each result: number of taps, start row, start column, rows, columns; then the taps as pairs of offset and place. Shares are made of
+groups and chunks of images; each packs the weights of its group for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows, windows
+from atled_cpu_numba.kernels.images import COPY_IMAGES
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.panels import PACK, PACK_SLACK
+from atled_cpu_numba.store import Kernel
+
+_COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
+_CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
+_FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
+_WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
+_INNER_BYTES = 192  # block of COPY_IMAGES, then one float32 of zero
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.vectors import copy_row_plus, make_offset_tile
+
+    lanes = host_lanes()
+    tile_rows, tile_columns = lanes.rows, lanes.columns
+    third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
+    vectors = tile_columns // lanes.vector
+    columns_at_once = _COLUMN_VECTORS * lanes.vector
+    full = make_offset_tile(tile_rows, vectors, packed_rows=tile_rows)
+    lower = make_offset_tile(two_thirds, vectors, packed_rows=tile_rows)
+    lowest = make_offset_tile(third, vectors, packed_rows=tile_rows)
+    single = make_offset_tile(1, _COLUMN_VECTORS, packed_rows=tile_rows)
+
+    @kernel
+    def convolution(block, part, parts):
+        w = words(block)
+        images, chunk, groups = w[7], w[8], w[9]
+        channels, height, width, maps, weight_map, weight_channel = w[10], w[11], w[12], w[13], w[14], w[15]
+        plane_length, channel_length, front, image_pitch, row_pitch = w[16], w[17], w[18], w[19], w[20]
+        results, plane, result_width, step_h, step_w = w[25], w[27], w[28], w[29], w[30]
+        image_rows = image_pitch // row_pitch
+        tile_count = (maps + tile_rows - 1) // tile_rows
+        # Workspace: block of COPY_IMAGES, a zero, table of offsets, packed weights, results of some positions, planes.
+        inner = w[5] + part * w[6]
+        q, nothing = words(inner), inner + 128
+        floats32(nothing)[0] = 0.0
+        offsets_at = inner + _INNER_BYTES
+        packed_at = offsets_at + 8 * channels * w[31]
+        out_at = packed_at + 4 * (tile_count * tile_rows * channels * w[31] + PACK_SLACK)
+        planes_at = out_at + 4 * tile_count * tile_rows * columns_at_once
+        chunks = (images + chunk - 1) // chunk
+        first_unit, last_unit = groups * chunks * part // parts, groups * chunks * (part + 1) // parts
+        if first_unit == last_unit:
+            return 0
+        planes = floats32(planes_at)
+        for i in range(channels * channel_length):
+            planes[i] = 0.0
+        offsets = words(offsets_at)
+        at, done = w[26], 0
+        for _ in range(results):
+            taps = w[at]
+            for channel in range(channels):
+                for t in range(taps):
+                    offsets[done + channel * taps + t] = channel * channel_length + front + w[at + 5 + 2 * t]
+            done += channels * taps
+            at += 5 + 2 * taps
+        packed_group = -1
+        for unit in range(first_unit, last_unit):
+            group = unit // chunks
+            first_image = (unit - group * chunks) * chunk
+            taken = min(chunk, images - first_image)
+            if group != packed_group:
+                packed_group = group
+                # The weights of a convolution lie in the order of the sums; those of the gradient are collected.
+                if w[33] != 0:
+                    q[0], q[1], q[2], q[3] = w[2] + 4 * group * w[32], weight_map, 1, maps
+                    q[4], q[5], q[6] = channels * w[31], packed_at, tile_rows
+                    call3(w[33], inner, 0, 1)
+                at, to = w[26], packed_at
+                for _ in range(results if w[33] == 0 else 0):
+                    taps = w[at]
+                    for tile in range(tile_count):
+                        rows = min(tile_rows, maps - tile * tile_rows)
+                        for channel in range(channels):
+                            target = floats32(to + 4 * channel * taps * tile_rows)
+                            for r in range(rows):
+                                start = group * w[32] + (tile * tile_rows + r) * weight_map + channel * weight_channel
+                                source = floats32(w[2] + 4 * start)
+                                for t in range(taps):
+                                    target[t * tile_rows + r] = source[w[at + 6 + 2 * t]]
+                        to += 4 * tile_rows * channels * taps
+                    at += 5 + 2 * taps
+            q[0] = w[1] + 4 * (first_image * groups + group) * channels * height * width
+            q[1], q[2], q[3], q[4], q[5] = taken, channels, groups * channels * height * width, height, width
+            q[6], q[7], q[8], q[9], q[10], q[11] = planes_at, plane_length, channel_length, front, image_pitch, row_pitch
+            q[12], q[13], q[14], q[15] = w[21], w[22], w[23], block + 8 * w[24]
+            call3(w[0], inner, 0, 1)
+            at, offset_table, weights = w[26], offsets_at, packed_at
+            for _ in range(results):
+                taps, start_h, start_w, rows, columns = w[at], w[at + 1], w[at + 2], w[at + 3], w[at + 4]
+                k = channels * taps
+                end = (taken - 1) * image_pitch + (rows - 1) * row_pitch + columns
+                for p0 in range(0, end, columns_at_once):
+                    length = min(columns_at_once, end - p0)
+                    for tile in range(tile_count):
+                        left = maps - tile * tile_rows
+                        a = weights + 4 * tile * tile_rows * k
+                        c = out_at + 4 * tile * tile_rows * columns_at_once
+                        if left == 1:
+                            single((k, a, offset_table, planes_at + 4 * p0, c, columns_at_once))
+                        else:
+                            for j in range(0, length, tile_columns):
+                                b = planes_at + 4 * (p0 + j)
+                                if left > two_thirds:
+                                    full((k, a, offset_table, b, c + 4 * j, columns_at_once))
+                                elif left > third:
+                                    lower((k, a, offset_table, b, c + 4 * j, columns_at_once))
+                                else:
+                                    lowest((k, a, offset_table, b, c + 4 * j, columns_at_once))
+                    p = p0
+                    while p < p0 + length:
+                        line = p // row_pitch
+                        column = p - line * row_pitch
+                        following = min(p0 + length, (line + 1) * row_pitch)
+                        image = line // image_rows
+                        row = line - image * image_rows
+                        count = min(columns - column, following - p)
+                        if row < rows and count > 0:
+                            target = w[4] + 4 * (
+                                ((first_image + image) * groups + group) * maps * plane
+                                + (row * step_h + start_h) * result_width
+                                + column * step_w
+                                + start_w
+                            )
+                            source = out_at + 4 * (p - p0)
+                            if step_w == 1:
+                                for i in range(maps):
+                                    bias = w[3] + 4 * (group * maps + i) if w[3] != 0 else nothing
+                                    copy_row_plus((source, target, count, bias))
+                                    source += 4 * columns_at_once
+                                    target += 4 * plane
+                            else:
+                                for i in range(maps):
+                                    x, y = floats32(source), floats32(target)
+                                    for j in range(count):
+                                        y[j * step_w] = x[j]
+                                    source += 4 * columns_at_once
+                                    target += 4 * plane
+                        p = following
+                at += 5 + 2 * taps
+                offset_table += 8 * k
+                weights += 4 * tile_count * tile_rows * k
+        return 0
+
+    return convolution
+
+
+CONVOLUTION = Kernel("convolution", _build)
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the call is float32, over one or two axes, with something to compute."""
+    refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "takes no empty arrays"
+    axes = call.outputs[0].ndim - call.attributes["base_axis"] - 1
+    return axes in (1, 2) or f"convolves over one or two axes, not {axes}"
+
+
+def prepare(call: Call) -> Prepared:
+    """Convolution: x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
+    attributes, forward = call.attributes, call.spec.name == "Convolution"
+    source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert source is not None
+    assert weight is not None
+    axis, groups = attributes["base_axis"], attributes["group"]
+    images = math.prod(source.shape[:axis])
+    channels, maps = source.shape[axis] // groups, result.shape[axis] // groups
+    height, width = two(source.shape[axis + 1 :], 1)
+    result_height, result_width = two(result.shape[axis + 1 :], 1)
+    kernel = two(weight.shape[2:], 1)
+    geometry = (kernel, two(attributes["pad"], 0), two(attributes["stride"], 1), two(attributes["dilation"], 1))
+    if forward:
+        layout, results = windows((height, width), *geometry)
+        step = (1, 1)
+    else:
+        layout, results = gradient_windows((result_height, result_width), *geometry)
+        step = geometry[2]
+    # The convolution's own weight is (maps, channels, kernel); its gradient goes the other way.
+    places = kernel[0] * kernel[1]
+    inner = weight.shape[1] * places
+    weight_map, weight_channel = (inner, places) if forward else (places, inner)
+
+    lanes = host_lanes()
+    columns = _COLUMN_VECTORS * lanes.vector
+    taps = sum(len(found.taps) for found in results)
+    flops = 2.0 * groups * maps * channels * images * sum(len(f.taps) * f.count[0] * f.count[1] for f in results)
+    work_us = (flops + 20.0 * (source.size + result.size)) / _FLOPS_PER_US
+    packing_us = weight.size / groups / _WEIGHTS_PER_US / (10 if forward else 1)
+    parts = share_count(work_us, groups * images)
+    if groups == 1:
+        parts = max(1, min(parts, int(0.1 * work_us / packing_us)))
+    image_bytes = 4 * channels * len(layout.phases) * layout.image_pitch
+    chunk = _chunk(images, max(1, images * groups // parts), layout.image_pitch, _CHUNK_BYTES // image_bytes)
+    parts = min(parts, groups * -(-images // chunk))
+    plane_length = layout.plane_length(chunk, columns)
+    channel_length = len(layout.phases) * plane_length
+
+    words = [COPY_IMAGES.address(), 0, 0, 0, 0, 0, 0, images, chunk, groups, channels, height, width, maps]
+    words += [weight_map, weight_channel, plane_length, channel_length, layout.front, layout.image_pitch, layout.row_pitch]
+    words += [*layout.stride, len(layout.phases), 34, len(results), 34 + 2 * len(layout.phases)]
+    words += [result_height * result_width, result_width, *step, taps, weight.size // groups]
+    words += [PACK.address() if forward else 0]
+    assert len(words) == 34
+    words += [place for phase in layout.phases for place in phase]
+    for found in results:
+        words += [len(found.taps), *found.start, *found.count]
+        words += [word for tap in found.taps for word in (tap.phase * plane_length + layout.offset(tap), tap.place)]
+    rows = -(-maps // lanes.rows) * lanes.rows
+    share_bytes = _INNER_BYTES + 8 * channels * taps + 4 * (rows * channels * taps + PACK_SLACK + rows * columns + channels * channel_length)
+    share_bytes = -(-share_bytes // 64) * 64
+    words[6] = share_bytes
+    arguments = (1, 2, 3, 4, 5) if len(call.inputs) == 3 and call.inputs[2] is not None else (1, 2, -1, 4, 5)
+    if len(call.inputs) == 2:
+        arguments = (1, 2, 4, 5)
+    note = f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
+    return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+
+
+def _chunk(images: int, per_share: int, image_pitch: int, fitting: int) -> int:
+    """How many images the planes hold: up to `fitting`, so that few columns of the last tile are wasted."""
+    columns = host_lanes().columns
+    most = max(1, min(images, per_share, max(4, fitting)))
+
+    def waste(chunk: int) -> float:
+        positions = chunk * image_pitch
+        # Twice the memory is worth it if it saves 4 percent.
+        return -(-positions // columns) * columns / positions * (1.04 if chunk > fitting else 1.0)
+
+    best = min(range(1, most + 1), key=lambda chunk: (round(waste(chunk), 2), -chunk))
+    return -(-images // -(-images // best))
+
+
+def two(values: tuple[int, ...], missing: int) -> Pair:
+    """The values for height and width; `missing` for the height of one axis."""
+    padded = (missing, *values)
+    return padded[-2], padded[-1]

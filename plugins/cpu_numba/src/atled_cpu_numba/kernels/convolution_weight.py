@@ -1,0 +1,185 @@
+"""The gradient of a convolution with respect to its weight, in float32, over one or two axes.
+
+gw[map, channel, place] is the dot product of a plane of gy with a plane of x, shifted by the place's offset: both lie in the
+padded planes of `convolution_geometry`, gy with zeros where there is no window. A register tile holds some maps by
+some channels and places.
+
+Block (64-bit words):
+    0 COPY_IMAGES, 1 x, 2 gy, 3 gw, 4 workspace, 5 bytes of it per share
+    6 images, 7 images per chunk, 8 groups
+    9 channels, 10 height, 11 width           of x, channels per group
+    12 maps, 13 rows, 14 columns              of gy, maps per group
+    15 plane_length, 16 channel_length, 17 front, 18 image_pitch, 19 row_pitch, 20 stride_h, 21 stride_w
+    22 source phases, 23 word where they start, as pairs
+    24 taps, 25 word where their offsets start
+    26 pieces of a group, 27 whether they are pieces of its channels (1) or of its maps (0)
+    28 length of a plane of gy
+Shares are made of pieces of groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.convolution import two
+from atled_cpu_numba.kernels.convolution_geometry import windows
+from atled_cpu_numba.kernels.images import COPY_IMAGES
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
+_CHUNK_BYTES = 512 << 10  # of planes of x and gy
+_FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
+_INNER_BYTES = 192  # block of COPY_IMAGES, then the one phase of gy
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.vectors import make_dots
+
+    lanes = host_lanes()
+    vector, tile_rows, tile_columns = lanes.vector, lanes.dot_rows, lanes.dot_columns
+    dots = make_dots(tile_rows, tile_columns)
+    dots_of_one = make_dots(1, tile_columns)
+
+    @kernel
+    def convolution_weight(block, part, parts):
+        w = words(block)
+        images, chunk, groups = w[6], w[7], w[8]
+        all_channels, height, width, all_maps, rows, columns = w[9], w[10], w[11], w[12], w[13], w[14]
+        plane_length, channel_length, front, image_pitch, row_pitch = w[15], w[16], w[17], w[18], w[19]
+        taps, pieces, by_channels, gy_length = w[24], w[26], w[27], w[28]
+        inner = w[4] + part * w[5]
+        q, one_phase = words(inner), inner + 128
+        words(one_phase)[0], words(one_phase)[1] = 0, 0
+        offsets_at = inner + _INNER_BYTES
+        offsets = words(offsets_at)
+        for unit in range(groups * pieces * part // parts, groups * pieces * (part + 1) // parts):
+            group = unit // pieces
+            piece = unit - group * pieces
+            c0, c1, m0, m1 = 0, all_channels, 0, all_maps
+            if by_channels != 0:
+                c0, c1 = all_channels * piece // pieces, all_channels * (piece + 1) // pieces
+            else:
+                m0, m1 = all_maps * piece // pieces, all_maps * (piece + 1) // pieces
+            channels, maps = c1 - c0, m1 - m0
+            count = channels * taps
+            for i in range(count):
+                channel = i // taps
+                offsets[i] = channel * channel_length + front + w[w[25] + i - channel * taps]
+            for i in range(count, count + tile_columns):
+                offsets[i] = offsets[count - 1]
+            x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
+            gy_at = x_at + 4 * channels * channel_length
+            padded_maps = (maps + tile_rows - 1) // tile_rows * tile_rows
+            planes = floats32(x_at)
+            for i in range(channels * channel_length + padded_maps * gy_length):
+                planes[i] = 0.0
+            for m in range(m0, m1):
+                gw = floats32(w[3] + 4 * ((group * all_maps + m) * all_channels + c0) * taps)
+                for i in range(count):
+                    gw[i] = 0.0
+            for chunk_number in range((images + chunk - 1) // chunk):
+                first = chunk_number * chunk
+                taken = min(chunk, images - first)
+                # COPY_IMAGES: x, images, channels, image to image, height, width, target, plane length, channel to
+                # channel, front, image pitch, row pitch, strides, phases and their table
+                q[0] = w[1] + 4 * ((first * groups + group) * all_channels + c0) * height * width
+                q[1], q[2], q[3], q[4], q[5] = taken, channels, groups * all_channels * height * width, height, width
+                q[6], q[7], q[8], q[9], q[10], q[11] = x_at, plane_length, channel_length, front, image_pitch, row_pitch
+                q[12], q[13], q[14], q[15] = w[20], w[21], w[22], block + 8 * w[23]
+                call3(w[0], inner, 0, 1)
+                q[0] = w[2] + 4 * ((first * groups + group) * all_maps + m0) * rows * columns
+                q[1], q[2], q[3], q[4], q[5] = taken, maps, groups * all_maps * rows * columns, rows, columns
+                q[6], q[7], q[8], q[9], q[10], q[11] = gy_at, gy_length, gy_length, 0, image_pitch, row_pitch
+                q[12], q[13], q[14], q[15] = 1, 1, 1, one_phase
+                call3(w[0], inner, 0, 1)
+                end = (taken - 1) * image_pitch + (rows - 1) * row_pitch + columns
+                for m in range(maps):  # the last vector may reach into an image of an earlier chunk
+                    gy = floats32(gy_at + 4 * (m * gy_length + end))
+                    for i in range(vector):
+                        gy[i] = 0.0
+                for p in range(0, end, _POSITIONS):
+                    length = (min(_POSITIONS, end - p) + vector - 1) // vector * vector
+                    for m in range(0, maps, tile_rows):
+                        a = gy_at + 4 * (m * gy_length + p)
+                        c = w[3] + 4 * ((group * all_maps + m0 + m) * all_channels + c0) * taps
+                        for j in range(0, count, tile_columns):
+                            table, b, left = offsets_at + 8 * j, x_at + 4 * p, count - j
+                            if maps - m == 1:
+                                dots_of_one((length, a, gy_length, table, b, c + 4 * j, all_channels * taps, 1, left))
+                            else:
+                                dots((length, a, gy_length, table, b, c + 4 * j, all_channels * taps, maps - m, left))
+        return 0
+
+    return convolution_weight
+
+
+CONVOLUTION_WEIGHT = Kernel("convolution_weight", _build)
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the call is float32, over one or two axes, with something to compute."""
+    refused = refuse_floats(call, ("float32",), floats=(0, 1))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "takes no empty arrays"
+    axes = len(call.attributes["kernel"])
+    return axes in (1, 2) or f"convolves over one or two axes, not {axes}"
+
+
+def prepare(call: Call) -> Prepared:
+    """ConvolutionWeightGrad: x, gy -> gw."""
+    attributes = call.attributes
+    x, gy, gw = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert x is not None
+    assert gy is not None
+    axis, groups = attributes["base_axis"], attributes["group"]
+    images = math.prod(x.shape[:axis])
+    channels, maps = x.shape[axis] // groups, gy.shape[axis] // groups
+    height, width = two(x.shape[axis + 1 :], 1)
+    layout, (result,) = windows(
+        (height, width),
+        two(attributes["kernel"], 1),
+        two(attributes["pad"], 0),
+        two(attributes["stride"], 1),
+        two(attributes["dilation"], 1),
+    )
+    taps = len(result.taps)
+    lanes = host_lanes()
+    work_us = (2.0 * images * math.prod(result.count) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US
+    by_channels = channels >= maps
+    dividable = channels if by_channels else -(-maps // lanes.dot_rows)
+    parts = share_count(work_us, groups * dividable)
+    pieces = min(dividable, -(-parts // groups))
+
+    phases = len(layout.phases)
+    padded_maps = -(-maps // lanes.dot_rows) * lanes.dot_rows
+    image_bytes = 4 * layout.image_pitch * (channels * phases + padded_maps)
+    chunk = max(1, min(images, _CHUNK_BYTES // image_bytes))
+    chunk = -(-images // -(-images // chunk))
+    plane_length = layout.plane_length(chunk, lanes.vector)
+    gy_length = layout._replace(front=0, back=0).plane_length(chunk, lanes.vector)
+    share_bytes = _INNER_BYTES + 8 * (channels * taps + lanes.dot_columns)
+    share_bytes += 4 * (channels * phases * plane_length + padded_maps * gy_length)
+    share_bytes = -(-share_bytes // 64) * 64
+
+    words = [COPY_IMAGES.address(), 0, 0, 0, 0, share_bytes, images, chunk, groups, channels, height, width, maps, *result.count]
+    words += [plane_length, phases * plane_length, layout.front, layout.image_pitch, layout.row_pitch, *layout.stride]
+    words += [phases, 29, taps, 29 + 2 * phases, pieces, int(by_channels), gy_length]
+    assert len(words) == 29
+    words += [place for phase in layout.phases for place in phase]
+    words += [tap.phase * plane_length + layout.offset(tap) for tap in result.taps]
+    return launch(
+        CONVOLUTION_WEIGHT,
+        words,
+        (1, 2, 3, 4),
+        parts=parts,
+        workspace=share_bytes * parts,
+        note=f"dot products, {chunk} images at once",
+    )

@@ -1,0 +1,129 @@
+"""Convolution and its gradients against windows in NumPy in float64, and against finite identities."""
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels import convolution, convolution_weight
+
+# x, weight, pad, stride, dilation, group
+CASES = [
+    ((2, 3, 5, 6), (4, 3, 3, 2), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 3, 5, 6), (4, 3, 3, 2), (2, 1), (1, 1), (1, 1), 1),
+    ((2, 4, 7, 5), (6, 2, 3, 3), (1, 0), (2, 1), (1, 1), 2),
+    ((2, 2, 7, 8), (3, 2, 3, 2), (0, 2), (3, 2), (2, 3), 1),
+    ((2, 3, 9), (4, 3, 3), (1,), (2,), (2,), 1),
+    ((3, 4, 17), (5, 4, 3), (3,), (1,), (1,), 1),
+    ((2, 3, 2, 2), (3, 1, 1, 1), (2, 1), (2, 2), (1, 1), 3),
+    ((5, 3, 8, 8), (17, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((5, 1, 8, 8), (16, 1, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((9, 16, 9, 9), (33, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 8, 9, 30), (8, 1, 3, 3), (1, 1), (1, 1), (1, 1), 8),
+    ((2, 4, 5, 6), (8, 1, 3, 3), (1, 1), (1, 1), (1, 1), 4),
+    ((2, 8, 9, 30), (16, 2, 3, 3), (1, 1), (1, 1), (1, 1), 4),
+    ((3, 20, 7, 7), (30, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    ((3, 20, 7, 7), (30, 20, 1, 1), (0, 0), (2, 2), (1, 1), 1),
+    ((1, 2, 11, 70), (5, 2, 5, 5), (2, 2), (1, 1), (1, 1), 1),
+    ((1, 2, 3, 3), (2, 2, 1, 1), (3, 3), (1, 1), (1, 1), 1),
+    ((1, 2, 5, 5), (2, 2, 2, 2), (0, 0), (4, 4), (1, 1), 1),
+    ((1, 1, 1, 1), (1, 1, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+]
+
+all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, group", CASES)
+
+
+def unfold(x, kernel, pad, stride, dilation):
+    """(N, C, S...) -> (N, C, T..., K...) in float64."""
+    axes = len(kernel)
+    x = np.pad(x.astype("d"), [(0, 0), (0, 0), *((p, p) for p in pad)])
+    extents = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+    seen = np.lib.stride_tricks.sliding_window_view(x, extents, tuple(range(2, 2 + axes)))
+    every = [slice(None, None, s) for s in stride] + [slice(None, None, d) for d in dilation]
+    return seen[(slice(None), slice(None), *every)]
+
+
+def flat_windows(x, w_shape, pad, stride, dilation, group):
+    """(N, group, C / group * K, T) and the shape T."""
+    seen = unfold(x, w_shape[2:], pad, stride, dilation)
+    axes = len(pad)
+    counts = seen.shape[2 : 2 + axes]
+    seen = np.moveaxis(seen, range(2 + axes, 2 + 2 * axes), range(2, 2 + axes))
+    return seen.reshape(len(x), group, int(np.prod(w_shape[1:])), int(np.prod(counts))), counts
+
+
+def forward(x, weight, bias, pad, stride, dilation, group):
+    seen, counts = flat_windows(x, weight.shape, pad, stride, dilation, group)
+    filters = weight.astype("d").reshape(group, weight.shape[0] // group, -1)
+    y = (filters @ seen).reshape(len(x), weight.shape[0], *counts)
+    return y if bias is None else y + bias.reshape(-1, *(1 for _ in counts))
+
+
+def draw(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape, "f")
+
+
+def geometry_of(pad, stride, dilation, group):
+    return {"base_axis": 1, "pad": pad, "stride": stride, "dilation": dilation, "group": group}
+
+
+@all_cases
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_forward(run, parts, x_shape, w_shape, pad, stride, dilation, group, with_bias):
+    x, weight = draw(0, *x_shape), draw(1, *w_shape)
+    bias = draw(2, w_shape[0]) if with_bias else None
+    expected = forward(x, weight, bias, pad, stride, dilation, group)
+    y = np.full(expected.shape, np.nan, "f")
+    geometry = geometry_of(pad, stride, dilation, group)
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, atol=1e-6 * np.prod(w_shape[1:]) + 1e-6)
+
+
+@all_cases
+def test_gradient_with_respect_to_the_input(run, parts, x_shape, w_shape, pad, stride, dilation, group):
+    x, weight = draw(0, *x_shape), draw(1, *w_shape)
+    gy = draw(3, *forward(x, weight, None, pad, stride, dilation, group).shape)
+    gx = np.full(x_shape, np.nan, "f")
+    shape = x_shape[2:]
+    geometry = geometry_of(pad, stride, dilation, group)
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=parts, shape=shape, **geometry) == 0
+    # The adjoint, one element of x at a time.
+    expected = np.zeros(x_shape)
+    unit = np.zeros((1, *x_shape[1:]))
+    for place in np.ndindex(*x_shape[1:]):
+        unit[(0, *place)] = 1
+        response = forward(unit, weight, None, pad, stride, dilation, group)
+        expected[(slice(None), *place)] = (gy * response).reshape(len(gy), -1).sum(axis=1)
+        unit[(0, *place)] = 0
+    np.testing.assert_allclose(gx, expected, atol=1e-6 * w_shape[0] * np.prod(w_shape[2:]) + 1e-6)
+
+
+@all_cases
+def test_gradient_with_respect_to_the_weight(run, parts, x_shape, w_shape, pad, stride, dilation, group):
+    x, weight = draw(0, *x_shape), draw(1, *w_shape)
+    gy = draw(3, *forward(x, weight, None, pad, stride, dilation, group).shape)
+    gw = np.full(w_shape, np.nan, "f")
+    geometry = geometry_of(pad, stride, dilation, group)
+    code = run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, kernel=w_shape[2:], **geometry)
+    assert code == 0
+    seen, counts = flat_windows(x, w_shape, pad, stride, dilation, group)
+    grads = gy.astype("d").reshape(len(x), group, w_shape[0] // group, int(np.prod(counts)))
+    expected = (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(w_shape)
+    np.testing.assert_allclose(gw, expected, atol=1e-6 * len(x) * np.prod(counts) + 1e-6)
+
+
+def test_several_batch_axes_count_as_images(run):
+    x, weight = draw(0, 2, 3, 4, 5, 5), draw(1, 6, 4, 3, 3)
+    y = np.empty((2, 3, 6, 3, 3), "f")
+    geometry = {**geometry_of((0, 0), (1, 1), (1, 1), 1), "base_axis": 2}
+    assert run(convolution, "Convolution", [x, weight, None], [y], **geometry) == 0
+    expected = forward(x.reshape(6, 4, 5, 5), weight, None, (0, 0), (1, 1), (1, 1), 1)
+    np.testing.assert_allclose(y.reshape(expected.shape), expected, atol=1e-4)
+
+
+def test_what_does_not_fit_is_refused_with_the_reason(make_call):
+    x, weight, y = np.zeros((1, 1, 3, 3, 3), "f"), np.zeros((1, 1, 1, 1, 1), "f"), np.zeros((1, 1, 3, 3, 3), "f")
+    geometry = geometry_of((0,) * 3, (1,) * 3, (1,) * 3, 1)
+    assert convolution.accepts(make_call("Convolution", [x, weight, None], [y], **geometry)) == (
+        "convolves over one or two axes, not 3"
+    )
+    double = make_call("Convolution", [x.astype("d"), weight.astype("d"), None], [y.astype("d")], **geometry)
+    assert "float32 only" in convolution.accepts(double)

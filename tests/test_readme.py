@@ -1,0 +1,78 @@
+"""The code and the facts of the pages hold: README, CONTRIBUTING, architecture."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md")
+
+
+def python_blocks(page):
+    """The python blocks of a page, in order."""
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def run(code, folder):
+    """Run code in a fresh process with warnings as errors; what it printed."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("ATLED_")}
+    if "ATLED_CACHE_DIR" in os.environ:
+        environment["ATLED_CACHE_DIR"] = os.environ["ATLED_CACHE_DIR"]
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path):
+    output = run("\n".join(python_blocks("README.md")), tmp_path)
+    assert "[10. 20. 30.]" in output
+    assert "Affine" in output
+    assert (tmp_path / "xor.h5").exists()
+
+
+def test_plugin_of_the_contributing_page_computes(tmp_path):
+    (plugin,) = (block for block in python_blocks("CONTRIBUTING.md") if "PLUGIN" in block)
+    use = """
+import atled as nn
+import atled.functions as F
+from atled_contexts import register_plugin
+
+register_plugin("mine", PLUGIN)
+x = nn.Variable.from_numpy_array(np.array([-1.0, 2.0], np.float32))
+with nn.context_scope(nn.Context(["mine:float", "reference:float"])):
+    y = F.relu(x) + 1
+with nn.trace() as trace:
+    y.forward()
+assert y.d.tolist() == [1.0, 3.0]
+assert {row.op: row.backend for row in trace.rows()} == {"ReLU": "mine", "AddScalar": "reference"}
+"""
+    run(plugin + use, tmp_path)
+
+
+def test_code_quoted_with_its_path_is_what_the_file_says():
+    quoted = [block for block in python_blocks("CONTRIBUTING.md") if block.startswith("# core/")]
+    assert quoted
+    for block in quoted:
+        head, code = block.split("\n", 1)
+        assert code in (ROOT / head.removeprefix("# ")).read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page):
+    text = (ROOT / page).read_text("utf-8")
+    linked = {(ROOT / page).parent / link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link}
+    named = {ROOT / path for path in re.findall(r"`((?:core|contexts|plugins|tests|docs)/[\w/.]+\.\w+)`", text)}
+    assert [path for path in sorted(linked | named) if not path.exists()] == []
+
+
+def test_readme_lists_every_setting():
+    from atled_contexts import declared_settings
+
+    listed = set(re.findall(r"^\| `(ATLED_\w+)`", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
+    assert {item.name for item in declared_settings()} <= listed
