@@ -1,0 +1,46 @@
+"""What is measured: a row of the table, and the case that each library makes of it in its own process.
+
+Imported by every library's interpreter, the oldest of which is Python 3.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a benchmark.
+
+    case: "module:function"; the function gets library= and `arguments`, and returns a `Case`.
+    libraries: who computes it, ours first; the others are what we are compared with.
+    per: how many operations one run of the case is; times are given per operation.
+    unit: "s", "ms", "us" or "ns".  of: what one operation is called, such as "step".
+    tolerance: greatest difference between results, relative to the largest element; None: not comparable.
+    """
+
+    name: str
+    case: str
+    libraries: Sequence[str]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    per: int = 1
+    unit: str = "ms"
+    of: str = "call"
+    tolerance: float | None = 1e-4
+
+
+@dataclass
+class Case:
+    """A row as one library computes it.
+
+    run: does it once; called many times.
+    results: the arrays that it computes, to be compared between libraries; called once, before the first timing.
+        Anything that NumPy makes an array of. None: nothing to compare.
+    note: how it is computed, such as the implementation that was chosen.
+    """
+
+    run: Callable[[], object]
+    results: Callable[[], Sequence[Any]] | None = None
+    note: str = ""

@@ -1,0 +1,49 @@
+"""The bar chart of a benchmark: our time as a share of each peer's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.rounds import Outcome
+
+_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown")
+
+
+def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
+    """Write a PNG: per row one bar for each peer, left of 1 where we are faster; lines show the range of the rounds.
+
+    Raises ImportError where matplotlib is not installed.
+    """
+    from matplotlib.figure import Figure  # optional: only the picture needs it
+
+    bars = [
+        (outcome.row.name if peer == next(iter(outcome.comparisons)) else "", peer, comparison)
+        for outcome in outcomes
+        for peer, comparison in outcome.comparisons.items()
+    ]
+    peers = list(dict.fromkeys(peer for _, peer, _ in bars))
+    figure = Figure(figsize=(9, 1.2 + 0.22 * len(bars)), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (_, peer, comparison) in enumerate(bars):
+        reach = [[comparison.ratio - comparison.lowest], [comparison.highest - comparison.ratio]]
+        # Bars start at 1, so that their length is the gain or the loss.
+        axes.barh(
+            number,
+            comparison.ratio - 1,
+            left=1,
+            color=_COLOURS[peers.index(peer) % len(_COLOURS)],
+            xerr=reach,
+            error_kw={"lw": 0.8},
+        )
+    for number, peer in enumerate(peers):
+        axes.barh(0, 0, left=1, color=_COLOURS[number % len(_COLOURS)], label=peer)
+    axes.axvline(1, color="black", lw=1)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("our time / peer's time (left of the line: we are faster)")
+    axes.set_title(title, fontsize=10)
+    axes.legend(loc="best", fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)

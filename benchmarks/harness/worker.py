@@ -1,0 +1,107 @@
+"""The process of one library: makes cases and times them, as lines of JSON on standard input ask for.
+
+Started by `process.py` as `python -m harness.worker`; imported by every library's interpreter, the oldest of which is
+Python 3.10. What libraries print to standard output goes to standard error, so that it cannot disturb the answers.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from harness.case import Case
+
+# A sample is many times longer than the clock's own cost, and short enough for some hundred of them in a round.
+_SAMPLE_S = 500e-6
+
+# Arrays are compared by at most this many of their elements, evenly spaced.
+_COMPARED_ELEMENTS = 4096
+
+
+class Worker:
+    """Answers requests; keeps at most one case."""
+
+    def __init__(self) -> None:
+        self.case: Case | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request; what goes wrong is raised."""
+        if request["do"] == "describe":
+            return _describe(request["module"])
+        if request["do"] == "make":
+            return self._make(request)
+        if request["do"] == "measure":
+            assert self.case is not None
+            return {"seconds": measure(self.case.run, request["seconds"])}
+        if request["do"] == "drop":
+            self.case = None
+            gc.collect()
+            return {}
+        raise ValueError(f"unknown request {request['do']!r}")
+
+    def _make(self, request: dict[str, Any]) -> dict[str, Any]:
+        module, function = request["case"].split(":")
+        make = getattr(importlib.import_module(module), function)
+        self.case = make(library=request["library"], **request["arguments"])
+        compared = [] if self.case.results is None else [_sample(array) for array in self.case.results()]
+        return {"note": self.case.note, "results": compared}
+
+
+def measure(run: Callable[[], object], seconds: float) -> float:
+    """Seconds that one run takes: the median over samples of about half a millisecond, for about `seconds` in all."""
+    gc.collect()
+    start = time.perf_counter()
+    run()
+    once = time.perf_counter() - start
+    if once > seconds:
+        return once
+    calls = max(1, int(_SAMPLE_S / max(once, 1e-9)))
+    samples = []
+    end = start + seconds
+    while not samples or time.perf_counter() < end:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            run()
+        samples.append((time.perf_counter() - begin) / calls)
+    return statistics.median(samples)
+
+
+def _describe(module: str) -> dict[str, Any]:
+    numpy = importlib.import_module("numpy")
+    library = importlib.import_module(module)
+    return {"version": library.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
+
+
+def _sample(array: Any) -> dict[str, Any]:
+    numpy = importlib.import_module("numpy")
+    values = numpy.asarray(array)
+    flat = values.reshape(-1).astype(numpy.float64)
+    chosen = numpy.linspace(0, max(flat.size - 1, 0), min(flat.size, _COMPARED_ELEMENTS)).astype(numpy.int64)
+    return {"shape": list(values.shape), "elements": flat[chosen].tolist()}
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = Worker()
+    for line in sys.stdin:
+        try:
+            answer = worker.answer(json.loads(line))
+        except Exception:  # the other process reports it, beside the row that failed
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
