@@ -9,7 +9,7 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint lint-style lint-format lint-types format clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -35,9 +35,16 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
 
-lint: $(VENV)/.ready-dev
+# Three targets, so that `make -k lint` shows what each of them finds.
+lint: lint-style lint-format lint-types
+
+lint-style: $(VENV)/.ready-dev
 	@$(RUN) -m ruff check
+
+lint-format: $(VENV)/.ready-dev
 	@$(RUN) -m ruff format --check
+
+lint-types: $(VENV)/.ready-dev
 	@$(RUN) -m mypy
 
 format: $(VENV)/.ready-dev

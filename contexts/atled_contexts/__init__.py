@@ -47,6 +47,12 @@ from atled_contexts.plugin import (
     Unusable,
     Usable,
 )
+from atled_contexts.preparation import (
+    Preparation,
+    is_preparation_watched,
+    report_preparation,
+    watch_preparation,
+)
 from atled_contexts.record import PluginRecord
 from atled_contexts.registrar import Implementation, Registrar
 from atled_contexts.registry import BackendStatus
@@ -105,6 +111,7 @@ __all__ = [
     "PluginInfo",
     "PluginRecord",
     "PluginWarning",
+    "Preparation",
     "Registrar",
     "SelectionError",
     "Setting",
@@ -136,6 +143,7 @@ __all__ = [
     "get_extension_context",
     "hookimpl",
     "implementations",
+    "is_preparation_watched",
     "native_executor",
     "parse_bool",
     "parse_choice",
@@ -146,6 +154,7 @@ __all__ = [
     "plugins",
     "register_plugin",
     "reload_plugins",
+    "report_preparation",
     "reset_default_context",
     "reset_fallback_counts",
     "select",
@@ -155,4 +164,5 @@ __all__ = [
     "trace",
     "unregister_plugin",
     "using",
+    "watch_preparation",
 ]

@@ -1,25 +1,74 @@
-"""atled: a deep-learning library whose every op can run on any device that somebody wrote a plugin for."""
+"""atled: a deep-learning library whose every op can run on any device that somebody wrote a plugin for.
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 __version__ = "0.1.0"
 
-from atled import functions
 from atled.apply import auto_forward, get_auto_forward, set_auto_forward
 from atled.array import NdArray
+from atled.explanation import explain
 from atled.function import Function
+from atled.parameter import (
+    clear_parameters,
+    get_parameter,
+    get_parameter_or_create,
+    get_parameters,
+    parameter_scope,
+    pop_parameter,
+    set_parameter,
+)
+from atled.parameter_file import load_parameters, save_parameters
 from atled.variable import Variable
 from atled_contexts import (
     Context,
+    FallbackWarning,
     add_builtin,
+    bind,
     context_scope,
+    fallback_counts,
     get_current_context,
     get_extension_context,
+    reset_fallback_counts,
     set_default_context,
     trace,
+    using,
 )
+
+__all__ = [
+    "Context",
+    "FallbackWarning",
+    "Function",
+    "NdArray",
+    "Variable",
+    "auto_forward",
+    "bind",
+    "clear_parameters",
+    "context_scope",
+    "explain",
+    "fallback_counts",
+    "get_auto_forward",
+    "get_current_context",
+    "get_extension_context",
+    "get_parameter",
+    "get_parameter_or_create",
+    "get_parameters",
+    "load_parameters",
+    "parameter_scope",
+    "pop_parameter",
+    "reset_fallback_counts",
+    "save_parameters",
+    "set_auto_forward",
+    "set_default_context",
+    "set_parameter",
+    "trace",
+    "using",
+]
 
 
 def _reference_plugin() -> object:

@@ -48,6 +48,7 @@ def _make(spec: _OpSpec) -> Callable[..., Any]:
     function: Callable[..., Any] = namespace[spec.function]
     function.__doc__ = spec.doc
     function.__module__ = __name__
+    function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
     return function
 
 

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from atled_contexts import is_preparation_watched, report_preparation
+
+PLUGIN_NAME = "cpu-numba"
 QUIET_S = 1.0  # of compiling in all before the line on stderr
 
 Progress = Callable[[int, int, str], None]
@@ -25,7 +28,8 @@ def set_progress(callback: Progress | None) -> None:
 
     done, total: counts of kernels of the current batch, as far as known: 0 <= done <= total.
     name: the kernel about to be compiled, or, in the call with done == total, the last one compiled.
-    None restores the default: one line on stderr once compiling has taken 1 s in all.
+    None restores the default: one line on stderr once compiling has taken 1 s in all, and not even that where the
+    program shows what all plugins report (`atled_contexts.watch_preparation`).
     """
     global _callback
     _callback = callback
@@ -48,7 +52,7 @@ def compiling(name: str) -> Iterator[None]:
     _report(name)
     timer = threading.Timer(max(0.0, QUIET_S - _spent_s), _tell)
     timer.daemon = True  # must not hold up the end of the process
-    if _callback is None:
+    if not _is_shown():
         timer.start()
     start = time.perf_counter()
     try:
@@ -65,13 +69,18 @@ def compiling(name: str) -> Iterator[None]:
 def _report(name: str) -> None:
     if _callback is not None:
         _callback(_done, _total, name)
+    report_preparation(PLUGIN_NAME, _done, _total, name)
+
+
+def _is_shown() -> bool:
+    return _callback is not None or is_preparation_watched()
 
 
 def _tell() -> None:
     """Write the line, once per process."""
     global _told
     with _lock:
-        if _told or _callback is not None:
+        if _told or _is_shown():
             return
         _told = True
     sys.stderr.write("atled: compiling cpu kernels for this machine; they are kept for the next time ...\n")

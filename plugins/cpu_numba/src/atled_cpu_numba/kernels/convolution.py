@@ -28,20 +28,20 @@ from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows,
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import PACK, PACK_SLACK
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
 
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
-_INNER_BYTES = 192  # block of COPY_IMAGES, then one float32 of zero
+_INNER_BYTES = 8 * BLOCK_WORDS
 
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import copy_row_plus, make_offset_tile
+    from atled_cpu_numba.kernels.vectors import copy_rows, copy_rows_plus, make_offset_tile
 
     lanes = host_lanes()
     tile_rows, tile_columns = lanes.rows, lanes.columns
@@ -62,10 +62,9 @@ def _build() -> Callable[..., int]:
         results, plane, result_width, step_h, step_w = w[25], w[27], w[28], w[29], w[30]
         image_rows = image_pitch // row_pitch
         tile_count = (maps + tile_rows - 1) // tile_rows
-        # Workspace: block of COPY_IMAGES, a zero, table of offsets, packed weights, results of some positions, planes.
+        # Workspace: block of a piece, table of offsets, packed weights, results of some positions, planes.
         inner = w[5] + part * w[6]
-        q, nothing = words(inner), inner + 128
-        floats32(nothing)[0] = 0.0
+        q = words(inner)
         offsets_at = inner + _INNER_BYTES
         packed_at = offsets_at + 8 * channels * w[31]
         out_at = packed_at + 4 * (tile_count * tile_rows * channels * w[31] + PACK_SLACK)
@@ -155,12 +154,11 @@ def _build() -> Callable[..., int]:
                                 + start_w
                             )
                             source = out_at + 4 * (p - p0)
-                            if step_w == 1:
-                                for i in range(maps):
-                                    bias = w[3] + 4 * (group * maps + i) if w[3] != 0 else nothing
-                                    copy_row_plus((source, target, count, bias))
-                                    source += 4 * columns_at_once
-                                    target += 4 * plane
+                            if step_w == 1 and w[3] != 0:
+                                biases = w[3] + 4 * group * maps
+                                copy_rows_plus((source, columns_at_once, target, plane, maps, count, biases))
+                            elif step_w == 1:
+                                copy_rows((source, columns_at_once, target, plane, maps, count))
                             else:
                                 for i in range(maps):
                                     x, y = floats32(source), floats32(target)

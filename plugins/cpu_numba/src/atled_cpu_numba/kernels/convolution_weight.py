@@ -33,6 +33,7 @@ from atled_cpu_numba.store import Kernel
 _POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
 _CHUNK_BYTES = 512 << 10  # of planes of x and gy
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
+_COPIED_PER_US = 2e3
 _INNER_BYTES = 192  # block of COPY_IMAGES, then the one phase of gy
 
 
@@ -153,10 +154,13 @@ def prepare(call: Call) -> Prepared:
     taps = len(result.taps)
     lanes = host_lanes()
     work_us = (2.0 * images * math.prod(result.count) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US
-    by_channels = channels >= maps
+    # Pieces of the channels copy all of gy each, pieces of the maps all of x: the smaller of the two.
+    by_channels = gy.size <= x.size
     dividable = channels if by_channels else -(-maps // lanes.dot_rows)
+    copying_us = min(gy.size, x.size) / groups / _COPIED_PER_US
     parts = share_count(work_us, groups * dividable)
-    pieces = min(dividable, -(-parts // groups))
+    pieces = max(1, min(dividable, -(-parts // groups), 1 + int(0.2 * work_us / groups / copying_us)))
+    parts = min(parts, groups * pieces)
 
     phases = len(layout.phases)
     padded_maps = -(-maps // lanes.dot_rows) * lanes.dot_rows

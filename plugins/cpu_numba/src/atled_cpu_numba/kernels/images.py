@@ -16,7 +16,7 @@ from atled_cpu_numba.store import Kernel
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import copy_row
+    from atled_cpu_numba.kernels.vectors import copy_rows
 
     @kernel
     def copy_images(block, part, parts):
@@ -32,10 +32,11 @@ def _build() -> Callable[..., int]:
                 for image in range(images):
                     source = w[0] + 4 * (image * image_step + (channel * height + a) * width + b)
                     target = plane + 4 * image * image_pitch
+                    if stride_w == 1:
+                        copy_rows((source, stride_h * width, target, row_pitch, rows, columns))
+                        continue
                     for _ in range(rows):
-                        if stride_w == 1:
-                            copy_row((source, target, columns))
-                        elif stride_w == 2:
+                        if stride_w == 2:
                             x, y = floats32(source), floats32(target)
                             for j in range(columns):
                                 y[j] = x[2 * j]

@@ -31,7 +31,7 @@ _PANEL_GROUP = 4
 def _build_pack() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import copy_row, make_copy, transpose_block
+    from atled_cpu_numba.kernels.vectors import copy_rows, make_copy, transpose_block
 
     lanes = host_lanes()
     vector, a_width = lanes.vector, lanes.rows
@@ -59,9 +59,8 @@ def _build_pack() -> Callable[..., int]:
                         to += 4 * width * k
             for panel in range(whole_panels, panels):
                 first = panel * width
-                for i in range(k):
-                    at = source + 4 * (i * column + first)
-                    copy_row((at, target + 4 * (first * k + i * width), min(width, rows - first)))
+                to = target + 4 * first * k
+                copy_rows((source + 4 * first, column, to, width, k, min(width, rows - first)))
             return 0
         for panel in range(panels):  # a range with a step that is a variable could raise
             first = panel * width

@@ -301,39 +301,39 @@ def make_copy(count: int) -> Any:
     return vector_intrinsic("copy", 2, generate, f"Copy {count} float32.")
 
 
-def _generate_copy(w, source, target, count, increment=None):
+def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    added = None if increment is None else w.splat(builder.load(w.pointer(increment), typ=_FLOAT))
-    rounds = builder.sdiv(count, w.number(_WIDTH))
-    with w.counted(rounds, []) as (i, _, _following):
-        at = builder.mul(i, w.number(_WIDTH))
-        value = w.load(w.at(source, at))
-        w.store(value if added is None else builder.fadd(value, added), w.at(target, at))
-    done = builder.mul(rounds, w.number(_WIDTH))
-    rest = builder.sub(count, done)
-    with builder.if_then(builder.icmp_signed(">", rest, w.number(0))):
-        mask = w.first_lanes(rest)
-        value = w.load_masked(w.at(source, done), mask)
-        w.store_masked(value if added is None else builder.fadd(value, added), w.at(target, done), mask)
+    blocks = builder.sdiv(builder.add(count, w.number(2 * _WIDTH - 1)), w.number(2 * _WIDTH))
+    with w.counted(blocks, []) as (block, _, _following):
+        first = builder.mul(block, w.number(2 * _WIDTH))
+        left = builder.sub(count, first)
+        masks = [w.first_lanes(left), w.first_lanes(builder.sub(left, w.number(_WIDTH)))]
+        pointers = [w.at(source, first), w.at(target, first)]
+        with w.counted(rows, pointers) as (row, (x, y), following):
+            added = None if increments is None else w.splat(builder.load(w.at(w.pointer(increments), row), typ=_FLOAT))
+            for half, mask in enumerate(masks):
+                value = w.load_masked(w.at(x, half * _WIDTH), mask)
+                w.store_masked(value if added is None else builder.fadd(value, added), w.at(y, half * _WIDTH), mask)
+            following += [w.at(x, source_row), w.at(y, target_row)]
 
 
-copy_row = vector_intrinsic(
-    "copy_row",
-    3,
-    _generate_copy,
-    """copy_row((source, target, count)): target[i] = source[i] for i < count.
+copy_rows = vector_intrinsic(
+    "copy_rows",
+    6,
+    _generate_copy_rows,
+    """copy_rows((source, source_row, target, target_row, rows, count)): `rows` rows of `count` elements.
 
-    Made for short rows, whose remainder is one masked vector.
+    Made for many short rows: their remainders are masked vectors. source_row, target_row: from row to row.
     """,
 )
 
-copy_row_plus = vector_intrinsic(
-    "copy_row_plus",
-    4,
-    _generate_copy,
-    """copy_row_plus((source, target, count, increment)): target[i] = source[i] + increment[0]; see copy_row.
+copy_rows_plus = vector_intrinsic(
+    "copy_rows_plus",
+    7,
+    _generate_copy_rows,
+    """copy_rows_plus((source, source_row, target, target_row, rows, count, increments)): see `copy_rows`.
 
-    increment: address of one float32.
+    increments: address of what is added to the elements of each row.
     """,
 )

@@ -1,0 +1,138 @@
+"""Who would compute an op or a graph, and why: every candidate with its reason, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from atled.array import FLOAT32, NdArray
+from atled.call import ArrayDesc, Call
+from atled.errors import four_parts
+from atled.graph.dispatch import describe_call
+from atled.graph.value import Function, functions_before
+from atled.ops.spec import OpSpec
+from atled.variable import Variable
+from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
+
+
+class CallExplanation:
+    """One call: the Context asked for, and every candidate.
+
+    candidates: in the order in which they are asked; `.state` is "chosen" for the one that would compute.
+    """
+
+    def __init__(self, spec: OpSpec, context: Context, call: str, candidates: Sequence[Candidate]) -> None:
+        self.op = spec.name
+        self.context = context
+        self.call = call
+        self.candidates = tuple(candidates)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that would compute the call; None where the call would raise."""
+        return next((candidate for candidate in self.candidates if candidate.state == "chosen"), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values for `json.dumps`."""
+        return {
+            "op": self.op,
+            "call": self.call,
+            "context": self.context.backend,
+            "candidates": [
+                {
+                    "backend": candidate.backend,
+                    "type_config": candidate.type_config,
+                    "implementation": candidate.note,
+                    "state": candidate.state,
+                    "reason": candidate.reason,
+                }
+                for candidate in self.candidates
+            ],
+        }
+
+    def __str__(self) -> str:
+        return f"{self.call}\n{candidates_table(self.candidates)}"
+
+
+class Explanation:
+    """One or several calls, in the order in which they would run."""
+
+    def __init__(self, calls: Sequence[CallExplanation]) -> None:
+        self.calls = tuple(calls)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The same as plain values for `json.dumps`."""
+        return [call.to_json() for call in self.calls]
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(call) for call in self.calls)
+
+
+def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: Any) -> Explanation:
+    """Who would compute `explain(F.convolution, x, w, pad=(1, 1))`, or every op of a graph: `explain(y)`.
+
+    target: a function of `atled.functions`, with the arguments it would get, or a Variable that a graph computes.
+
+    Nothing is computed, counted or cached. Raises what the call itself would raise for wrong shapes or attributes,
+    TypeError for another target.
+    """
+    if isinstance(target, Variable):
+        return Explanation([_explain_function(function) for function in functions_before(target.value)])
+    spec = getattr(target, "spec", None)
+    if not isinstance(spec, OpSpec):
+        raise TypeError(
+            four_parts(
+                f"explain({target!r})",
+                "not a function of atled.functions and not a Variable",
+                "",
+                "pass a function with its arguments, such as explain(F.affine, x, w), or a Variable",
+            )
+        )
+    given, named = _split(spec, inputs, attributes)
+    descs = [_desc(item) for item in given]
+    checked = spec.check_attributes(named, descs)
+    spec.check_values(checked)
+    return Explanation([_explain(spec, descs, checked, get_current_context())])
+
+
+def _split(spec: OpSpec, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as inputs and attributes, as the function's own signature sorts them."""
+    if spec.variadic:
+        given = list(inputs)
+        rest: Sequence[Any] = ()
+    else:
+        names = [item.name for item in spec.user_inputs]
+        given = list(inputs[: len(names)])
+        given += [attributes.pop(name, None) for name in names[len(given) :]]
+        rest = inputs[len(names) :]
+    arguments = {item.argument: item.name for item in spec.attributes if not item.hidden}
+    named = dict(zip(arguments.values(), rest, strict=False))
+    named.update({arguments.get(name, name): value for name, value in attributes.items()})
+    return given, named
+
+
+def _desc(item: Variable | NdArray | None) -> ArrayDesc | None:
+    if item is None:
+        return None
+    array = item.data if isinstance(item, Variable) else item
+    return ArrayDesc(item.shape, array.cell.dtype or FLOAT32)
+
+
+def _explain_function(function: Function) -> CallExplanation:
+    descs = [
+        None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
+        for value in function.inputs
+    ]
+    return _explain(function.spec, descs, function.attributes, function.context)
+
+
+def _explain(
+    spec: OpSpec, descs: Sequence[ArrayDesc | None], attributes: dict[str, Any], context: Context
+) -> CallExplanation:
+    inputs = [*descs, ArrayDesc((2,), "int64")] if spec.random else list(descs)
+
+    def make_call(type_config: str, device_id: str) -> Call:
+        return describe_call(spec, inputs, attributes, context, type_config, device_id)
+
+    call = make_call(context.backends[0][1], context.device_id)
+    return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call))
