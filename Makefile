@@ -6,10 +6,12 @@ RUN := $(VENV)/bin/python
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
 # Further arguments of pytest, such as ARGS="tests/core -k relu".
 ARGS ?=
+# Text that the rows of a benchmark to run have in their names; empty: all.
+ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test lint lint-style lint-format lint-types format clean
+.PHONY: help demo test bench lint lint-style lint-format lint-types format clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -17,6 +19,7 @@ export PYTHON
 help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
+	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
 	@echo "make clean    remove the virtual environment, caches and built files"
@@ -34,6 +37,10 @@ demo: $(VENV)/.ready-demo
 
 test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
+
+# Measures what is installed among the libraries compared; `python benchmarks/peers.py` installs the others.
+bench: $(VENV)/.ready-demo
+	@$(RUN) benchmarks/foundation.py $(if $(ROW),--rows "$(ROW)")
 
 # Three targets, so that `make -k lint` shows what each of them finds.
 lint: lint-style lint-format lint-types
@@ -55,4 +62,4 @@ format: $(VENV)/.ready-dev
 clean:
 	[ ! -f $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist demo-out
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path ./.benchenv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,7 @@ from harness.environment import CONDITIONS, describe_machine, load, pin, process
 from harness.process import LibraryError, LibraryProcess
 from harness.report import as_json, print_table, write_json
 from harness.rounds import Outcome, measure_row
-from peers import PEERS, PeerMissingError, interpreter
+from peers import PeerMissingError, interpreter
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -51,8 +51,9 @@ def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: S
         "seconds_per_round": options.seconds,
         "load_before": load(),
     }
+    libraries = list(dict.fromkeys(library for row in chosen for library in row.libraries))
     with contextlib.ExitStack() as stack:
-        processes, missing, versions = _start(stack, {l: None for row in chosen for l in row.libraries}, options.cores)
+        processes, missing, versions = _start(stack, libraries, options.cores)
         outcomes = []
         for row in chosen:
             print(f"{row.name} ...", file=sys.stderr)
@@ -90,7 +91,7 @@ def _choose(rows: Sequence[Row], texts: Sequence[str]) -> list[Row]:
 
 
 def _start(
-    stack: contextlib.ExitStack, libraries: Sequence[str] | dict[str, None], cores: int
+    stack: contextlib.ExitStack, libraries: Sequence[str], cores: int
 ) -> tuple[dict[str, LibraryProcess], dict[str, str], dict[str, Any]]:
     """A process per library, the libraries that are missing with the reason, and the versions."""
     processes: dict[str, LibraryProcess] = {}

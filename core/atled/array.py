@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,7 +221,7 @@ def _convert(
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of int; TypeError or ValueError if it is none."""
     try:
-        result = tuple(int(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+        result = tuple(operator.index(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
     except (TypeError, ValueError) as error:
         raise TypeError(
             four_parts(f"shape {shape!r}", "not a shape", "", "pass a tuple or list of whole numbers")

@@ -307,10 +307,9 @@ def _scope_at(names: _Names) -> _Scope:
 
 def _parameter(what: str, key: str, names: _Names) -> Variable | None:
     """The parameter under names, None if there is none; refuses names that cannot be a parameter's."""
-    for count in range(1, len(names)):
-        if isinstance(_entry(names[:count]), Variable):
-            raise _clash(f"{what}({key!r})", names[:count])
     entry = _entry(names)
+    if entry is None:
+        _check_scopes(f"{what}({key!r})", names[:-1])
     if isinstance(entry, dict):
         raise ValueError(
             four_parts(
@@ -323,22 +322,26 @@ def _parameter(what: str, key: str, names: _Names) -> Variable | None:
     return entry
 
 
-def _clash(asked: str, names: _Names) -> ValueError:
-    return ValueError(
-        four_parts(
-            f"{asked} in scope {_where()}",
-            f"{'/'.join(names)!r} is a parameter, not a scope",
-            "",
-            "use another name, or pop_parameter to make room",
-        )
-    )
+def _check_scopes(asked: str, names: _Names) -> None:
+    """Refuse names from the root that lead through a parameter."""
+    for count in range(1, len(names) + 1):
+        if isinstance(_entry(names[:count]), Variable):
+            raise ValueError(
+                four_parts(
+                    f"{asked} in scope {_where()}",
+                    f"{'/'.join(names[:count])!r} is a parameter, not a scope",
+                    "",
+                    "use another name, or pop_parameter to make room",
+                )
+            )
 
 
 def _make_scope(names: _Names) -> _Scope:
     """The scope under names from the root, made with all that lead to it where they are not there."""
-    for count in range(1, len(names) + 1):
-        if isinstance(_entry(names[:count]), Variable):
-            raise _clash(f"parameter_scope({'/'.join(names)!r})", names[:count])
+    entry = _entry(names)
+    if isinstance(entry, dict):
+        return entry
+    _check_scopes(f"parameter_scope({'/'.join(names)!r})", names)
     scope = _root
     for position, name in enumerate(names):
         inner = scope.get(name)

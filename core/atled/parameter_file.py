@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -139,7 +138,7 @@ def _variable(item: _Loaded) -> Variable:
 def _write_beside(asked: str, path: str, image: memoryview) -> None:
     """Put a file in place that is complete or not there at all."""
     target = os.path.realpath(path)  # a link stays a link
-    temporary = os.path.join(os.path.dirname(target), f".atled-{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(os.path.dirname(target), f".atled-{os.urandom(8).hex()}.tmp")
     try:
         try:
             with open(temporary, "xb") as file:

@@ -50,8 +50,8 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
             if position is not None and len(args) == position + 1 and "name" not in kwargs:
                 args, kwargs["name"] = args[:-1], args[-1]
             name = kwargs.pop("name", None)
-            scope = "/".join(part for part in (name, scope_name) if part is not None)
-            with undone_on_error(), parameter_scope(scope):
+            above = "" if name is None else name
+            with undone_on_error(), parameter_scope(above), parameter_scope(scope_name or ""):
                 return function(*args, **kwargs)
 
         call.__signature__ = named  # type: ignore[attr-defined]  # where inspect and help() look

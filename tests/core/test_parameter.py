@@ -231,7 +231,7 @@ def test_the_array_of_first_values_is_copied():
 def test_another_shape_than_the_stored_one_is_refused():
     with parameter_scope("fc"):
         (w,) = make("W")
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match="stored parameter has shape") as caught:
             get_parameter_or_create("W", (3, 2))
         assert get_parameter("W") is w
     text = str(caught.value)

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import os
+import re
 import subprocess
 import sys
 
@@ -50,7 +51,8 @@ def network():
 
 
 def state():
-    return {key: (param.need_grad, param.shape, param.d.copy()) for key, param in get_parameters(grad_only=False).items()}
+    found = get_parameters(grad_only=False)
+    return {key: (param.need_grad, param.shape, param.d.copy()) for key, param in found.items()}
 
 
 def assert_same(given, expected):
@@ -216,7 +218,7 @@ FOREIGN = {
     "text need_grad": ("attribute need_grad is not", lambda file, key: write(file, key, need_grad="yes")),
     "soft link": ("links are not followed", lambda file, key: file.__setitem__(key, h5py.SoftLink("/good"))),
     "broken link": ("links are not followed", lambda file, key: file.__setitem__(key, h5py.SoftLink("/nowhere"))),
-    "external link": ("links are not followed", lambda file, key: file.__setitem__(key, h5py.ExternalLink("x.h5", "/"))),
+    "external link": ("links are not followed", lambda file, key: file.__setitem__(key, h5py.ExternalLink("x", "/"))),
     "second name": ("has another name", lambda file, key: file.__setitem__(key, file["good"])),
     "named type": ("neither a group nor a dataset", lambda file, key: file.__setitem__(key, np.dtype("f4"))),
     "external values": ("in another file", external),
@@ -234,10 +236,10 @@ def test_a_file_with_something_foreign_changes_nothing(path, kind):
         write(file, "zz")
         put(file, "scope/key")
     expected = state()
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(wrong)) as caught:
         load_parameters(path)
     text = str(caught.value)
-    assert wrong in text and path in text and "What to do: " in text
+    assert path in text and "What to do: " in text
     assert "'scope/key'" in text or kind == "second name"
     assert_same(state(), expected)
 
@@ -271,7 +273,7 @@ def test_another_shape_is_refused_before_anything_changes(path):
     make("a", [9.0])
     make("b", [9.0, 9.0, 9.0])
     expected = state()
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="the file has shape") as caught:
         load_parameters(path)
     text = str(caught.value)
     assert path in text and "'b'" in text and "(2,)" in text and "(3,)" in text and "What to do" in text

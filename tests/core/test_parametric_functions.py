@@ -111,7 +111,7 @@ def test_name_is_a_keyword_after_any_positional_arguments():
 def test_wrong_arguments_are_a_type_error_as_ever():
     with pytest.raises(TypeError, match="affine"):
         PF.affine()
-    with pytest.raises(TypeError, match="multiple values|positional"):
+    with pytest.raises(TypeError, match=r"multiple values|positional"):
         PF.embed(leaf([0]), 2, 3, False, "a", name="b")
     with pytest.raises(TypeError, match="positional"):
         PF.embed(leaf([0]), 2, 3, False, "a", "b")

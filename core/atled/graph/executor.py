@@ -60,14 +60,22 @@ TEMPLATES = TemplateCache()
 class Bound:
     """A binding and what it was made from, so that it can be seen whether it still holds.
 
-    arrays: per cell the storage that the binding uses.  written: cells whose lazy mark a run must clear.
+    structure: of the graph it computes, where that is a recorded one.
+    written: cells whose lazy mark a run must clear.
     """
 
-    __slots__ = ("binding", "epoch", "key", "written")
+    __slots__ = ("binding", "epoch", "key", "structure", "written")
 
-    def __init__(self, key: Hashable, binding: Binding, written: Sequence[ArrayCell] = ()) -> None:
+    def __init__(
+        self,
+        key: Hashable,
+        binding: Binding,
+        written: Sequence[ArrayCell] = (),
+        structure: Structure | None = None,
+    ) -> None:
         self.key = key
         self.binding = binding
+        self.structure = structure
         self.written = tuple(written)
         self.epoch = EPOCH.value
 
@@ -103,21 +111,21 @@ class Recorded:
         self.values: list[IRValue] = []
         made: dict[int, IRValue] = {}
         leaves = {
-            number: self._outside(number, value.shape)
-            for number, (value, origin) in enumerate(zip(structure.values, structure.origins, strict=True))
+            number: self._outside(number, shape)
+            for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True))
             if origin is None
         }
-        for number in range(len(structure.calls)):
+        for number in range(len(structure.functions)):
             node = self._add(number, {**leaves, **made}, computed)
             self.calls.append(node)
             for position, value in enumerate(structure.made[number]):
                 if value >= 0:
                     made[value] = node.outputs[position]
         self.nodes = list(graph.nodes)
-        self.values = [leaves[number] if number in leaves else made[number] for number in range(len(structure.values))]
+        self.values = [leaves[number] if number in leaves else made[number] for number in range(len(structure.shapes))]
 
     def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
-        function = self.structure.calls[number].function
+        function = self.structure.functions[number]
         auxiliary, stream = self.structure.extra[number]
         inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
         if stream >= 0:
@@ -155,13 +163,13 @@ class Recorded:
 def float_values(template: Template, structure: Structure) -> list[float]:
     """The present value of every float of a template."""
     return [
-        source[1] if source[0] == "constant" else structure.calls[source[1]].function.attributes[source[2]]
+        source[1] if source[0] == "constant" else structure.functions[source[1]].attributes[source[2]]
         for source in template.floats
     ]
 
 
 def _compile_forward(structure: Structure) -> Template:
-    graph = Graph(structure.calls[-1].function.context)
+    graph = Graph(structure.functions[-1].context)
     recorded = Recorded(graph, structure, computed=False)
     return lower(graph, [recorded.calls[call].outputs[position] for call, position in _results(structure)])
 
@@ -170,9 +178,9 @@ def _results(structure: Structure) -> list[tuple[int, int]]:
     """The outputs that a forward writes: (call, position), views left out."""
     return [
         (number, position)
-        for number, call in enumerate(structure.calls)
-        if not call.function.spec.views
-        for position in range(len(call.function.output_descs))
+        for number, function in enumerate(structure.functions)
+        if not function.spec.views
+        for position in range(len(function.output_descs))
     ]
 
 
@@ -181,13 +189,13 @@ def _bind_forward(structure: Structure) -> Bound:
     template = TEMPLATES.get(key, lambda: _compile_forward(structure))
     results: list[ArrayCell | None] = []
     for number, position in _results(structure):
-        call = structure.calls[number]
-        cell = call.function.auxiliary[position]
-        if cell is None and position < len(call.outputs):
-            value = call.outputs[position]
-            cell = None if value is None else value.data.cell
+        cell = structure.functions[number].auxiliary[position]
+        made = structure.made[number]
+        if cell is None and position < len(made) and made[position] >= 0:
+            cell = structure.cells[made[position]]
         results.append(cell)
-    return Bound(key, Binding(template, structure.cells, results, float_values(template, structure)))
+    binding = Binding(template, structure.cells, results, float_values(template, structure))
+    return Bound(key, binding, structure=structure)
 
 
 def plan_forward(root: Value) -> Bound:
@@ -266,7 +274,7 @@ class Backward:
         self.middle = [
             number
             for number, origin in enumerate(structure.origins)
-            if origin is not None and number not in starts and structure.values[number].need_grad is not False
+            if origin is not None and number not in starts and structure.need_grad(number) is not False
         ]
         self.cells = [
             *structure.cells,
@@ -284,11 +292,15 @@ class Backward:
             tuple((number, cell.code) for number, cell in self.seeds),
             tuple(number for number, _ in self.wanted),
             tuple(
-                (number, value.persistent or value.is_alive)
-                for number, value in ((number, structure.values[number]) for number in self.middle)
+                (number, self._is_kept(number)) for number in self.middle
             ),
             tuple(cell.code for cell in structure.cells),
         )
+
+    def _is_kept(self, number: int) -> bool:
+        """Whether the gradient of a value must have memory of its own: somebody may look at it."""
+        value = self.structure.value(number)
+        return value is not None and (value.persistent or value.is_alive)
 
     def run(self) -> None:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros."""
@@ -307,17 +319,23 @@ class Backward:
         key = (self.key, kinds)
         compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
         grads = dict(self.wanted)
-        values = self.structure.values
         leaf_cells = [grads[number] for number in compiled.leaves]
-        results = leaf_cells + [values[number].grad.cell for number in compiled.middles]
+        middle_cells = [self._gradient_cell(number) for number in compiled.middles]
+        results = [*leaf_cells, *middle_cells]
         binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
         for number, slot in zip(compiled.shared, compiled.template.watched, strict=True):
-            binding.lend(slot, values[number].grad.cell)
+            cell = self._gradient_cell(number)
+            if cell is not None:
+                binding.lend(slot, cell)
         return Bound(key, binding, leaf_cells)
+
+    def _gradient_cell(self, number: int) -> ArrayCell | None:
+        value = self.structure.value(number)
+        return None if value is None else value.grad.cell
 
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
         structure = self.structure
-        graph = Graph(structure.calls[-1].function.context)
+        graph = Graph(structure.functions[-1].context)
         recorded = Recorded(graph, structure, computed=True)
         values = recorded.values
         offset = len(structure.cells)
@@ -330,7 +348,7 @@ class Backward:
         blocked = {
             values[number]
             for number, origin in enumerate(structure.origins)
-            if origin is not None and structure.values[number].need_grad is False
+            if origin is not None and structure.need_grad(number) is False
         }
         wanted = {number: values[number] for number, _ in self.wanted}
         found = backpropagate(graph, recorded.nodes, seeds, wanted.values(), blocked)
@@ -358,7 +376,7 @@ class Backward:
         shared: list[int] = []
         watched: list[IRValue] = []
         reached = [number for number in self.middle if values[number] in found]
-        alive = [n for n in reached if self.structure.values[n].persistent or self.structure.values[n].is_alive]
+        alive = [number for number in reached if self._is_kept(number)]
         for number in alive:
             middles.append(number)
             results.append(found[values[number]])
@@ -380,14 +398,18 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     record: Backward | None = root.backwards
     if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
         return record
-    structure = Structure(calls_before(root))
+    bound: Bound | None = root.forward
+    if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
+        structure = bound.structure
+    else:
+        structure = Structure(calls_before(root))
     number = structure.made[-1][root.position]
     if not _needs_gradient(structure)[number]:
         return None
     wanted = [
         (index, value.grad.cell)
-        for index, (value, origin) in enumerate(zip(structure.values, structure.origins, strict=True))
-        if origin is None and value.need_grad
+        for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
+        if value is not None and value.need_grad and structure.origins[index] is None
     ]
     fresh = Backward(structure, [(number, seed)], wanted)
     if record is not None and record.key == fresh.key:
@@ -401,12 +423,12 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
 
 def _needs_gradient(structure: Structure) -> list[bool]:
     """Per value whether a gradient is to reach it: leaves by their flag, others by their inputs unless set."""
-    needs = [bool(value.need_grad) for value in structure.values]
+    needs = [bool(structure.need_grad(number)) for number in range(len(structure.shapes))]
     for references, made in zip(structure.references, structure.made, strict=True):
         flows = any(needs[i] for i in references if i >= 0)
         for number in made:
             if number >= 0:
-                needs[number] = flows and structure.values[number].need_grad is not False
+                needs[number] = flows and structure.need_grad(number) is not False
     return needs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class CallSite:
 class Structure:
     """Calls and numbered values.
 
-    values: every value once; leaves and outputs alike.
+    functions: per call.  shapes: per value, leaves and outputs alike, each once.
     origins: per value (call number, output number), or None for a leaf.
     references: per call the value numbers of its inputs, -1 where one is absent.
     made: per call the value numbers of its visible outputs, -1 where nobody holds one.
@@ -37,8 +38,11 @@ class Structure:
     """
 
     def __init__(self, calls: Sequence[CallSite]) -> None:
-        self.calls = calls
-        self.values: list[Value] = []
+        self.functions = [call.function for call in calls]
+        self.shapes: list[tuple[int, ...]] = []
+        # A value that a call makes may hold the plan that holds this structure: it is referred to weakly.
+        self._values: list[Value | weakref.ref[Value]] = []
+        self.cells: list[ArrayCell] = []
         self.origins: list[tuple[int, int] | None] = []
         self.references: list[tuple[int, ...]] = []
         self.made: list[tuple[int, ...]] = []
@@ -56,11 +60,20 @@ class Structure:
                 )
             )
             self._call_numbers[call.function] = number
-        self.cells: list[ArrayCell] = [value.data.cell for value in self.values]
         self.extra: list[tuple[tuple[int, ...], int]] = []
-        for call in calls:
-            self.extra.append(self._number_state(call.function))
+        for function in self.functions:
+            self.extra.append(self._number_state(function))
         self.key = self._key()
+
+    def value(self, number: int) -> Value | None:
+        """The value of a number; None if it was a result that nothing used and nobody holds any more."""
+        found = self._values[number]
+        return found() if isinstance(found, weakref.ref) else found
+
+    def need_grad(self, number: int) -> bool | None:
+        """The flag of a value, as it was set."""
+        value = self.value(number)
+        return None if value is None else value.need_grad
 
     def _number_state(self, function: Function) -> tuple[tuple[int, ...], int]:
         numbers = []
@@ -93,24 +106,22 @@ class Structure:
     def _enter(self, key: Any, value: Value, origin: tuple[int, int] | None) -> int:
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.values)
-            self.values.append(value)
+            number = self._numbers[key] = len(self.shapes)
+            self._values.append(value if origin is None else weakref.ref(value))
+            self.cells.append(value.data.cell)
+            self.shapes.append(value.shape)
             self.origins.append(origin)
         return number
 
     def _key(self) -> tuple[Any, ...]:
         aliases: dict[int, int] = {}
-        arrays = []
-        for value, origin in zip(self.values, self.origins, strict=True):
-            cell = value.data.cell
+        arrays: list[tuple[Any, ...]] = []
+        for cell, shape, origin in zip(self.cells, self.shapes, self.origins, strict=False):
             alias = aliases.setdefault(id(cell), len(aliases))
-            if origin is None:
-                arrays.append((alias, value.shape, cell.code))
-            else:
-                arrays.append((alias, origin))
+            arrays.append((alias, shape, cell.code) if origin is None else (alias, origin))
         calls = tuple(
-            (call.function.kind, references, made)
-            for call, references, made in zip(self.calls, self.references, self.made, strict=True)
+            (function.kind, references, made)
+            for function, references, made in zip(self.functions, self.references, self.made, strict=True)
         )
         return calls, tuple(arrays)
 

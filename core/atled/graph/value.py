@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import secrets
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,7 +70,7 @@ class Value:
         """The values."""
         array = self._data
         if array is None:
-            array = self._data = NdArray(self.shape)
+            array = self._data = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
         return array
 
     @data.setter
@@ -83,7 +83,7 @@ class Value:
         """The gradient."""
         array = self._grad
         if array is None:
-            array = self._grad = NdArray(self.shape)
+            array = self._grad = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
         return array
 
     @grad.setter
@@ -136,7 +136,7 @@ def new_stream(seed: int) -> ArrayCell:
     """The random stream of one function: key and call count. Seed -1 takes its key from fresh entropy."""
     cell = ArrayCell(2)
     storage = cell.output(HOST, np.dtype(np.int64))
-    key = secrets.randbits(63) if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
+    key = int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
     # The count is raised before each call, so that the first one draws at 0.
     storage.array((2,), np.dtype(np.int64))[:] = (key, -1)
     return cell

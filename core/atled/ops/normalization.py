@@ -88,7 +88,7 @@ class BatchNormalization(_ByChannel):
         Attribute("decay_rate", "float", 0.9),
         Attribute("eps", "float", 1e-5),
         Attribute("batch_stat", "bool", True),
-        Attribute("output_stat", "bool", False, hidden=True),
+        Attribute("output_stat", "bool", False),
     )
     outputs = ("y", "batch_mean", "batch_variance")
     auxiliary = ("batch_mean", "batch_variance")

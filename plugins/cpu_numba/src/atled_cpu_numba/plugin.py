@@ -19,10 +19,17 @@ from atled_contexts import (
     Registrar,
     Unusable,
     Usable,
+    declare_setting,
     hookimpl,
+    parse_int,
+    parse_text,
 )
 
 __version__ = "0.1.0"
+
+# Declared here, where discovery looks for unknown names; read by `object_files` and `pool`, which must not wait for it.
+declare_setting("ATLED_CACHE_DIR", parse_text, "", "folder for compiled kernels; empty: the platform's for caches")
+declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel; 0: as many as processors")
 
 # Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
 _KERNELS: Mapping[str, tuple[str, ...]] = {

@@ -33,6 +33,7 @@ from atled_cpu_numba.store import Kernel
 
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
+_LEAST_POSITIONS = 512  # of a share
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 _INNER_BYTES = 8 * BLOCK_WORDS
@@ -219,7 +220,8 @@ def prepare(call: Call) -> Prepared:
     flops = 2.0 * groups * maps * channels * images * sum(len(f.taps) * f.count[0] * f.count[1] for f in results)
     work_us = (flops + 20.0 * (source.size + result.size)) / _FLOPS_PER_US
     packing_us = weight.size / groups / _WEIGHTS_PER_US / (10 if forward else 1)
-    parts = share_count(work_us, groups * images)
+    # A share of few positions would waste much of its last tile, and read all weights for it.
+    parts = share_count(work_us, groups * max(1, images * layout.image_pitch // _LEAST_POSITIONS))
     if groups == 1:
         parts = max(1, min(parts, int(0.1 * work_us / packing_us)))
     image_bytes = 4 * channels * len(layout.phases) * layout.image_pitch

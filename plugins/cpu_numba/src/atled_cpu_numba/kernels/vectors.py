@@ -309,13 +309,17 @@ def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, 
         first = builder.mul(block, w.number(2 * _WIDTH))
         left = builder.sub(count, first)
         masks = [w.first_lanes(left), w.first_lanes(builder.sub(left, w.number(_WIDTH)))]
-        pointers = [w.at(source, first), w.at(target, first)]
-        with w.counted(rows, pointers) as (row, (x, y), following):
-            added = None if increments is None else w.splat(builder.load(w.at(w.pointer(increments), row), typ=_FLOAT))
-            for half, mask in enumerate(masks):
-                value = w.load_masked(w.at(x, half * _WIDTH), mask)
-                w.store_masked(value if added is None else builder.fadd(value, added), w.at(y, half * _WIDTH), mask)
-            following += [w.at(x, source_row), w.at(y, target_row)]
+        with builder.if_else(builder.icmp_signed(">", left, w.number(_WIDTH))) as (two_vectors, one_vector):
+            for branch, used in ((two_vectors, masks), (one_vector, masks[:1])):
+                with branch, w.counted(rows, [w.at(source, first), w.at(target, first)]) as (row, (x, y), following):
+                    added = None
+                    if increments is not None:
+                        added = w.splat(builder.load(w.at(w.pointer(increments), row), typ=_FLOAT))
+                    for half, mask in enumerate(used):
+                        value = w.load_masked(w.at(x, half * _WIDTH), mask)
+                        value = value if added is None else builder.fadd(value, added)
+                        w.store_masked(value, w.at(y, half * _WIDTH), mask)
+                    following += [w.at(x, source_row), w.at(y, target_row)]
 
 
 copy_rows = vector_intrinsic(

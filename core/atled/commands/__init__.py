@@ -1,0 +1,91 @@
+"""The command line, `python -m atled VERB`: finds the verb's module and runs it.
+
+A verb is a module in this folder (`new_plugin.py` is `new-plugin`). The first line of its docstring describes it;
+`add_arguments(parser)` declares its arguments and `run(arguments)` does the work and returns the exit status. It
+imports the standard library only, and the rest inside `run`, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from atled.errors import did_you_mean, four_parts, listing
+from atled_contexts import ContextError, PluginError, SelectionError, SettingError
+
+USER_ERROR = 2
+"""Exit status where the user can mend it, as argparse has it."""
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class CommandError(Exception):
+    """What the user can mend; shown without a traceback."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line, by default that of the process; returns the exit status.
+
+    SystemExit comes from argparse for --help and for arguments that do not parse.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verb = words[0] if words and not words[0].startswith("-") else ""
+    try:
+        # One verb's module only: those of the others are needed for the overview alone.
+        known = verbs()
+        chosen = [verb] if verb in known else known
+        if verb and verb not in known:
+            raise CommandError(_unknown(verb, known))
+        parser = _parser(chosen)
+        parsed = parser.parse_args(words)
+        if parsed.run is None:
+            parser.print_help()
+            return USER_ERROR
+        status: int = parsed.run(parsed)
+        return status
+    except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
+        print(f"atled: {error}", file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print("atled: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def verbs() -> list[str]:
+    """The verbs there are, sorted; imports none of their modules."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def _parser(chosen: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m atled", description="atled on the command line.")
+    parser.set_defaults(run=None)
+    subparsers = parser.add_subparsers(metavar="VERB", title="verbs")
+    for verb in chosen:
+        module = _module(verb)
+        lines = (module.__doc__ or "").strip().splitlines()
+        summary = lines[0].rstrip(".")
+        verb_parser = subparsers.add_parser(
+            verb,
+            help=summary[:1].lower() + summary[1:],
+            description="\n".join(lines),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(verb_parser)
+        verb_parser.set_defaults(run=module.run)
+    return parser
+
+
+def _module(verb: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
+
+
+def _unknown(verb: str, known: Sequence[str]) -> str:
+    return four_parts(
+        f"python -m atled {verb}",
+        "no such verb",
+        f"known are {listing(known)}",
+        did_you_mean(verb, known, "python -m atled --help describes them"),
+    )
