@@ -164,4 +164,4 @@ def kernel(library: str, name: str) -> Case:
             found.append(holder.host().array(value.shape, value.dtype).copy())
         return found
 
-    return Case(binding.run, results, "; ".join(f"{step.name} by {step.backend}: {step.note}" for step in template.steps))
+    return Case(binding.run, results, ", ".join(step.note for step in template.steps))

@@ -17,7 +17,7 @@ from harness.case import Row
 from harness.chart import draw_chart
 from harness.environment import CONDITIONS, describe_machine, load, pin, process_environment
 from harness.process import LibraryError, LibraryProcess
-from harness.report import as_json, print_table, write_json
+from harness.report import as_json, lost_rows, print_table, write_json
 from harness.rounds import Outcome, measure_row
 from peers import PeerMissingError, interpreter
 
@@ -120,6 +120,8 @@ def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], *, 
         print(json.dumps(content, indent=1))
     else:
         print_table(outcomes, f"{stem}: {versions}\n{conditions}\n" + "; ".join(CONDITIONS))
+        for lost in lost_rows(outcomes):
+            print(f"a peer was faster: {lost}")
     written = [f"{stem}.json"]
     try:
         draw_chart(_RESULTS / f"{stem}.png", outcomes, f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}")

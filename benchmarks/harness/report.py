@@ -13,7 +13,7 @@ from harness.rounds import Outcome
 
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-_COLUMNS = ("row", "unit", "ours", "peer", "time", "ours/peer", "range", "results")
+_COLUMNS = ("row", "unit", "ours", "peer", "time", "ours/peer", "range", "results", "how")
 
 
 def table_lines(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
@@ -30,7 +30,8 @@ def table_lines(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
                 cells = (peer, f"{outcome.median(peer) / unit:.4g}", *_compared(outcome, peer))
             else:
                 cells = (peer, "-", "", "", f"no figures: {outcome.failures[peer]}")
-            lines.append((*head, *cells))
+            # How we compute it belongs to the row, so it stands on the row's first line only.
+            lines.append((*head, *cells, outcome.notes.get(ours, "") if head[0] else ""))
             head = ("", "", "")
     return lines
 
@@ -60,11 +61,21 @@ def print_table(outcomes: Sequence[Outcome], title: str) -> None:
         table.add_column(column, justify="right" if column in ("ours", "time", "ours/peer", "range") else "left")
     for line in lines:
         lost = line[5] and float(line[5]) > 1
-        style = "bold red" if "DIFFER" in line[7] or line[2].startswith("failed") else "yellow" if lost else None
-        table.add_row(*line, style=style, end_section=False)
+        wrong = "DIFFER" in line[7] or line[2].startswith("failed")
+        table.add_row(*line, style="bold red" if wrong else "yellow" if lost else None)
     console = Console()
     # Into a file, lines would be broken at 80 characters.
     (console if console.is_terminal else Console(width=160)).print(table)
+
+
+def lost_rows(outcomes: Sequence[Outcome]) -> list[str]:
+    """The rows in which a peer was faster, each with the worst ratio."""
+    found = []
+    for outcome in outcomes:
+        ratio, peer = max(((c.ratio, peer) for peer, c in outcome.comparisons.items()), default=(0.0, ""))
+        if ratio > 1:
+            found.append(f"{outcome.row.name}: {ratio:.3g} x {peer}")
+    return found
 
 
 def _print_plain(lines: Sequence[tuple[str, ...]], title: str) -> None:

@@ -31,8 +31,9 @@ class ArrayCell:
     lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. The gradient
         of a leaf that is lazily zero counts as not written.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
-    bound: whether plans hold the head's storage, which must then raise the epoch when it is replaced: 0 none does,
-        1 some read it, 2 some write it.
+    bound: whether plans hold the head's storage and do not look at each run whether it still is the head, so that the
+        epoch must rise when it is replaced: 0 none does, 1 some read it, 2 some write it. Only for arrays that never
+        left host memory; the others are looked at (see `travels`).
     """
 
     __slots__ = ("__weakref__", "_copies", "bound", "code", "dtype", "lazy", "place", "size", "storage")
@@ -67,19 +68,70 @@ class ArrayCell:
     def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Make a storage the head; the old head stays as a copy that is not current."""
         if self.bound and storage is not self.storage:
+            self._tell_plans()
+        elif self.dtype is not None and dtype != self.dtype:
             EPOCH.bump()
-            self.bound = 0
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
             if self._copies is None:
                 self._copies = {}
             self._copies[(self.place, self.dtype)] = (self.storage, False)
         if self._copies:
-            self._copies.pop((place, dtype), None)
+            replaced = self._copies.pop((place, dtype), None)
+            if replaced is not None and replaced[0] is not storage:
+                EPOCH.bump()
             self.touched()
         self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
         self.storage = storage
+
+    def _tell_plans(self) -> None:
+        """Let all plans look at the array again, those that trust its head included."""
+        EPOCH.bump()
+        self.bound = 0
+
+    @property
+    def travels(self) -> bool:
+        """Whether it has a copy on a device, so that plans must see at each run which copy is the head."""
+        if self.place is not HOST:
+            return True
+        return bool(self._copies) and any(place is not HOST for place, _ in self._copies)
+
+    def storage_at(self, place: Place, dtype: np.dtype) -> Storage | None:
+        """The storage at that place with that dtype, if there is one; its values need not be the present ones."""
+        if self.place is place and self.dtype == dtype:
+            return self.storage
+        copy = self._copies.get((place, dtype)) if self._copies else None
+        return None if copy is None else copy[0]
+
+    def reserve(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage at that place with that dtype, for values to come; head and values stay as they are."""
+        storage = self.storage_at(place, dtype)
+        return self._add_copy(place, dtype, is_current=False) if storage is None else storage
+
+    def _add_copy(self, place: Place, dtype: np.dtype, *, is_current: bool) -> Storage:
+        """An uninitialised copy beside the head."""
+        storage = _allocate(place, self.size, dtype)
+        if self._copies is None:
+            self._copies = {}
+        self._copies[(place, dtype)] = (storage, is_current)
+        if self.bound and place is not HOST:
+            self._tell_plans()
+        return storage
+
+    def written_at(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """A plan has written all values into a storage of this array: it is the head now.
+
+        While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
+        """
+        if storage is self.storage:
+            self.touched()
+        else:
+            self._set_head(place, dtype, storage)
+        self.lazy = None
+        host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
+        if host is not None and isinstance(host[0], HostStorage) and host[0].has_live_view:
+            self.move(HOST, dtype)
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage for a step that is going to write all values; other copies are forgotten."""
@@ -102,17 +154,16 @@ class ArrayCell:
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
-        if self._copies is None:
-            self._copies = {}
-        storage, is_current = self._copies.get(key) or (None, False)
+        storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
         if storage is not None and is_current and not self._may_have_changed():
             return storage
         if storage is None:
-            storage = _allocate(place, self.size, dtype)
+            storage = self._add_copy(place, dtype, is_current=False)
         assert self.dtype is not None
         _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
         if isinstance(head, HostStorage):
             head.seen_changed = head.has_live_view
+        assert self._copies is not None
         self._copies[key] = (storage, True)
         return storage
 

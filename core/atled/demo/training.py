@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-import atled.solvers as S
 from atled.apply import auto_forward
 from atled.demo.digits import Digits, batches
 from atled.demo.network import digit_scores, mean_loss
 from atled.parameter import get_parameters
+from atled.solvers import Adam, Solver
 from atled.variable import Variable
 from atled_contexts import Trace, trace
 
@@ -79,7 +79,7 @@ def train(digits: Digits, plan: Plan, display: Display, prepared_s: Callable[[],
         # First, so that static and dynamic training make the parameters in the same order.
         classify = classifier(digits.test_images)
         loss_of = dynamic_loss if plan.dynamic else static_loss(plan.batch_size)
-        solver = S.Adam(_LEARNING_RATE)
+        solver = Adam(_LEARNING_RATE)
         solver.set_parameters(get_parameters())
         epochs = []
         for number in range(1, plan.epochs + 1):
@@ -97,7 +97,7 @@ def train(digits: Digits, plan: Plan, display: Display, prepared_s: Callable[[],
     return Result(epochs, predictions, collected, time.perf_counter() - start)
 
 
-def train_step(solver: S.Solver, loss_of: LossOf, images: np.ndarray, labels: np.ndarray) -> float:
+def train_step(solver: Solver, loss_of: LossOf, images: np.ndarray, labels: np.ndarray) -> float:
     """Move the parameters once; the loss before that."""
     loss = loss_of(images, labels)
     solver.zero_grad()

@@ -5,7 +5,15 @@ import pytest
 
 from atled_cpu_numba.kernels import normalization
 
-CASES = [((7, 5), 1), ((1, 3), 1), ((6, 300), 1), ((4, 3, 5, 5), 1), ((3, 70, 2, 2), 1), ((3, 2, 40, 60), 1), ((2, 3, 5), 0)]
+CASES = [
+    ((7, 5), 1),
+    ((1, 3), 1),
+    ((6, 300), 1),
+    ((4, 3, 5, 5), 1),
+    ((3, 70, 2, 2), 1),
+    ((3, 2, 40, 60), 1),
+    ((2, 3, 5), 0),
+]
 EPS, DECAY = 1e-3, 0.9
 
 all_cases = pytest.mark.parametrize("shape, axis", CASES)
@@ -80,7 +88,9 @@ def test_gradient(run, parts, shape, axis, batch_stat, dtype):
         expected = gy - gy.mean(others, keepdims=True) - x_hat * (gy * x_hat).mean(others, keepdims=True)
     scale = 1e-6 if dtype == "float32" else 1e-14
     np.testing.assert_allclose(gbeta, gy.sum(others, keepdims=True), rtol=scale, atol=scale * np.sqrt(x.size))
-    np.testing.assert_allclose(ggamma, (gy * x_hat).sum(others, keepdims=True), rtol=scale, atol=scale * np.sqrt(x.size))
+    np.testing.assert_allclose(
+        ggamma, (gy * x_hat).sum(others, keepdims=True), rtol=scale, atol=scale * np.sqrt(x.size)
+    )
     np.testing.assert_allclose(gx, gamma * inverse * expected, rtol=scale, atol=10 * scale)
 
 
@@ -98,7 +108,11 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(run, shape, offset
 
 def test_calls_without_some_array_are_refused(make_call):
     x, small = np.zeros((2, 3), "f"), np.zeros((1, 3), "f")
-    call = make_call("BatchNormalization", [x, small, None, small, small], [x, small, small], axes=(1,), batch_stat=True)
+    call = make_call(
+        "BatchNormalization", [x, small, None, small, small], [x, small, small], axes=(1,), batch_stat=True
+    )
     assert "without" in normalization.accepts(call)
-    call = make_call("BatchNormalization", [x, small, small, small, small], [x, small, small], axes=(0, 1), batch_stat=True)
+    call = make_call(
+        "BatchNormalization", [x, small, small, small, small], [x, small, small], axes=(0, 1), batch_stat=True
+    )
     assert "one axis" in normalization.accepts(call)

@@ -114,7 +114,14 @@ def _build() -> Callable[..., int]:
                     at += 5 + 2 * taps
             q[0] = w[1] + 4 * (first_image * groups + group) * channels * height * width
             q[1], q[2], q[3], q[4], q[5] = taken, channels, groups * channels * height * width, height, width
-            q[6], q[7], q[8], q[9], q[10], q[11] = planes_at, plane_length, channel_length, front, image_pitch, row_pitch
+            q[6], q[7], q[8], q[9], q[10], q[11] = (
+                planes_at,
+                plane_length,
+                channel_length,
+                front,
+                image_pitch,
+                row_pitch,
+            )
             q[12], q[13], q[14], q[15] = w[21], w[22], w[23], block + 8 * w[24]
             call3(w[0], inner, 0, 1)
             at, offset_table, weights = w[26], offsets_at, packed_at
@@ -231,7 +238,15 @@ def prepare(call: Call) -> Prepared:
     channel_length = len(layout.phases) * plane_length
 
     words = [COPY_IMAGES.address(), 0, 0, 0, 0, 0, 0, images, chunk, groups, channels, height, width, maps]
-    words += [weight_map, weight_channel, plane_length, channel_length, layout.front, layout.image_pitch, layout.row_pitch]
+    words += [
+        weight_map,
+        weight_channel,
+        plane_length,
+        channel_length,
+        layout.front,
+        layout.image_pitch,
+        layout.row_pitch,
+    ]
     words += [*layout.stride, len(layout.phases), 34, len(results), 34 + 2 * len(layout.phases)]
     words += [result_height * result_width, result_width, *step, taps, weight.size // groups]
     words += [PACK.address() if forward else 0]
@@ -241,13 +256,19 @@ def prepare(call: Call) -> Prepared:
         words += [len(found.taps), *found.start, *found.count]
         words += [word for tap in found.taps for word in (tap.phase * plane_length + layout.offset(tap), tap.place)]
     rows = -(-maps // lanes.rows) * lanes.rows
-    share_bytes = _INNER_BYTES + 8 * channels * taps + 4 * (rows * channels * taps + PACK_SLACK + rows * columns + channels * channel_length)
+    share_bytes = (
+        _INNER_BYTES
+        + 8 * channels * taps
+        + 4 * (rows * channels * taps + PACK_SLACK + rows * columns + channels * channel_length)
+    )
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
     arguments = (1, 2, 3, 4, 5) if len(call.inputs) == 3 and call.inputs[2] is not None else (1, 2, -1, 4, 5)
     if len(call.inputs) == 2:
         arguments = (1, 2, 4, 5)
-    note = f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
+    note = (
+        f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
+    )
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
 
 

@@ -89,7 +89,9 @@ def windows(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) 
     return _layout(phases, stride, plane, results), results
 
 
-def gradient_windows(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) -> tuple[Layout, tuple[Result, ...]]:
+def gradient_windows(
+    sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair
+) -> tuple[Layout, tuple[Result, ...]]:
     """How the gradient with respect to the input, of size `sizes`, reads gy: one result for each phase of the stride."""
     counts = _counts(sizes, kernel, pad, stride, dilation)
     results = []
@@ -130,4 +132,6 @@ def _layout(phases: tuple[Pair, ...], stride: Pair, plane: Pair, results: Sequen
         gaps.append(gap)
     image_rows, row_pitch = plane[0] + gaps[0], plane[1] + gaps[1]
     offsets = [tap.row * row_pitch + tap.column for result in results for tap in result.taps]
-    return Layout(phases, stride, row_pitch, image_rows, max(0, -min(offsets, default=0)), max(0, max(offsets, default=0)))
+    return Layout(
+        phases, stride, row_pitch, image_rows, max(0, -min(offsets, default=0)), max(0, max(offsets, default=0))
+    )

@@ -173,7 +173,22 @@ def prepare(call: Call) -> Prepared:
     share_bytes += 4 * (channels * phases * plane_length + padded_maps * gy_length)
     share_bytes = -(-share_bytes // 64) * 64
 
-    words = [COPY_IMAGES.address(), 0, 0, 0, 0, share_bytes, images, chunk, groups, channels, height, width, maps, *result.count]
+    words = [
+        COPY_IMAGES.address(),
+        0,
+        0,
+        0,
+        0,
+        share_bytes,
+        images,
+        chunk,
+        groups,
+        channels,
+        height,
+        width,
+        maps,
+        *result.count,
+    ]
     words += [plane_length, phases * plane_length, layout.front, layout.image_pitch, layout.row_pitch, *layout.stride]
     words += [phases, 29, taps, 29 + 2 * phases, pieces, int(by_channels), gy_length]
     assert len(words) == 29

@@ -103,7 +103,11 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
         scratch = w[14] + part * w[15]
         totals, squares = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
         scratch += 16 * _COLUMNS
-        middles, scales, addends = floats(scratch), floats(scratch + size * _COLUMNS), floats(scratch + 2 * size * _COLUMNS)
+        middles, scales, addends = (
+            floats(scratch),
+            floats(scratch + size * _COLUMNS),
+            floats(scratch + 2 * size * _COLUMNS),
+        )
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
             first = unit * step
@@ -299,8 +303,28 @@ def prepare(call: Call) -> Prepared:
     step = max(1, _COLUMNS // inner)
     share_bytes = 0 if by_rows else 16 * _COLUMNS + 4 * x.dtype.itemsize * _COLUMNS
     parts = share_count(x.size / _ELEMENTS_PER_US, channels if by_rows else -(-channels // step))
-    words = [0, 0, outer, channels, inner, 0, 0, 0, 0, 0, 0, int(call.attributes["batch_stat"]), 0, 0, 0, share_bytes, step]
-    arguments = {"BatchNormalization": (0, 5, 6, 7, 8, 1, 9, 10), "BatchNormalizationGrad": (1, 0, 5, 6, 7, 8, 9, 10)}[name]
+    words = [
+        0,
+        0,
+        outer,
+        channels,
+        inner,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        int(call.attributes["batch_stat"]),
+        0,
+        0,
+        0,
+        share_bytes,
+        step,
+    ]
+    arguments = {"BatchNormalization": (0, 5, 6, 7, 8, 1, 9, 10), "BatchNormalizationGrad": (1, 0, 5, 6, 7, 8, 9, 10)}[
+        name
+    ]
     attributes = {"eps": 13} if name == "BatchNormalizationGrad" else {"decay_rate": 12, "eps": 13}
     return launch(
         _KERNELS[name, by_rows][x.dtype.name],

@@ -70,7 +70,9 @@ def _build_pack() -> Callable[..., int]:
             for h in range(0, count, vector):
                 at = source + 4 * (first + h) * row
                 for i in range(0, whole, vector):
-                    transpose_block((at + 4 * i, row, min(vector, count - h), target + 4 * (base + i * width + h), width))
+                    transpose_block(
+                        (at + 4 * i, row, min(vector, count - h), target + 4 * (base + i * width + h), width)
+                    )
             for i in range(whole, k):
                 for r in range(count):
                     y[base + i * width + r] = x[(first + r) * row + i * column]
@@ -131,11 +133,38 @@ def _build_multiply_narrow() -> Callable[..., int]:
     @kernel
     def multiply_narrow(block, part, parts):
         w = words(block)
-        k, m, n, a, a_row, a_column, b, c, c_row, s, s_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10]
+        k, m, n, a, a_row, a_column, b, c, c_row, s, s_row = (
+            w[0],
+            w[1],
+            w[2],
+            w[3],
+            w[4],
+            w[5],
+            w[6],
+            w[7],
+            w[8],
+            w[9],
+            w[10],
+        )
         for i in range(0, m, NARROW_ROWS):
             # The tile reads all its rows of A: the last one moves up and computes some rows again.
             i = min(i, m - NARROW_ROWS)
-            tile((k, a + 4 * i * a_row, a_row, a_column, b, vector, c + 4 * i * c_row, c_row, s + 4 * i * s_row, s_row, NARROW_ROWS, n))
+            tile(
+                (
+                    k,
+                    a + 4 * i * a_row,
+                    a_row,
+                    a_column,
+                    b,
+                    vector,
+                    c + 4 * i * c_row,
+                    c_row,
+                    s + 4 * i * s_row,
+                    s_row,
+                    NARROW_ROWS,
+                    n,
+                )
+            )
         return 0
 
     return multiply_narrow

@@ -269,7 +269,11 @@ def prepare(call: Call) -> Prepared:
     large, small = (result, first) if name.endswith("Grad") else (first, result)
     planes = math.prod(large.shape[:-axes])
     words = [planes, *_two(large.shape[-axes:], 1), *_two(small.shape[-axes:], 1)]
-    words += [*_two(attributes.get("kernel", ()), 1), *_two(attributes.get("stride", ()), 1), *_two(attributes.get("pad", ()), 0)]
+    words += [
+        *_two(attributes.get("kernel", ()), 1),
+        *_two(attributes.get("stride", ()), 1),
+        *_two(attributes.get("pad", ()), 0),
+    ]
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
     words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes]

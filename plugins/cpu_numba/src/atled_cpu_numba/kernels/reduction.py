@@ -141,7 +141,9 @@ def prepare(call: Call) -> Prepared:
     parts = share_count(work_us, groups.kept_outer * -(-groups.kept_inner // step))
     share_bytes = -(-step * (8 + size) // 64) * 64
     words += [0, share_bytes, step]
-    return launch(_COLUMN_SUMS[dtype], words, (0, 1, 7), parts=parts, workspace=share_bytes * parts, note="sums of columns")
+    return launch(
+        _COLUMN_SUMS[dtype], words, (0, 1, 7), parts=parts, workspace=share_bytes * parts, note="sums of columns"
+    )
 
 
 def _groups(call: Call) -> Groups | None:

@@ -31,8 +31,8 @@ _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.exponential import exponential, higher
     from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.scalars import exponential, higher
 
     real, exp = Real(dtype), exponential(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -70,8 +70,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.exponential import exponential
     from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.scalars import exponential
 
     real, exp = Real(dtype), exponential(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -113,7 +113,9 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 x = floats(w[0] + start)
                 for i in range(count):
                     at = outer * inner + first + i
-                    value = math.log(np.float64(total[i])) + (np.float64(top[i]) - np.float64(x[target[at] * inner + i]))
+                    value = math.log(np.float64(total[i])) + (
+                        np.float64(top[i]) - np.float64(x[target[at] * inner + i])
+                    )
                     loss[at] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
             for i in range(count):
                 total[i] = number(1) / total[i]
@@ -267,5 +269,7 @@ def prepare(call: Call) -> Prepared:
         return launch(_SOFTMAX_GRAD[dtype], words, arguments, parts=parts, workspace=workspace)
     errors = _ERRORS if name == "SoftmaxCrossEntropy" else None
     if inner > 1:
-        return launch(_COLUMN_WISE[dtype], words, arguments, parts=parts, workspace=workspace, errors=errors, note="columns")
+        return launch(
+            _COLUMN_WISE[dtype], words, arguments, parts=parts, workspace=workspace, errors=errors, note="columns"
+        )
     return launch(_ROWS[dtype], words, arguments[:-1], parts=parts, errors=errors, note="rows")

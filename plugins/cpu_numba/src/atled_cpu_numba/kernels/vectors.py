@@ -217,7 +217,9 @@ def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
             for j in range(vectors):
                 w.store(following[r * vectors + j], w.at(row, j * _WIDTH))
 
-    return vector_intrinsic("offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile.")
+    return vector_intrinsic(
+        "offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile."
+    )
 
 
 def make_dots(rows: int, columns: int) -> Any:

@@ -167,7 +167,9 @@ def _generate_scale_row(w, gy, factors, factor, count, accumulate, sums):
         j = builder.mul(block, w.number(_WIDTH))
         mask = w.first_lanes(builder.sub(count, j))
         kept = w.first_lanes(builder.mul(accumulate, builder.sub(count, j)))
-        value = builder.fmul(w.load_masked(w.at(gy, j), mask), builder.fmul(common, w.load_masked(w.at(factors, j), mask)))
+        value = builder.fmul(
+            w.load_masked(w.at(gy, j), mask), builder.fmul(common, w.load_masked(w.at(factors, j), mask))
+        )
         w.store_masked(builder.fadd(value, w.load_masked(w.at(sums, j), kept)), w.at(sums, j), mask)
 
 

@@ -1,4 +1,4 @@
-"""exp in float32 and float64 as numba functions, the former written so that loops over it are vectorized.
+"""Functions of single numbers for numba, written so that LLVM computes loops over them in vectors.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 """
@@ -59,18 +59,34 @@ def exponential(dtype: str) -> Any:
     return {"float32": _exp32, "float64": _exp64}[dtype]
 
 
-@intrinsic
-def higher(typing_context, a, b):
-    """The higher of two floats of one type; either of them if there is a NaN.
+def _of_two(name: str, fastmath: tuple[str, ...], doc: str) -> Any:
+    """An intrinsic of two floats of one type, that is LLVM's function `name`."""
 
-    A comparison and a choice would mean the same, but LLVM sees a maximum that it can compute in vectors only here.
-    """
+    def typing(typing_context, a, b):
+        def generate(context, builder, signature, arguments):
+            kind = arguments[0].type
+            full_name = f"{name}.{'f32' if signature.return_type == types.float32 else 'f64'}"
+            function = builder.module.globals.get(full_name)
+            function = function or ir.Function(builder.module, ir.FunctionType(kind, [kind, kind]), full_name)
+            return builder.call(function, arguments, fastmath=fastmath)
+
+        return a(a, a), generate
+
+    typing.__doc__ = doc
+    return intrinsic(typing)
+
+
+# Comparing and choosing would mean the same, but is no maximum to LLVM, which has to be one to be reduced in vectors.
+higher = _of_two("llvm.maxnum", ("nnan", "nsz"), "The higher of two floats; either of them if there is a NaN.")
+maximum = _of_two("llvm.maximum", (), "The higher of two floats; NaN if there is one.")
+minimum = _of_two("llvm.minimum", (), "The lower of two floats; NaN if there is one.")
+
+
+@intrinsic
+def choose(typing_context, condition, a, b):
+    """`a` if the condition holds, else `b`, both of which are computed: no branch, which would stop the vectorizer."""
 
     def generate(context, builder, signature, arguments):
-        kind = arguments[0].type
-        name = "llvm.maxnum.f32" if signature.return_type == types.float32 else "llvm.maxnum.f64"
-        function = builder.module.globals.get(name)
-        function = function or ir.Function(builder.module, ir.FunctionType(kind, [kind, kind]), name)
-        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+        return builder.select(*arguments)
 
-    return a(a, a), generate
+    return a(types.boolean, a, a), generate

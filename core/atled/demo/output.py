@@ -1,0 +1,41 @@
+"""The folder for the demo's files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from atled.commands import CommandError
+from atled.errors import four_parts, in_words
+
+
+def open_folder(path: str) -> Path:
+    """Make the folder if it is not there, and see that files can be written to it; CommandError if they cannot."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CommandError(
+            four_parts(
+                f"--out {path}",
+                "no files can be written there",
+                in_words(error),
+                "name another folder, or make this one writable",
+            )
+        ) from error
+    return folder
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write beside and rename, so that there is the old file or the whole new one, never a part."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise

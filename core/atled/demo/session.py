@@ -1,0 +1,124 @@
+"""One run of the demo from the request to the files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from atled.commands import CommandError
+from atled.demo import figures, summary
+from atled.demo.digits import Digits, load_digits
+from atled.demo.display import Screen, open_screen
+from atled.demo.output import open_folder, write_file
+from atled.demo.preparing import PreparationLog
+from atled.demo.training import Plan, Result, train
+from atled.errors import four_parts
+from atled.parameter import clear_parameters, parameter_scope
+from atled.parameter_file import save_parameters
+from atled_contexts import (
+    Context,
+    Preparation,
+    context_scope,
+    get_current_context,
+    get_extension_context,
+    watch_preparation,
+)
+
+_SCOPE = "atled_demo_digits"
+
+
+class Request(NamedTuple):
+    """What the user asked for, checked as far as its form goes.
+
+    context: "name" or "name:type_config"; None: the default.  out: path of the folder for files.
+    json: one JSON object on stdout, and nothing else there.
+    """
+
+    context: str | None
+    epochs: int
+    batch_size: int
+    dynamic: bool
+    seed: int
+    out: str
+    json: bool
+
+
+def run_digits(request: Request) -> None:
+    """Train, write the files, tell the user.
+
+    Before any work CommandError for a folder that cannot be written or a batch larger than the data, PluginError or
+    ContextError for a Context that cannot be.
+    """
+    context = choose_context(request.context)
+    folder = open_folder(request.out)
+    plan = Plan(request.epochs, request.batch_size, request.seed, request.dynamic)
+    stream = sys.stderr if request.json else sys.stdout
+    print("loading scikit-learn's digits ...", file=stream, flush=True)
+    digits = load_digits()
+    steps = len(digits.train_images) // plan.batch_size
+    if steps == 0:
+        raise CommandError(
+            four_parts(
+                f"--batch-size {plan.batch_size}",
+                f"there are {len(digits.train_images)} training images",
+                "",
+                "choose a smaller batch",
+            )
+        )
+    preparations = PreparationLog()
+    # A scope of its own, emptied first: equal seeds give equal results in a process that has trained before, too.
+    with context_scope(context), parameter_scope(_SCOPE):
+        clear_parameters()
+        with open_screen(stream, plan.epochs, steps) as screen:
+            screen.say(_headline(digits, plan, context))
+            result = _train_watched(digits, plan, screen, preparations)
+        print("drawing ...", file=stream, flush=True)
+        files = _write_files(folder, digits, result)
+    if request.json:
+        print(json.dumps(summary.as_json(plan, context, result, preparations, files), indent=2, allow_nan=False))
+    else:
+        print(summary.as_text(result, files))
+
+
+def choose_context(wanted: str | None) -> Context:
+    """The Context that "name" or "name:type_config" stands for; the default one for None."""
+    if wanted is None:
+        return get_current_context()
+    name, _, type_config = wanted.partition(":")
+    return get_extension_context(name, type_config=type_config or "float")
+
+
+def _headline(digits: Digits, plan: Plan, context: Context) -> str:
+    kind = "dynamic" if plan.dynamic else "static"
+    backends = ", ".join(f"{name}:{type_config}" for name, type_config in context.backends)
+    return (
+        f"training on {len(digits.train_images)} images, {len(digits.test_images)} held out; "
+        f"{kind} graph, batches of {plan.batch_size}; backends {backends}"
+    )
+
+
+def _train_watched(digits: Digits, plan: Plan, screen: Screen, preparations: PreparationLog) -> Result:
+    def watch(report: Preparation) -> None:
+        preparations(report)
+        if not report.is_finished:
+            screen.prepare(report, preparations.count)
+
+    with watch_preparation(watch):
+        result = train(digits, plan, screen, preparations.seconds)
+    if preparations.count:
+        screen.say(f"preparing {preparations.count} kernels took {preparations.seconds():.1f} s of that")
+    return result
+
+
+def _write_files(folder: Path, digits: Digits, result: Result) -> dict[str, Path]:
+    files = {
+        "learning_curve": folder / "learning_curve.png",
+        "digits": folder / "digits.png",
+        "parameters": folder / "digits.h5",
+    }
+    write_file(files["learning_curve"], figures.learning_curve(result.epochs))
+    write_file(files["digits"], figures.predictions_grid(digits, result.predictions))
+    save_parameters(files["parameters"])
+    return files

@@ -1,0 +1,111 @@
+"""Embed, rows of a table by index, and its gradient.
+
+Block of both kernels (64-bit words): 0 x0 (indices), 1 w or gw (the table), 2 y or gy, 3 number of indices, 4 rows of the
+table, 5 row length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_INDEX_OUT_OF_RANGE = 1
+_ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
+_ELEMENTS_PER_US = 1500.0  # a cautious rate of one core, for the number of shares
+
+
+def _build_embed(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    floats, size = real.pointer, real.size
+
+    @kernel
+    def embed(block, part, parts):
+        w = words(block)
+        index, rows, length = ints64(w[0]), w[4], w[5]
+        first, after = w[3] * part // parts, w[3] * (part + 1) // parts
+        for i in range(first, after):
+            if index[i] < 0 or index[i] >= rows:
+                return _INDEX_OUT_OF_RANGE
+        for i in range(first, after):
+            row, y = floats(w[1] + size * index[i] * length), floats(w[2] + size * i * length)
+            for j in range(length):
+                y[j] = row[j]
+        return 0
+
+    return embed
+
+
+def _build_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def embed_grad(block, part, parts):
+        w = words(block)
+        index, count, rows, length = ints64(w[0]), w[3], w[4], w[5]
+        for i in range(count):
+            if index[i] < 0 or index[i] >= rows:
+                return _INDEX_OUT_OF_RANGE
+        # A share is a range of rows of the table: equal indices meet in one share.
+        first, after = rows * part // parts, rows * (part + 1) // parts
+        gw = floats(w[1])
+        for j in range(first * length, after * length):
+            gw[j] = number(0)
+        for i in range(count):
+            if first <= index[i] < after:
+                row, gy = floats(w[1] + size * index[i] * length), floats(w[2] + size * i * length)
+                for j in range(length):
+                    row[j] += gy[j]
+        return 0
+
+    return embed_grad
+
+
+_DTYPES = ("float32", "float64")
+
+
+def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
+    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+_KERNELS = {"Embed": _kernels("embed", _build_embed), "EmbedGrad": _kernels("embed_grad", _build_grad)}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the table is float32 or float64 and the indices are int64."""
+    table, indices = (1, 0) if call.spec.name == "Embed" else (0, 1)
+    refused = refuse_floats(call, _DTYPES, floats=(table,))
+    if refused:
+        return refused
+    index = call.inputs[indices]
+    assert index is not None
+    return index.dtype == np.int64 or f"takes int64 indices, not {index.dtype}"
+
+
+def prepare(call: Call) -> Prepared:
+    """Embed: x0, w -> y.  EmbedGrad: gy, x0 -> gw."""
+    forward = call.spec.name == "Embed"
+    index = call.inputs[0 if forward else 1]
+    table = call.inputs[1] if forward else call.outputs[0]
+    assert index is not None
+    assert table is not None
+    rows, length = table.shape[0], math.prod(table.shape[1:])
+    moved = index.size * length
+    work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
+    words = [0, 0, 0, index.size, rows, length]
+    parts = share_count(work_us, index.size if forward else rows)
+    arguments = (0, 1, 2) if forward else (2, 0, 1)
+    return launch(_KERNELS[call.spec.name][table.dtype.name], words, arguments, parts=parts, errors=_ERRORS)

@@ -1,0 +1,132 @@
+"""Transpose: axes in another order.
+
+Axes that stay together are merged, those of one element dropped; then y has the sizes n[0..r-1], and x the strides
+s[0..r-1] for the same axes. If the last axis stays the last one, rows are copied. Else one axis, the crossing one, has stride 1: over it and
+the last one, y is a transposed matrix, moved in square blocks.
+
+Block (64-bit words; strides in elements):
+    0 x, 1 y, 2 number of outer axes
+    3 length, 4 its stride in x                 of the last axis
+    5 crossing size, 6 its stride in y          of the axis with stride 1 in x; size 1 if rows are copied
+    7 ...: per outer axis, the outermost first: size, stride in x, stride in y
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
+_BLOCK = 16  # the crossing axis is divided between shares in such pieces
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.lanes import host_lanes
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.vectors import transpose_block
+
+    real = Real(dtype)
+    floats, size = real.pointer, real.size
+    side = host_lanes().vector if dtype == "float32" else 0  # the block's registers hold float32
+
+    @kernel
+    def transpose(block, part, parts):
+        w = words(block)
+        outer_axes, length, stride, crossing, crossing_stride = w[2], w[3], w[4], w[5], w[6]
+        outer = 1
+        for axis in range(outer_axes):
+            outer *= w[7 + 3 * axis]
+        pieces = (crossing + _BLOCK - 1) // _BLOCK
+        for unit in range(outer * pieces * part // parts, outer * pieces * (part + 1) // parts):
+            rest = unit // pieces
+            first = (unit - rest * pieces) * _BLOCK
+            after = min(crossing, first + _BLOCK)
+            source, target = w[0], w[1]
+            for i in range(outer_axes):
+                at = 7 + 3 * (outer_axes - 1 - i)
+                place = rest % w[at]
+                rest //= w[at]
+                source += size * place * w[at + 1]
+                target += size * place * w[at + 2]
+            x, y = floats(source), floats(target)
+            if stride == 1:
+                for j in range(length):
+                    y[j] = x[j]
+                continue
+            whole = length - length % side if side > 0 else 0
+            c = first
+            while side > 0 and c + side <= after:
+                for j in range(0, whole, side if side > 0 else 1):
+                    from_, to = source + 4 * (j * stride + c), target + 4 * (c * crossing_stride + j)
+                    transpose_block((from_, stride, side, to, crossing_stride))
+                for i in range(c, c + side):
+                    for j in range(whole, length):
+                        y[i * crossing_stride + j] = x[j * stride + i]
+                c += side
+            for i in range(c, after):
+                for j in range(length):
+                    y[i * crossing_stride + j] = x[j * stride + i]
+        return 0
+
+    return transpose
+
+
+_KERNELS = {
+    dtype: Kernel(f"transpose_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
+}
+
+
+class _Axis(NamedTuple):
+    """An axis of y after merging: elements, strides in x and in y."""
+
+    size: int
+    x: int
+    y: int
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64."""
+    return refuse_floats(call, tuple(_KERNELS), floats=(0,)) or True
+
+
+def prepare(call: Call) -> Prepared:
+    """Transpose: x -> y."""
+    x = call.inputs[0]
+    assert x is not None
+    axes = _merged(x.shape, call.attributes["axes"])
+    last = axes.pop()
+    crossing = _Axis(1, 1, 0)
+    if last.x != 1:
+        crossing = axes.pop(next(i for i, axis in enumerate(axes) if axis.x == 1))
+    words = [0, 0, len(axes), last.size, last.x, crossing.size, crossing.y]
+    words += [number for axis in axes for number in axis]
+    units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
+    parts = share_count(x.size / _ELEMENTS_PER_US, units)
+    note = "rows" if last.x == 1 else "blocks"
+    return launch(_KERNELS[x.dtype.name], words, (0, 1), parts=parts, note=note)
+
+
+def _merged(shape: tuple[int, ...], order: tuple[int, ...]) -> list[_Axis]:
+    """The axes of y, at least one; neighbours that are neighbours in x as well are one axis."""
+    if math.prod(shape) == 0:
+        return [_Axis(0, 1, 1)]
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    merged: list[_Axis] = []
+    y_stride = math.prod(shape)
+    for axis in order:
+        size, stride = shape[axis], strides[axis]
+        y_stride //= size
+        if size == 1:
+            continue
+        if merged and merged[-1].x == size * stride:
+            merged[-1] = _Axis(merged[-1].size * size, stride, y_stride)
+        else:
+            merged.append(_Axis(size, stride, y_stride))
+    return merged or [_Axis(1, 1, 1)]

@@ -1,0 +1,47 @@
+"""How the engine makes and moves arrays of simulated devices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atled.call import ArrayDesc
+from atled.place import ArrayClass
+from atled_sim.device import device
+from atled_sim.memory import SimArray
+
+
+class SimArrayClass(ArrayClass):
+    """Array class `SimArray`. The devices check and count; a real plugin calls its driver here."""
+
+    name = "SimArray"
+
+    def allocate(self, desc: ArrayDesc, device_id: str) -> SimArray:
+        """A new array on the device; contents undefined (here: NaN)."""
+        return device(device_id).allocate(desc.shape, desc.dtype)
+
+    def upload(self, source: np.ndarray, target: SimArray) -> None:
+        """Copy from host memory."""
+        assert source.shape == target.shape and source.dtype == target.dtype and source.flags.c_contiguous
+        device(target.device_id).upload(source, target)
+
+    def download(self, source: SimArray, target: np.ndarray) -> None:
+        """Copy to host memory and wait until the values are there."""
+        assert source.shape == target.shape and source.dtype == target.dtype
+        device(source.device_id).download(source, target)
+
+    def copy(self, source: SimArray, target: SimArray) -> None:
+        """Copy between two arrays of one device."""
+        assert source.shape == target.shape and source.dtype == target.dtype
+        device(source.device_id).copy(source, target)
+
+    def fill(self, target: SimArray, value: float) -> None:
+        """Set every element."""
+        device(target.device_id).fill(target, value)
+
+    def view(self, array: SimArray, shape: tuple[int, ...]) -> SimArray:
+        """The same memory with another shape of equal size."""
+        return array.reshaped(shape)
+
+    def synchronize(self, device_id: str) -> None:
+        """Wait until everything launched on the device is done."""
+        device(device_id).synchronize()

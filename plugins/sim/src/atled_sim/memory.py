@@ -1,0 +1,108 @@
+"""The memory of one simulated device, and the opaque arrays in it."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+
+_POISON = 0xFF
+"""Fills new memory: NaN in every float dtype, -1 in the integers. What reads before it writes shows at once."""
+
+
+class Memory:
+    """Blocks of bytes by number. Only the device's own kernels and copies ask for their contents.
+
+    device_id: of the device it belongs to.
+    bytes_in_use: in all blocks that arrays still refer to.  peak_bytes: the most that ever was, since `reset_peak`.
+    block_count: blocks that arrays still refer to.
+    """
+
+    def __init__(self, device_id: str) -> None:
+        self.device_id = device_id
+        self.bytes_in_use = 0
+        self.peak_bytes = 0
+        self._blocks: dict[int, np.ndarray] = {}
+        self._last_number = 0
+        # Reentrant: a garbage collection inside `allocate` may free arrays in the same thread.
+        self._lock = threading.RLock()
+
+    @property
+    def block_count(self) -> int:
+        """Blocks that arrays still refer to."""
+        return len(self._blocks)
+
+    def allocate(self, nbytes: int) -> int:
+        """A new block, poisoned; its number."""
+        contents = np.full(nbytes, _POISON, np.uint8)
+        with self._lock:
+            self._last_number += 1
+            self._blocks[self._last_number] = contents
+            self.bytes_in_use += nbytes
+            self.peak_bytes = max(self.peak_bytes, self.bytes_in_use)
+            return self._last_number
+
+    def free(self, number: int) -> None:
+        """Give a block back."""
+        with self._lock:
+            self.bytes_in_use -= self._blocks.pop(number).nbytes
+
+    def contents(self, array: SimArray) -> np.ndarray:
+        """The values of an array of this memory, as a NumPy view; for kernels and copies, which run on the device."""
+        assert array.block.memory is self, "arrays of another device are refused before this"
+        return self._blocks[array.block.number].view(array.dtype).reshape(array.shape)
+
+    def reset_peak(self) -> None:
+        """Let the peak start again from what is in use now."""
+        self.peak_bytes = self.bytes_in_use
+
+
+class Block:
+    """One allocation, given back when no array refers to it any more."""
+
+    __slots__ = ("memory", "number")
+
+    def __init__(self, memory: Memory, nbytes: int) -> None:
+        self.memory = memory
+        self.number = memory.allocate(nbytes)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):  # else the allocation failed
+            self.memory.free(self.number)
+
+
+class SimArray:
+    """An array on a simulated device: shape, dtype, and a block that says nothing about where its values are.
+
+    It has no `__array__`, no buffer and no array interface. NumPy, which would wrap it as an object, is refused for
+    arithmetic by `__array_ufunc__`.
+
+    shape: sizes per axis.  dtype: numpy.dtype.
+    """
+
+    __slots__ = ("block", "dtype", "shape")
+    __array_ufunc__ = None
+
+    def __init__(self, block: Block, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.block = block
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def device_id(self) -> str:
+        """The device in whose memory it lives."""
+        return self.block.memory.device_id
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def reshaped(self, shape: tuple[int, ...]) -> SimArray:
+        """The same block under another shape of equal size."""
+        assert math.prod(shape) == math.prod(self.shape), f"{self} cannot be seen as {shape}"
+        return SimArray(self.block, shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<SimArray {self.dtype.name}{list(self.shape)} on device {self.device_id!r}>"

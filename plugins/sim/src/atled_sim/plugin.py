@@ -1,0 +1,48 @@
+"""The plugin object of backend `sim`: who it is and what it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from atled_contexts import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, hookimpl
+from atled_sim.array_class import SimArrayClass
+from atled_sim.device import DEVICE_IDS
+from atled_sim.kernels import provide
+
+__version__ = "0.1.0"
+
+ARRAY_CLASS = SimArrayClass()
+"""One object for good: arrays made before a reload of the plugins stay on the same device."""
+
+
+class SimPlugin:
+    """Backend `sim`. A plugin whose device library may be missing also has the hook `atled_probe`."""
+
+    @hookimpl
+    def atled_info(self) -> PluginInfo:
+        """Who it is: quick, and nothing of a device library imported."""
+        # Priority 0: the default Context never is on a simulated device.
+        backend = BackendInfo("sim", ("float", "half", "double"), default_priority=0, array_classes=("SimArray",))
+        return PluginInfo("sim", API_VERSION, "atled-sim", __version__, (backend,), extension_names=("sim",))
+
+    @hookimpl
+    def atled_register(self, registrar: Registrar) -> None:
+        """What it brings: implementations and an array class."""
+        registrar.family("sim", provide)
+        registrar.array_class("SimArray", ARRAY_CLASS, "sim", default=True)
+
+    @hookimpl
+    def atled_devices(self, backend: str) -> list[str]:
+        """Which devices there are."""
+        return list(DEVICE_IDS)
+
+    @hookimpl
+    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
+        """`get_extension_context("sim")`: what the device refuses goes to the reference."""
+        if name != "sim":
+            return None
+        return Context([f"sim:{type_config}", f"reference:{type_config}"], "SimArray", device_id, **options)
+
+
+PLUGIN = SimPlugin()

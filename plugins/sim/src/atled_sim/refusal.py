@@ -1,0 +1,43 @@
+"""Refusing ops on request, so that tests see what happens to ops that a device does not have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from atled.call import Call
+from atled.epoch import EPOCH
+from atled.ops.elementwise import derived_spec
+from atled_contexts import reload_plugins
+
+_refused: Counter[str] = Counter()
+
+
+@contextmanager
+def refuse(ops: Iterable[str]) -> Iterator[None]:
+    """Within the block, backend `sim` does not accept calls of the named ops: `with atled_sim.refuse({"Tanh"}):`.
+
+    Decisions made before are made again, on entering and on leaving, also for graphs that ran already.
+    LookupError: an unknown op.
+    """
+    names = list(ops)
+    for name in names:
+        derived_spec(name)
+    _refused.update(names)
+    _decide_anew()
+    try:
+        yield
+    finally:
+        _refused.subtract(names)
+        _decide_anew()
+
+
+def accepts(call: Call) -> bool | str:
+    """What `sim` answers to every call: True, or the reason in words why it does not compute it."""
+    return f"refuse({call.spec.name!r}) is in force" if _refused[call.spec.name] > 0 else True
+
+
+def _decide_anew() -> None:
+    reload_plugins()
+    EPOCH.bump()
