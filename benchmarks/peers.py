@@ -31,7 +31,7 @@ class Peer:
 PEERS = {
     # The last release of NNabla; its newest wheels are for Python 3.10.
     "nnabla": Peer(("nnabla==1.39.0",), "3.10"),
-    "torch": Peer(("torch==2.13.0", "numpy>=2"),),
+    "torch": Peer(("torch==2.13.0", "numpy>=2")),
 }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import numpy as np
-from harness.case import Case
 
 from foundation_rows.recorded import recorded
+from harness.case import Case
 
 REPEATS = 50
 OPS = 4 * REPEATS
@@ -49,20 +50,20 @@ def _torch(backward: bool) -> Case:
     leaves = [torch.tensor(values, requires_grad=backward) for values in (_START, *_OTHERS)]
     ones = torch.ones(4)
 
-    def forward() -> object:
+    def forward() -> Any:
         h, a, b, c = leaves
         for _ in range(REPEATS):
             h = torch.sub(torch.mul(torch.tanh(torch.add(h, a)), b), c)
         return h
 
-    def run_both() -> object:
+    def run_both() -> Any:
         h = forward()
         for leaf in leaves:
             leaf.grad = None
         h.backward(ones)
         return h
 
-    def results() -> list[object]:
+    def results() -> list[Any]:
         h = run_both() if backward else forward()
         return [h.detach().clone(), *(leaf.grad.clone() for leaf in leaves if backward)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from harness.case import Case
 
 from foundation_rows.recorded import recorded
+from harness.case import Case
 
 ADDITIONS = 100
 

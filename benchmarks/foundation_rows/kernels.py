@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from harness.case import Case
 
 _BACKENDS = {"atled": "cpu", "reference": "reference"}

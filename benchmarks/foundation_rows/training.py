@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from foundation_rows.networks import NETWORKS, Network, batches, initial_weights
+from foundation_rows.recorded import recorded
 from harness.case import Case
 
-from foundation_rows.networks import NETWORKS, batches, initial_weights
-from foundation_rows.recorded import recorded
+Batches = Iterator[tuple[np.ndarray, np.ndarray]]
 
 # Losses of the first steps are compared; later ones drift apart by rounding.
 _COMPARED_STEPS = 4
@@ -25,7 +27,9 @@ def training_step(library: str, network: str) -> Case:
     return Case(step, lambda: [np.array([step() for _ in range(_COMPARED_STEPS)])])
 
 
-def _recorded_step(library: str, network: Any, data: Iterator[tuple[np.ndarray, np.ndarray]]) -> Callable[[], float]:
+def _recorded_step(
+    library: str, network: Network, data: Iterator[tuple[np.ndarray, np.ndarray]]
+) -> Callable[[], float]:
     api = recorded(library)
     x = api.nn.Variable((network.batch, *network.shape))
     t = api.nn.Variable((network.batch, 1))
@@ -47,7 +51,7 @@ def _recorded_step(library: str, network: Any, data: Iterator[tuple[np.ndarray, 
     return step
 
 
-def _torch_step(network: Any, data: Iterator[tuple[np.ndarray, np.ndarray]]) -> Callable[[], float]:
+def _torch_step(network: Network, data: Batches) -> Callable[[], float]:
     torch = importlib.import_module("torch")
     functional = importlib.import_module("torch.nn.functional")
     x = torch.empty(network.batch, *network.shape)

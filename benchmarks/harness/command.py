@@ -61,7 +61,11 @@ def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: S
     environment["load_after"] = load()
     environment["versions"] = versions
     content = as_json(name, outcomes, environment)
-    stem = name + ("" if options.cores == 1 else f"-{options.cores}cores") + ("" if chosen == list(rows) else "-selection")
+    stem = name
+    if options.cores > 1:
+        stem += f"-{options.cores}cores"
+    if len(chosen) < len(rows):
+        stem += "-selection"
     _report(stem, outcomes, content, show_json=options.json)
     return int(any(_is_wrong(outcome) for outcome in outcomes))
 

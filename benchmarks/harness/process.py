@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import subprocess
@@ -70,10 +71,8 @@ class LibraryProcess:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has ended already
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

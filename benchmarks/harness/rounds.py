@@ -105,13 +105,11 @@ def _compare(outcome: Outcome, results: Mapping[str, Sequence[dict]]) -> None:
         ratios = [a / b for a, b in zip(outcome.seconds[ours], outcome.seconds[peer], strict=True)]
         difference = None if row.tolerance is None else difference_of(results[ours], results[peer])
         agrees = row.tolerance is None or difference is None or difference <= row.tolerance
-        outcome.comparisons[peer] = Comparison(
-            statistics.median(ratios), min(ratios), max(ratios), difference, agrees
-        )
+        outcome.comparisons[peer] = Comparison(statistics.median(ratios), min(ratios), max(ratios), difference, agrees)
 
 
 def difference_of(ours: Sequence[dict], theirs: Sequence[dict]) -> float | None:
-    """Greatest difference of arrays, each relative to its largest element; inf if shapes differ, None without arrays."""
+    """Greatest difference, relative to an array's largest element; inf if shapes differ, None without arrays."""
     if not ours and not theirs:
         return None
     if [array["shape"] for array in ours] != [array["shape"] for array in theirs]:

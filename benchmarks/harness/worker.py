@@ -65,7 +65,7 @@ def measure(run: Callable[[], object], seconds: float) -> float:
     if once > seconds:
         return once
     calls = max(1, int(_SAMPLE_S / max(once, 1e-9)))
-    samples = []
+    samples: list[float] = []
     end = start + seconds
     while not samples or time.perf_counter() < end:
         begin = time.perf_counter()

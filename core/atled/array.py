@@ -32,8 +32,8 @@ class ArrayCell:
         of a leaf that is lazily zero counts as not written.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     bound: whether plans hold the head's storage and do not look at each run whether it still is the head, so that the
-        epoch must rise when it is replaced: 0 none does, 1 some read it, 2 some write it. Only for arrays that never
-        left host memory; the others are looked at (see `travels`).
+        epoch must rise when it is replaced: 0 none does, 1 some read it, 2 some write it. That is for arrays that never
+        left host memory; plans of those that `travels` look, which is -1.
     """
 
     __slots__ = ("__weakref__", "_copies", "bound", "code", "dtype", "lazy", "place", "size", "storage")
@@ -67,9 +67,9 @@ class ArrayCell:
 
     def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Make a storage the head; the old head stays as a copy that is not current."""
-        if self.bound and storage is not self.storage:
+        if self.bound > 0 and storage is not self.storage:
             self._tell_plans()
-        elif self.dtype is not None and dtype != self.dtype:
+        elif self.bound and dtype != self.dtype:
             EPOCH.bump()
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
             if self._copies is None:
@@ -115,7 +115,7 @@ class ArrayCell:
         if self._copies is None:
             self._copies = {}
         self._copies[(place, dtype)] = (storage, is_current)
-        if self.bound and place is not HOST:
+        if self.bound > 0 and place is not HOST:
             self._tell_plans()
         return storage
 
@@ -204,7 +204,7 @@ class ArrayCell:
     def fill(self, value: float) -> None:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
         storage = self.storage
-        if self.bound or (isinstance(storage, HostStorage) and storage.has_live_view):
+        if self.bound > 0 or (isinstance(storage, HostStorage) and storage.has_live_view):
             _fill(storage, self.place, self.size, self.dtype, value)
             self.lazy = None
         else:

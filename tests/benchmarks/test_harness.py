@@ -1,3 +1,5 @@
+"""The harness of the benchmarks: processes, rounds, comparison, report."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from harness import chart, command, report
 from harness.case import Row
 from harness.environment import process_environment

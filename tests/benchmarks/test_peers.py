@@ -1,9 +1,12 @@
+"""The environments of the peers; nothing is installed."""
+
 from __future__ import annotations
 
 import sys
 
-import peers
 import pytest
+
+import peers
 
 
 def test_a_python_that_is_not_there_is_a_missing_peer(monkeypatch, tmp_path):

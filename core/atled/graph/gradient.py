@@ -105,6 +105,7 @@ def backpropagate(
                 if gradient is None or value not in needing:
                     continue
                 assert value is not None
+                value.settle(gradient.place)
                 if gradient.place is not value.place or gradient.dtype != value.dtype:
                     gradient = graph.coerce(gradient, value.place, value.dtype, graph.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"

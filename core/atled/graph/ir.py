@@ -36,22 +36,41 @@ class FloatSlot:
 class IRValue:
     """One array in a graph: what it looks like, where it lives, which node makes it.
 
-    desc: shape and dtype.  place: the memory.
+    desc: shape and dtype.
     node, position: the node that makes it and which of its outputs it is; node is None for an external value.
     external: number of the array outside the graph that holds it, or -1.
+    base: the value whose memory it shows; itself unless it is a view.
     """
 
-    __slots__ = ("desc", "external", "graph", "node", "place", "position")
+    __slots__ = ("_place", "base", "desc", "external", "graph", "node", "position")
 
     def __init__(
-        self, graph: Graph, desc: ArrayDesc, place: Place, node: IRNode | None = None, position: int = 0, external: int = -1
+        self,
+        graph: Graph,
+        desc: ArrayDesc,
+        place: Place | None,
+        node: IRNode | None = None,
+        position: int = 0,
+        external: int = -1,
+        base: IRValue | None = None,
     ) -> None:
         self.graph = graph
         self.desc = desc
-        self.place = place
+        self._place = place
         self.node = node
         self.position = position
         self.external = external
+        self.base = self if base is None else base
+
+    @property
+    def place(self) -> Place | None:
+        """The memory; None for an external value that nothing computes with yet: it is wanted where it is first used."""
+        return self.base._place
+
+    def settle(self, place: Place | None) -> None:
+        """Want it at a place, if it has none yet."""
+        if self.base._place is None:
+            self.base._place = place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,11 +176,16 @@ class Graph:
         self.nodes: list[IRNode] = []
         self.externals: list[IRValue] = []
         self.floats: list[tuple[Any, ...]] = []
-        self._external_at: dict[tuple[int, tuple[int, ...], Place, np.dtype], IRValue] = {}
+        self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
+        self._moved: dict[tuple[IRValue, Place], IRValue] = {}
+        self._mutated: set[int] = set()
         self._constants: dict[float, FloatSlot] = {}
 
-    def external(self, number: int, desc: ArrayDesc, place: Place = HOST) -> IRValue:
-        """The value of outside array `number`, at a place and in a dtype; one IRValue for each."""
+    def external(self, number: int, desc: ArrayDesc, place: Place | None = None) -> IRValue:
+        """The value of outside array `number`, at a place and in a dtype; one IRValue for each.
+
+        place: None for where it is first used, so that a plan does not depend on where the array happens to be.
+        """
         key = (number, desc.shape, place, desc.dtype)
         value = self._external_at.get(key)
         if value is None:
@@ -211,7 +235,10 @@ class Graph:
         place = place_of(decision, context)
         coerced: list[IRValue | None] = []
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
-            if value is None or desc is None or spec.input_at(position).kind == "stream":
+            if value is None or desc is None:
+                coerced.append(value)
+            elif spec.input_at(position).kind == "stream":
+                value.settle(HOST)
                 coerced.append(value)
             elif position in spec.mutated or position in spec.inplace.values():
                 coerced.append(self._mutable(value, place, desc.dtype))
@@ -236,12 +263,14 @@ class Graph:
         assert source is not None
         (desc,) = spec.infer_outputs([source.desc], attributes)
         node = IRNode(spec, (source,), attributes, context, None, computed)
-        node.outputs = (IRValue(self, desc, source.place, node, 0),)
+        node.outputs = (IRValue(self, desc, None, node, 0, base=source.base),)
         self.nodes.append(node)
         return node
 
     def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
+        self._mutated.add(value.base.external)
+        value.settle(place)
         if value.place is place and value.dtype == dtype:
             return value
         assert value.external >= 0, "ops change only arrays that exist outside the graph"
@@ -249,18 +278,34 @@ class Graph:
 
     def coerce(self, value: IRValue, place: Place, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place with a dtype; adds a Cast or a transfer where it is not there."""
-        if value.place is place and value.dtype == dtype:
-            return value
-        if value.external >= 0 and value.place is not place:
-            return self.external(value.external, ArrayDesc(value.shape, dtype), place)
+        value.settle(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
-        if value.place is not place:
-            node = IRNode(None, (value,), {}, context, None)
-            node.outputs = (IRValue(self, value.desc, place, node, 0),)
-            self.nodes.append(node)
-            value = node.outputs[0]
-        return value
+        return value if value.place is place else self._at(value, place, context)
+
+    def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
+        """The value at another place: a copy that the outside array keeps there, else a transfer; one for all readers."""
+        found = self._moved.get((value, place))
+        if found is not None:
+            return found
+        base = value.base
+        # What an op of this graph changed outside must be copied after that, not before all steps.
+        kept_outside = base.external >= 0 and base.external not in self._mutated
+        node = IRNode(None, (value,), {}, context, None, computed=kept_outside)
+        if kept_outside:
+            moved = self.external(base.external, base.desc, place)
+            if value is not base:
+                assert value.node is not None
+                view = IRNode(value.node.spec, (moved,), value.node.attributes, context, None)
+                moved = IRValue(self, value.desc, None, view, 0, base=moved)
+                view.outputs = (moved,)
+        else:
+            moved = IRValue(self, value.desc, place, node)
+        node.outputs = (moved,)
+        # Also where nothing is to run: gradients find their way from the copy to the value through this node.
+        self.nodes.append(node)
+        self._moved[value, place] = moved
+        return moved
 
     def alias(self, value: IRValue) -> IRValue:
         """A second name of a value: the same memory, but a value of its own."""

@@ -218,7 +218,7 @@ def lower(graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] =
         node = value.node
         if value.external < 0 and node is not None and node.spec is not None and node.spec.views:
             source = slots[slot_for(_first(node))]
-            slot = Slot(value.desc, value.place, source.memory, source.source)
+            slot = Slot(value.desc, source.place, source.memory, source.source)
             if source.source[0] == "target":
                 # A view of a result: readers of the view read the result's memory.
                 slot.source = ("internal",)
@@ -229,7 +229,7 @@ def lower(graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] =
                 origin = ("target", target_of[value])
             else:
                 origin = ("internal",)
-            slot = Slot(value.desc, value.place, memories, origin)
+            slot = Slot(value.desc, value.place or HOST, memories, origin)
             memories += 1
         slots.append(slot)
         slot_of[value] = len(slots) - 1
@@ -280,18 +280,11 @@ def _float_number(attributes: Mapping[str, Any], name: str) -> int:
     return slot.index
 
 
-def _root(value: IRValue) -> IRValue:
-    """The value whose memory a chain of views shows."""
-    while value.external < 0 and value.node is not None and value.node.spec is not None and value.node.spec.views:
-        value = _first(value.node)
-    return value
-
-
 def is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
     """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already."""
-    if value.external >= 0 or _root(value) is not value or (value.node is not None and value.node.computed):
+    if value.external >= 0 or value.base is not value or (value.node is not None and value.node.computed):
         return False
-    return not any(_root(earlier) is value for earlier in results)
+    return not any(earlier.base is value for earlier in results)
 
 
 def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
@@ -299,7 +292,8 @@ def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRVa
     in_place = value.node is not None and value.node.spec is not None and value.position in value.node.spec.inplace
     if in_place or is_own(value, results[:index]):
         return value
-    return graph.add(SPECS["Identity"], (value,), {}, graph.context).outputs[0]
+    context = graph.context if value.node is None else value.node.context
+    return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
 
 
 def _needed(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:

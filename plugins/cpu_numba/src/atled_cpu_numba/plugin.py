@@ -33,6 +33,7 @@ declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel
 
 # Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
 _KERNELS: Mapping[str, tuple[str, ...]] = {
+    "whole_numbers": ("Cast",),
     "kernels.matmul": ("Affine", "BatchMatmul"),
     "kernels.reduction": ("Sum", "Mean"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
@@ -119,11 +120,11 @@ class CpuPlugin:
         for module, ops in _KERNELS.items():
             for op in ops:
                 registrar.implementation(op, "cpu", _prepare(module), accepts=_accepts(module), note="kernel")
-                self._adopt(registrar, op)
         for op in _COPIES:
             registrar.implementation(
                 op, "cpu", _prepare("elementwise"), accepts=_accepts("elementwise"), note="formula"
             )
+        for op in sorted({op for ops in _KERNELS.values() for op in ops}.union(_COPIES)):
             self._adopt(registrar, op)
         registrar.family("cpu", self._provide)
         registrar.native_executor("cpu", _Executor())

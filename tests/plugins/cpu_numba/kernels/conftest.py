@@ -1,4 +1,4 @@
-"""Running a prepared kernel without an engine: the block filled in as the contract says, share by share through ctypes."""
+"""Running a prepared kernel without an engine: its block filled in by the contract, share by share through ctypes."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ Block (64-bit words; strides in elements):
     25 results, 26 word where they start
     27 result's plane, 28 its width, 29 step_h, 30 step_w
     31 taps in all, 32 weights from group to group, 33 PACK or 0
-Each result: number of taps, start row, start column, rows, columns; then the taps as pairs of offset and place. Shares are made of
-groups and chunks of images; each packs the weights of its group for itself.
+Each result: number of taps, start row, start column, rows, columns; then the taps as pairs of offset and place.
+Shares are made of groups and chunks of images; each packs the weights of its group for itself.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ _INNER_BYTES = 8 * BLOCK_WORDS
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import copy_rows, copy_rows_plus, make_offset_tile
+    from atled_cpu_numba.kernels.options import kernel, piece
+    from atled_cpu_numba.kernels.tiles import make_offset_tile
+    from atled_cpu_numba.kernels.vectors import copy_rows, copy_rows_plus
 
     lanes = host_lanes()
     tile_rows, tile_columns = lanes.rows, lanes.columns
@@ -54,38 +55,109 @@ def _build() -> Callable[..., int]:
     lowest = make_offset_tile(third, vectors, packed_rows=tile_rows)
     single = make_offset_tile(1, _COLUMN_VECTORS, packed_rows=tile_rows)
 
-    @kernel
-    def convolution(block, part, parts):
-        w = words(block)
-        images, chunk, groups = w[7], w[8], w[9]
-        channels, height, width, maps, weight_map, weight_channel = w[10], w[11], w[12], w[13], w[14], w[15]
-        plane_length, channel_length, front, image_pitch, row_pitch = w[16], w[17], w[18], w[19], w[20]
-        results, plane, result_width, step_h, step_w = w[25], w[27], w[28], w[29], w[30]
-        image_rows = image_pitch // row_pitch
-        tile_count = (maps + tile_rows - 1) // tile_rows
-        # Workspace: block of a piece, table of offsets, packed weights, results of some positions, planes.
-        inner = w[5] + part * w[6]
-        q = words(inner)
-        offsets_at = inner + _INNER_BYTES
-        packed_at = offsets_at + 8 * channels * w[31]
-        out_at = packed_at + 4 * (tile_count * tile_rows * channels * w[31] + PACK_SLACK)
-        planes_at = out_at + 4 * tile_count * tile_rows * columns_at_once
-        chunks = (images + chunk - 1) // chunk
-        first_unit, last_unit = groups * chunks * part // parts, groups * chunks * (part + 1) // parts
-        if first_unit == last_unit:
-            return 0
-        planes = floats32(planes_at)
-        for i in range(channels * channel_length):
-            planes[i] = 0.0
-        offsets = words(offsets_at)
+    @piece
+    def fill_offsets(w, offsets):
+        """Per result, channel and tap: where it lies in the planes, from a window's position."""
+        channels, channel_length, front = w[10], w[17], w[18]
         at, done = w[26], 0
-        for _ in range(results):
+        for _ in range(w[25]):
             taps = w[at]
             for channel in range(channels):
                 for t in range(taps):
                     offsets[done + channel * taps + t] = channel * channel_length + front + w[at + 5 + 2 * t]
             done += channels * taps
             at += 5 + 2 * taps
+
+    @piece
+    def collect_weights(w, group, packed_at):
+        """Panels of the group's weights for each result, in the order of its channels and taps."""
+        channels, maps, weight_map, weight_channel = w[10], w[13], w[14], w[15]
+        at, to = w[26], packed_at
+        for _ in range(w[25]):
+            taps = w[at]
+            for first in range(0, maps, tile_rows):
+                for channel in range(channels):
+                    target = floats32(to + 4 * channel * taps * tile_rows)
+                    for r in range(min(tile_rows, maps - first)):
+                        start = group * w[32] + (first + r) * weight_map + channel * weight_channel
+                        source = floats32(w[2] + 4 * start)
+                        for t in range(taps):
+                            target[t * tile_rows + r] = source[w[at + 6 + 2 * t]]
+                to += 4 * tile_rows * channels * taps
+            at += 5 + 2 * taps
+
+    @piece
+    def multiply(k, maps, length, weights, offsets_at, planes_at, out_at):
+        """out = weights x planes for `length` positions, at most columns_at_once."""
+        for first in range(0, maps, tile_rows):
+            left = maps - first
+            a = weights + 4 * first * k
+            c = out_at + 4 * first * columns_at_once
+            if left == 1:
+                single((k, a, offsets_at, planes_at, c, columns_at_once))
+                continue
+            for j in range(0, length, tile_columns):
+                if left > two_thirds:
+                    full((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                elif left > third:
+                    lower((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+                else:
+                    lowest((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
+
+    @piece
+    def deliver(w, at, group, first_image, p0, length, out_at):
+        """Move the results of the positions from p0 on to y, plus the bias, leaving out positions in the gaps."""
+        groups, maps, row_pitch, plane, step_w = w[9], w[13], w[20], w[27], w[30]
+        start_h, start_w, rows, columns = w[at + 1], w[at + 2], w[at + 3], w[at + 4]
+        image_rows = w[19] // row_pitch
+        p = p0
+        while p < p0 + length:
+            line = p // row_pitch
+            column = p - line * row_pitch
+            following = min(p0 + length, (line + 1) * row_pitch)
+            image = line // image_rows
+            row = line - image * image_rows
+            count = min(columns - column, following - p)
+            source = out_at + 4 * (p - p0)
+            p = following
+            if row >= rows or count <= 0:
+                continue
+            target = ((first_image + image) * groups + group) * maps * plane
+            target += (row * w[29] + start_h) * w[28] + column * step_w + start_w
+            target = w[4] + 4 * target
+            if step_w == 1 and w[3] != 0:
+                copy_rows_plus((source, columns_at_once, target, plane, maps, count, w[3] + 4 * group * maps))
+            elif step_w == 1:
+                copy_rows((source, columns_at_once, target, plane, maps, count))
+            else:
+                for _ in range(maps):
+                    x, y = floats32(source), floats32(target)
+                    for j in range(count):
+                        y[j * step_w] = x[j]
+                    source += 4 * columns_at_once
+                    target += 4 * plane
+
+    @kernel
+    def convolution(block, part, parts):
+        w = words(block)
+        images, chunk, groups = w[7], w[8], w[9]
+        channels, height, width, maps, taps_in_all, pack = w[10], w[11], w[12], w[13], w[31], w[33]
+        padded_maps = (maps + tile_rows - 1) // tile_rows * tile_rows
+        # Workspace: block of a piece, table of offsets, packed weights, results of some positions, planes.
+        inner = w[5] + part * w[6]
+        q = words(inner)
+        offsets_at = inner + _INNER_BYTES
+        packed_at = offsets_at + 8 * channels * taps_in_all
+        out_at = packed_at + 4 * (padded_maps * channels * taps_in_all + PACK_SLACK)
+        planes_at = out_at + 4 * padded_maps * columns_at_once
+        chunks = (images + chunk - 1) // chunk
+        first_unit, last_unit = groups * chunks * part // parts, groups * chunks * (part + 1) // parts
+        if first_unit == last_unit:
+            return 0
+        planes = floats32(planes_at)
+        for i in range(channels * w[17]):
+            planes[i] = 0.0
+        fill_offsets(w, words(offsets_at))
         packed_group = -1
         for unit in range(first_unit, last_unit):
             group = unit // chunks
@@ -93,91 +165,28 @@ def _build() -> Callable[..., int]:
             taken = min(chunk, images - first_image)
             if group != packed_group:
                 packed_group = group
-                # The weights of a convolution lie in the order of the sums; those of the gradient are collected.
-                if w[33] != 0:
-                    q[0], q[1], q[2], q[3] = w[2] + 4 * group * w[32], weight_map, 1, maps
-                    q[4], q[5], q[6] = channels * w[31], packed_at, tile_rows
-                    call3(w[33], inner, 0, 1)
-                at, to = w[26], packed_at
-                for _ in range(results if w[33] == 0 else 0):
-                    taps = w[at]
-                    for tile in range(tile_count):
-                        rows = min(tile_rows, maps - tile * tile_rows)
-                        for channel in range(channels):
-                            target = floats32(to + 4 * channel * taps * tile_rows)
-                            for r in range(rows):
-                                start = group * w[32] + (tile * tile_rows + r) * weight_map + channel * weight_channel
-                                source = floats32(w[2] + 4 * start)
-                                for t in range(taps):
-                                    target[t * tile_rows + r] = source[w[at + 6 + 2 * t]]
-                        to += 4 * tile_rows * channels * taps
-                    at += 5 + 2 * taps
+                if pack != 0:  # the weights lie in the order of the sums already
+                    q[0], q[1], q[2], q[3] = w[2] + 4 * group * w[32], w[14], 1, maps
+                    q[4], q[5], q[6] = channels * taps_in_all, packed_at, tile_rows
+                    call3(pack, inner, 0, 1)
+                else:
+                    collect_weights(w, group, packed_at)
             q[0] = w[1] + 4 * (first_image * groups + group) * channels * height * width
             q[1], q[2], q[3], q[4], q[5] = taken, channels, groups * channels * height * width, height, width
-            q[6], q[7], q[8], q[9], q[10], q[11] = (
-                planes_at,
-                plane_length,
-                channel_length,
-                front,
-                image_pitch,
-                row_pitch,
-            )
+            q[6], q[7], q[8], q[9], q[10], q[11] = planes_at, w[16], w[17], w[18], w[19], w[20]
             q[12], q[13], q[14], q[15] = w[21], w[22], w[23], block + 8 * w[24]
             call3(w[0], inner, 0, 1)
             at, offset_table, weights = w[26], offsets_at, packed_at
-            for _ in range(results):
-                taps, start_h, start_w, rows, columns = w[at], w[at + 1], w[at + 2], w[at + 3], w[at + 4]
-                k = channels * taps
-                end = (taken - 1) * image_pitch + (rows - 1) * row_pitch + columns
-                for p0 in range(0, end, columns_at_once):
-                    length = min(columns_at_once, end - p0)
-                    for tile in range(tile_count):
-                        left = maps - tile * tile_rows
-                        a = weights + 4 * tile * tile_rows * k
-                        c = out_at + 4 * tile * tile_rows * columns_at_once
-                        if left == 1:
-                            single((k, a, offset_table, planes_at + 4 * p0, c, columns_at_once))
-                        else:
-                            for j in range(0, length, tile_columns):
-                                b = planes_at + 4 * (p0 + j)
-                                if left > two_thirds:
-                                    full((k, a, offset_table, b, c + 4 * j, columns_at_once))
-                                elif left > third:
-                                    lower((k, a, offset_table, b, c + 4 * j, columns_at_once))
-                                else:
-                                    lowest((k, a, offset_table, b, c + 4 * j, columns_at_once))
-                    p = p0
-                    while p < p0 + length:
-                        line = p // row_pitch
-                        column = p - line * row_pitch
-                        following = min(p0 + length, (line + 1) * row_pitch)
-                        image = line // image_rows
-                        row = line - image * image_rows
-                        count = min(columns - column, following - p)
-                        if row < rows and count > 0:
-                            target = w[4] + 4 * (
-                                ((first_image + image) * groups + group) * maps * plane
-                                + (row * step_h + start_h) * result_width
-                                + column * step_w
-                                + start_w
-                            )
-                            source = out_at + 4 * (p - p0)
-                            if step_w == 1 and w[3] != 0:
-                                biases = w[3] + 4 * group * maps
-                                copy_rows_plus((source, columns_at_once, target, plane, maps, count, biases))
-                            elif step_w == 1:
-                                copy_rows((source, columns_at_once, target, plane, maps, count))
-                            else:
-                                for i in range(maps):
-                                    x, y = floats32(source), floats32(target)
-                                    for j in range(count):
-                                        y[j * step_w] = x[j]
-                                    source += 4 * columns_at_once
-                                    target += 4 * plane
-                        p = following
-                at += 5 + 2 * taps
+            for _ in range(w[25]):
+                k = channels * w[at]
+                end = (taken - 1) * w[19] + (w[at + 3] - 1) * w[20] + w[at + 4]
+                for p in range(0, end, columns_at_once):
+                    length = min(columns_at_once, end - p)
+                    multiply(k, maps, length, weights, offset_table, planes_at + 4 * p, out_at)
+                    deliver(w, at, group, first_image, p, length, out_at)
+                at += 5 + 2 * w[at]
                 offset_table += 8 * k
-                weights += 4 * tile_count * tile_rows * k
+                weights += 4 * padded_maps * k
         return 0
 
     return convolution
@@ -224,7 +233,7 @@ def prepare(call: Call) -> Prepared:
     lanes = host_lanes()
     columns = _COLUMN_VECTORS * lanes.vector
     taps = sum(len(found.taps) for found in results)
-    flops = 2.0 * groups * maps * channels * images * sum(len(f.taps) * f.count[0] * f.count[1] for f in results)
+    flops = 2.0 * groups * maps * channels * images * sum(len(f.taps) * f.counts[0] * f.counts[1] for f in results)
     work_us = (flops + 20.0 * (source.size + result.size)) / _FLOPS_PER_US
     packing_us = weight.size / groups / _WEIGHTS_PER_US / (10 if forward else 1)
     # A share of few positions would waste much of its last tile, and read all weights for it.
@@ -253,7 +262,7 @@ def prepare(call: Call) -> Prepared:
     assert len(words) == 34
     words += [place for phase in layout.phases for place in phase]
     for found in results:
-        words += [len(found.taps), *found.start, *found.count]
+        words += [len(found.taps), *found.start, *found.counts]
         words += [word for tap in found.taps for word in (tap.phase * plane_length + layout.offset(tap), tap.place)]
     rows = -(-maps // lanes.rows) * lanes.rows
     share_bytes = (
@@ -263,9 +272,8 @@ def prepare(call: Call) -> Prepared:
     )
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
-    arguments = (1, 2, 3, 4, 5) if len(call.inputs) == 3 and call.inputs[2] is not None else (1, 2, -1, 4, 5)
-    if len(call.inputs) == 2:
-        arguments = (1, 2, 4, 5)
+    bias = () if len(call.inputs) == 2 else (-1 if call.inputs[2] is None else 3,)
+    arguments = (1, 2, *bias, 4, 5)
     note = (
         f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
     )

@@ -1,9 +1,9 @@
 """The layout in which the convolution kernels read images: padded planes, in which every tap is one fixed offset.
 
 With a stride, the elements of an image are sorted into phases by their place modulo the stride, so that neighbouring
-windows see neighbouring elements; each phase of each channel is a plane of its own. In a plane, several images follow one
-another. Gaps of zeros between rows and between images serve as padding on both sides: reading left of a row ends up in
-the gap of the row before.
+windows see neighbouring elements; each phase of each channel is a plane of its own. In a plane, several images follow
+one another. Gaps of zeros between rows and between images serve as padding on both sides: reading left of a row ends up
+in the gap of the row before.
 
     position p = (image * image_rows + row) * row_pitch + column     of a window, or of an element
     element seen by window p through a tap: plane[front + p + offset], offset = row_shift * row_pitch + column_shift
@@ -31,11 +31,11 @@ class Tap(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Results whose windows see the same taps: start, step and count per axis of the result's image."""
+    """Results whose windows see the same taps: where they start in the result's image, how many there are per axis."""
 
     taps: tuple[Tap, ...]
     start: tuple[int, int]
-    count: tuple[int, int]
+    counts: tuple[int, int]
 
 
 class Layout(NamedTuple):
@@ -85,14 +85,14 @@ def windows(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) 
     phases = tuple(sorted({(a, b) for a, b, *_ in found}))
     taps = tuple(Tap(phases.index((a, b)), row, column, place) for a, b, row, column, place in found)
     results = (Result(taps, (0, 0), counts),)
-    plane = tuple(-(-n // step) for n, step in zip(sizes, stride, strict=True))
+    plane = -(-sizes[0] // stride[0]), -(-sizes[1] // stride[1])
     return _layout(phases, stride, plane, results), results
 
 
 def gradient_windows(
     sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair
 ) -> tuple[Layout, tuple[Result, ...]]:
-    """How the gradient with respect to the input, of size `sizes`, reads gy: one result for each phase of the stride."""
+    """How the gradient with respect to an input of size `sizes` reads gy: one result for each phase of the stride."""
     counts = _counts(sizes, kernel, pad, stride, dilation)
     results = []
     for a in range(min(stride[0], sizes[0])):
@@ -106,8 +106,8 @@ def gradient_windows(
                     )
                     if rest_row == 0 and rest_column == 0:
                         taps.append(Tap(0, row, column, r * kernel[1] + s))
-            count = (-(-(sizes[0] - a) // stride[0]), -(-(sizes[1] - b) // stride[1]))
-            results.append(Result(tuple(taps), (a, b), count))
+            found = (-(-(sizes[0] - a) // stride[0]), -(-(sizes[1] - b) // stride[1]))
+            results.append(Result(tuple(taps), (a, b), found))
     return _layout(((0, 0),), (1, 1), counts, tuple(results)), tuple(results)
 
 
@@ -124,7 +124,7 @@ def _layout(phases: tuple[Pair, ...], stride: Pair, plane: Pair, results: Sequen
     for axis in (0, 1):
         gap = 0
         for result in results:
-            count = result.count[axis]
+            count = result.counts[axis]
             gap = max(gap, count - plane[axis])
             for tap in result.taps:
                 shift = (tap.row, tap.column)[axis]

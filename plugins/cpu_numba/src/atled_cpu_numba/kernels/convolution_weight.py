@@ -1,7 +1,7 @@
 """The gradient of a convolution with respect to its weight, in float32, over one or two axes.
 
-gw[map, channel, place] is the dot product of a plane of gy with a plane of x, shifted by the place's offset: both lie in the
-padded planes of `convolution_geometry`, gy with zeros where there is no window. A register tile holds some maps by
+gw[map, channel, place] is the dot product of a plane of gy with a plane of x, shifted by the place's offset: both lie in
+the padded planes of `convolution_geometry`, gy with zeros where there is no window. A register tile holds some maps by
 some channels and places.
 
 Block (64-bit words):
@@ -40,7 +40,7 @@ _INNER_BYTES = 192  # block of COPY_IMAGES, then the one phase of gy
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import make_dots
+    from atled_cpu_numba.kernels.tiles import make_dots
 
     lanes = host_lanes()
     vector, tile_rows, tile_columns = lanes.vector, lanes.dot_rows, lanes.dot_columns
@@ -153,7 +153,7 @@ def prepare(call: Call) -> Prepared:
     )
     taps = len(result.taps)
     lanes = host_lanes()
-    work_us = (2.0 * images * math.prod(result.count) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US
+    work_us = (2.0 * images * math.prod(result.counts) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US
     # Pieces of the channels copy all of gy each, pieces of the maps all of x: the smaller of the two.
     by_channels = gy.size <= x.size
     dividable = channels if by_channels else -(-maps // lanes.dot_rows)
@@ -187,7 +187,7 @@ def prepare(call: Call) -> Prepared:
         height,
         width,
         maps,
-        *result.count,
+        *result.counts,
     ]
     words += [plane_length, phases * plane_length, layout.front, layout.image_pitch, layout.row_pitch, *layout.stride]
     words += [phases, 29, taps, 29 + 2 * phases, pieces, int(by_channels), gy_length]

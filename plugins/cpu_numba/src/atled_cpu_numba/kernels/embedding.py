@@ -1,7 +1,7 @@
 """Embed, rows of a table by index, and its gradient.
 
-Block of both kernels (64-bit words): 0 x0 (indices), 1 w or gw (the table), 2 y or gy, 3 number of indices, 4 rows of the
-table, 5 row length.
+Block of both kernels (64-bit words):
+    0 x0, 1 w or gw, 2 y or gy, 3 number of indices, 4 rows of the table, 5 their length
 """
 
 from __future__ import annotations

@@ -34,15 +34,14 @@ def collapse(shape: Sequence[int], axes: Sequence[int]) -> Groups | None:
         else:
             groups.append((reduced, size))
     kinds = [reduced for reduced, _ in groups]
-    sizes = tuple(size for _, size in groups)
-    if kinds == [] or kinds == [False]:
-        return Groups(*(sizes or (1,)), 1, 1, 1)
-    if kinds == [True]:
-        return Groups(1, 1, 1, *sizes)
+    sizes = [size for _, size in groups]
+    if kinds == [True]:  # a sum over everything goes along one row
+        return Groups(1, 1, 1, sizes[0])
     if kinds == [False, True]:
         return Groups(sizes[0], 1, 1, sizes[1])
-    if kinds[0] and len(kinds) <= 3:
-        return Groups(1, *sizes, *([1] * (3 - len(sizes))))
-    if not kinds[0] and len(kinds) <= 4:
-        return Groups(*sizes, *([1] * (4 - len(sizes))))
-    return None
+    if kinds and kinds[0]:
+        sizes.insert(0, 1)
+    if len(sizes) > 4:
+        return None
+    outer, reduced_outer, inner, reduced_inner = sizes + [1] * (4 - len(sizes))
+    return Groups(outer, reduced_outer, inner, reduced_inner)

@@ -1,4 +1,4 @@
-"""What every kernel family decides in the same way: which floats it takes, how many shares, how a Native is filled in."""
+"""What every kernel family decides in the same way: the floats it takes, the number of shares, the Native."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ Block (64-bit words; strides in elements):
     15 workspace, 16 bytes of it per share
     17 unit_rows, 18 unit_columns          of the pieces of y that shares are made of
     19 k_step, 20 row_step                 how much of A is packed at a time
-    21 narrow                              1: a few columns, A is read in place
+    21 way                                 1: A is read in place, for few columns; 2: B is, for few rows; 0: neither
 
 A share packs a part of B that stays in the level-2 cache, and, for each of its row blocks, a part of A.
 """
@@ -28,6 +28,8 @@ from atled_cpu_numba.store import Kernel
 _K_STEP = 384
 _ROW_STEP = 192
 _COLUMN_STEP = 512
+
+_PIECES = 16  # that y is divided into at most
 
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
@@ -212,11 +214,11 @@ def _units(p: _Product, narrow: bool) -> tuple[int, int]:
     divided along their longer side.
     """
     if narrow:
-        return _round_up(-(-p.m // MOST_PIECES), NARROW_ROWS), p.n
+        return _round_up(-(-p.m // _PIECES), NARROW_ROWS), p.n
     lanes = host_lanes()
     columns = _even_step(p.n, _COLUMN_STEP, lanes.columns)
     rows = _ROW_STEP if p.m > _ROW_STEP else _round_up(p.m, lanes.rows)
-    wanted = min(MOST_PIECES, int(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US / 15.0))
+    wanted = min(_PIECES, int(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US / 15.0))
     while p.batch * -(-p.m // rows) * -(-p.n // columns) < wanted:
         if columns >= rows and columns > 2 * lanes.columns:
             columns = _round_up(-(-columns // 2), lanes.columns)
@@ -227,9 +229,6 @@ def _units(p: _Product, narrow: bool) -> tuple[int, int]:
         else:
             break
     return rows, columns
-
-
-MOST_PIECES = 16
 
 
 def _even_step(size: int, most: int, multiple: int) -> int:

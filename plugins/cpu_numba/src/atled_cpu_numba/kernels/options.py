@@ -6,8 +6,9 @@ Importing this module imports numba; so kernel modules import it only inside the
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from numba import types
+from numba import njit, types
 
 from atled_cpu_numba.codegen import JIT, JIT_REDUCE, floats32, floats64
 
@@ -22,6 +23,11 @@ def kernel(function: KernelFunction) -> KernelFunction:
 def reducing_kernel(function: KernelFunction) -> KernelFunction:
     """Mark a function as a kernel whose sums LLVM may reorder, so that they run in vectors."""
     return _with_options(function, JIT_REDUCE)
+
+
+def piece(function: Callable[..., Any]) -> Any:  # numba ships no types
+    """Mark a function as a piece of one kernel, inlined where it is called; to be called once, for the code's size."""
+    return njit(**JIT, forceinline=True)(function)
 
 
 def _with_options(function: KernelFunction, options: dict[str, object]) -> KernelFunction:

@@ -1,18 +1,18 @@
-"""The two pieces that all matrix products share: packing a matrix into panels, and multiplying packed panels.
+"""The pieces that all matrix products share: packing a matrix into panels, and multiplying packed panels.
 
-A panel holds `width` rows of a matrix, k by k: element (r, i) of panel p is at p * width * k + i * width + r. A is packed
-by rows (width `Lanes.rows`), B by columns (width `Lanes.columns`). Both pieces are kernels of their own, called by
+A panel holds `width` rows of a matrix, k by k: element (r, i) of panel p is at p * width * k + i * width + r. A is
+packed by rows (width `Lanes.rows`), B by columns (width `Lanes.columns`). The pieces are kernels of their own, called by
 address with a block in the caller's workspace, so that they are compiled once, however many products use them.
 
 Block of PACK: source, row stride, column stride, rows, k, target, width. Strides are in elements. Rows missing in the
 last panel hold anything. Writes up to PACK_SLACK elements behind the last panel.
 
-Block of MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column: C = A B + S for m x n elements, A packed.
+Block of MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column: C = A B + S, m x n elements, A packed.
 b_step: from B[i, j] to B[i + 1, j], b_panel: from one panel of columns to the next one; so B may also be a matrix in
 place, as far as it has whole panels. s_column: 1, or 0 if all panels of columns share one S, as with zeros.
 
-Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: the same for n <= `Lanes.vector` columns, with A in
-place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
+Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: the same for n <= `Lanes.vector` columns, with
+A in place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _build_pack() -> Callable[..., int]:
 def _build_multiply() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import make_tile
+    from atled_cpu_numba.kernels.tiles import make_tile
 
     lanes = host_lanes()
     vector, rows, columns = lanes.vector, lanes.rows, lanes.columns
@@ -125,7 +125,7 @@ def _build_multiply() -> Callable[..., int]:
 def _build_multiply_narrow() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import make_tile
+    from atled_cpu_numba.kernels.tiles import make_tile
 
     vector = host_lanes().vector
     tile = make_tile(NARROW_ROWS, 1)

@@ -1,7 +1,7 @@
 """Softmax, SoftmaxCrossEntropy and their gradients.
 
-x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along columns,
-up to 256 of them at once.
+x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along
+columns, up to 256 of them at once.
 
 Block of the forward kernels (64-bit words):
     0 x, 1 p, 2 outer, 3 n, 4 inner, 5 target or 0, 6 loss or 0, 7 workspace, 8 bytes of it per share

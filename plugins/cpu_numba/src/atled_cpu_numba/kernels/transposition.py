@@ -1,8 +1,8 @@
 """Transpose: axes in another order.
 
-Axes that stay together are merged, those of one element dropped; then y has the sizes n[0..r-1], and x the strides
-s[0..r-1] for the same axes. If the last axis stays the last one, rows are copied. Else one axis, the crossing one, has stride 1: over it and
-the last one, y is a transposed matrix, moved in square blocks.
+Axes that stay together are merged, those of one element dropped. If the last axis stays the last one, rows are copied.
+Else one axis of y, the crossing one, has stride 1 in x: over it and the last one, y is a transposed matrix, moved in
+square blocks.
 
 Block (64-bit words; strides in elements):
     0 x, 1 y, 2 number of outer axes

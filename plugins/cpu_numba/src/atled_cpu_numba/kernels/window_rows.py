@@ -54,7 +54,7 @@ def _load_every(w: Writer, stride: int, row: Any, start: Any, step: Any, width: 
 
 
 def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tuple[Any, Any]:
-    """Elements start, start + 2, ... and start + 1, start + 3, ... of a row of `width`; `missing` where there is none."""
+    """Elements start, start + 2, ... and start + 1, ... of a row of `width`; `missing` where there is none."""
     builder = w.builder
     halves = []
     for half in (0, _WIDTH):

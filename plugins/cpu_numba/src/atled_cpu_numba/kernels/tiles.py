@@ -1,0 +1,136 @@
+"""numba intrinsics that compute one tile of a matrix product, or of dot products, in float32 registers.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Addresses are int64 in bytes, strides and counts are int64 in elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.vectors import vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_FLOAT = ir.FloatType()
+_INT64 = ir.IntType(64)
+_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+
+def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
+    """An intrinsic that computes one tile of C in registers: C = A B + S, all sums over k in order.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r]; or, if packed_rows is 0, at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j] for all `vectors` vectors of columns: reads whole vectors.
+    c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
+    m, n: rows and columns of the tile that are written, and read from S: 1 <= m <= rows, 1 <= n.
+    All `rows` rows of A are read.
+    """
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = [] if packed_rows else [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
+        carried = [_ZEROS] * (rows * vectors) + [b] + ([a] if packed_rows else starts)
+        with w.counted(k, carried) as (_, phis, following):
+            b_now, a_now = phis[rows * vectors], phis[rows * vectors + 1 :]
+            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(a_now[0], r) if packed_rows else a_now[r], typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following.append(w.at(b_now, b_step))
+            following += [w.at(a_now[0], packed_rows)] if packed_rows else [w.at(p, a_column) for p in a_now]
+        sums = following
+        whole = builder.and_(
+            builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * _WIDTH))
+        )
+        with builder.if_else(whole) as (then, otherwise):
+            with then:
+                for r in range(rows):
+                    for j in range(vectors):
+                        c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
+                        s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
+                        w.store(builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+            with otherwise:
+                masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+                for r in range(rows):
+                    with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
+                        for j in range(vectors):
+                            c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
+                            s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
+                            value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
+                            w.store_masked(value, c_at, masks[j])
+
+    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+
+
+def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A B, the rows of B found through a table.
+
+    tile((k, a, offsets, b, c, c_row)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].
+    b: B[i, j] at b[offsets[i] + j], offsets: address of int64 offsets in elements.
+    c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
+    """
+
+    def generate(w, k, a, offsets, b, c, c_row):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        offsets = builder.inttoptr(offsets, _INT64.as_pointer())
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [a]) as (i, phis, following):
+            b_now = w.at(b, builder.load(builder.gep(offsets, [i]), typ=_INT64))
+            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following.append(w.at(phis[-1], packed_rows))
+        for r in range(rows):
+            row = w.at(c, builder.mul(c_row, w.number(r)))
+            for j in range(vectors):
+                w.store(following[r * vectors + j], w.at(row, j * _WIDTH))
+
+    return vector_intrinsic(
+        "offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile."
+    )
+
+
+def make_dots(rows: int, columns: int) -> Any:
+    """An intrinsic that adds rows x columns dot products of contiguous vectors to sums in memory.
+
+    dots((k, a, a_row, b_offsets, b, c, c_row, m, n)):
+    k: length of the products, a multiple of the vector width.
+    a: A[r, i] at a[r * a_row + i].
+    b: B[j, i] at b[b_offsets[j] + i], b_offsets: address of int64 offsets in elements, `columns` of them.
+    c: C[r, j] at c[r * c_row + j] is added to, for r < m and j < n; all rows and columns of A and B are read.
+    """
+
+    def generate(w, k, a, a_row, b_offsets, b, c, c_row, m, n):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        offsets = builder.inttoptr(b_offsets, _INT64.as_pointer())
+        a_starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
+        b_starts = [w.at(b, builder.load(builder.gep(offsets, [w.number(j)]), typ=_INT64)) for j in range(columns)]
+        rounds = builder.sdiv(k, w.number(_WIDTH))
+        with w.counted(rounds, [_ZEROS] * (rows * columns)) as (i, phis, following):
+            at = builder.mul(i, w.number(_WIDTH))
+            b_vectors = [w.load(w.at(start, at)) for start in b_starts]
+            for r in range(rows):
+                value = w.load(w.at(a_starts[r], at))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * columns + j]) for j in range(columns)]
+        for r in range(rows):
+            for j in range(columns):
+                wanted = builder.and_(
+                    builder.icmp_signed("<", w.number(r), m), builder.icmp_signed("<", w.number(j), n)
+                )
+                with builder.if_then(wanted):
+                    place = w.at(w.at(c, builder.mul(c_row, w.number(r))), j)
+                    value = builder.fadd(builder.load(place, typ=_FLOAT), w.total(following[r * columns + j]))
+                    builder.store(value, place)
+
+    return vector_intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.")

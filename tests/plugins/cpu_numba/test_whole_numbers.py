@@ -1,0 +1,28 @@
+"""Casts to int64 on backend cpu."""
+
+import numpy as np
+import pytest
+
+from atled.conformance.running import call
+from atled.ops.spec import SPECS
+from atled_contexts import Context
+
+
+def cast(array):
+    outcome = call(SPECS["Cast"], [array], {"dtype": np.int64}, Context(["cpu:float"], fallback="raise"))
+    (step,) = outcome.template.steps
+    assert step.native is not None
+    return outcome.results[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(), (0,), (1000, 3)])
+def test_values_are_those_of_numpy(dtype, shape):
+    array = (np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
+    np.testing.assert_array_equal(cast(np.asarray(array)), array.astype(np.int64))
+
+
+def test_what_is_no_whole_number_becomes_one_that_no_check_passes():
+    limits = np.iinfo(np.int64)
+    expected = [limits.min, limits.max, limits.min]
+    np.testing.assert_array_equal(cast(np.array([np.nan, np.inf, -np.inf], np.float32)), expected)
