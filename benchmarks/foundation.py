@@ -35,7 +35,7 @@ _KERNEL_ROWS = [
 
 _ENGINE_ROWS = [
     Row(
-        f"static chain of {OPS} ops, {text}",
+        f"chain of {OPS} ops, {text}",
         "foundation_rows.chain:chain",
         _PEERS,
         {"backward": backward},
@@ -45,7 +45,7 @@ _ENGINE_ROWS = [
         # Rounding grows along the chain.
         tolerance=1e-3,
     )
-    for text, backward in (("forward", False), ("forward and backward", True))
+    for text, backward in (("forward", False), ("with backward", True))
 ] + [
     Row("imperative add2, 4 elements", "foundation_rows.imperative:addition", _PEERS, per=ADDITIONS, unit="us", of="op")
 ]
@@ -61,8 +61,8 @@ _NETWORK_ROWS = [
         tolerance=1e-3,
     )
     for text, network in (
-        ("training step, demo network (digits), batch 64", "digits"),
-        ("training step, MLP 784-512-512-10, batch 128", "mlp"),
+        ("training step, demo (digits)", "digits"),
+        ("training step, MLP", "mlp"),
     )
 ]
 

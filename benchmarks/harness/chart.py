@@ -41,7 +41,7 @@ def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
     axes.axvline(1, color="black", lw=1)
     axes.set_xscale("log")
     axes.set_yticks(range(len(bars)), [name for name, _, _ in bars], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlabel("our time / peer's time (left of the line: we are faster)")
     axes.set_title(title, fontsize=10)
     axes.legend(loc="best", fontsize=8)

@@ -125,7 +125,7 @@ def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], *, 
     else:
         print_table(outcomes, f"{stem}: {versions}\n{conditions}\n" + "; ".join(CONDITIONS))
         for lost in lost_rows(outcomes):
-            print(f"a peer was faster: {lost}")
+            print(f"a peer was faster in every round: {lost}")
     written = [f"{stem}.json"]
     try:
         draw_chart(_RESULTS / f"{stem}.png", outcomes, f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}")

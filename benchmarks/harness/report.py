@@ -58,22 +58,24 @@ def print_table(outcomes: Sequence[Outcome], title: str) -> None:
 
     table = Table(title=title, title_justify="left")
     for column in _COLUMNS:
-        table.add_column(column, justify="right" if column in ("ours", "time", "ours/peer", "range") else "left")
+        right = column in ("ours", "time", "ours/peer", "range")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column in ("row", "how"))
     for line in lines:
-        lost = line[5] and float(line[5]) > 1
+        lost = line[5] and float(line[6].partition("-")[0]) > 1
         wrong = "DIFFER" in line[7] or line[2].startswith("failed")
         table.add_row(*line, style="bold red" if wrong else "yellow" if lost else None)
     console = Console()
     # Into a file, lines would be broken at 80 characters.
-    (console if console.is_terminal else Console(width=160)).print(table)
+    (console if console.is_terminal else Console(width=180)).print(table)
 
 
 def lost_rows(outcomes: Sequence[Outcome]) -> list[str]:
-    """The rows in which a peer was faster, each with the worst ratio."""
+    """The rows in which a peer was faster in every round, each with the ratio to the fastest peer."""
     found = []
     for outcome in outcomes:
-        ratio, peer = max(((c.ratio, peer) for peer, c in outcome.comparisons.items()), default=(0.0, ""))
-        if ratio > 1:
+        lost = [(c.ratio, peer) for peer, c in outcome.comparisons.items() if c.lowest > 1]
+        if lost:
+            ratio, peer = max(lost)
             found.append(f"{outcome.row.name}: {ratio:.3g} x {peer}")
     return found
 

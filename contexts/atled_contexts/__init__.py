@@ -26,6 +26,7 @@ from atled_contexts.errors import (
     PluginWarning,
     SelectionError,
     SettingError,
+    VerificationError,
 )
 from atled_contexts.explain import candidates_table, explain_decision
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
@@ -39,6 +40,7 @@ from atled_contexts.lookup import (
     implementations,
     native_executor,
 )
+from atled_contexts.observation import active_trace, active_verification, is_observed
 from atled_contexts.plugin import (
     API_VERSION,
     BackendInfo,
@@ -74,11 +76,13 @@ from atled_contexts.settings import (
     parse_choice,
     parse_int,
     parse_names,
+    parse_share,
     parse_text,
     setting,
     setting_source,
 )
-from atled_contexts.tracing import Trace, TraceRow, TransferRow, active_trace, trace
+from atled_contexts.tracing import Trace, TraceEvent, TraceRow, TransferRow, trace
+from atled_contexts.verification import Verification, verify
 
 if TYPE_CHECKING:
     from atled_contexts.hooks import hookimpl
@@ -117,11 +121,15 @@ __all__ = [
     "Setting",
     "SettingError",
     "Trace",
+    "TraceEvent",
     "TraceRow",
     "TransferRow",
     "Unusable",
     "Usable",
+    "Verification",
+    "VerificationError",
     "active_trace",
+    "active_verification",
     "add_builtin",
     "array_class",
     "backend_info",
@@ -143,12 +151,14 @@ __all__ = [
     "get_extension_context",
     "hookimpl",
     "implementations",
+    "is_observed",
     "is_preparation_watched",
     "native_executor",
     "parse_bool",
     "parse_choice",
     "parse_int",
     "parse_names",
+    "parse_share",
     "parse_text",
     "plugin_generation",
     "plugins",
@@ -164,5 +174,6 @@ __all__ = [
     "trace",
     "unregister_plugin",
     "using",
+    "verify",
     "watch_preparation",
 ]

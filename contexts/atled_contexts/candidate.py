@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from atled_contexts.context import Context
 from atled_contexts.errors import in_words
 from atled_contexts.plugin import REFERENCE, BackendInfo
+from atled_contexts.record import INCOMPATIBLE
 from atled_contexts.registrar import Implementation
 from atled_contexts.registry import Registry
 
@@ -29,6 +30,7 @@ class Candidate:
     """One way to compute the call.
 
     state: "chosen"; "accepted" (would do, but another is preferred); "refused" (its own `accepts` said no);
+        "incompatible" (written for another version of the op spec);
         "missing" (the backend does not implement the op); "forbidden" (would do, but the Context does not allow it);
         "not asked" (an earlier one was chosen); or the state of a backend that cannot be asked: "absent", "unusable",
         "blocked", "incompatible".
@@ -166,6 +168,18 @@ class Inquiry(Generic[C]):
         return [self._ask_one(made, type_config, device_id, call) for made in found]
 
     def _ask_one(self, made: Implementation, type_config: str, device_id: str, call: C) -> Candidate:
+        other_version = self._why_incompatible(made, call)
+        if other_version:
+            reason, remedy = other_version
+            return Candidate(
+                made.backend,
+                type_config,
+                INCOMPATIBLE,
+                reason,
+                remedy=remedy,
+                device_id=device_id,
+                implementation=made,
+            )
         exception = None
         try:
             answer = made.accepts(call) if made.accepts is not None else True
@@ -179,6 +193,18 @@ class Inquiry(Generic[C]):
             state, reason = REFUSED, f"accepts gave {answer!r} instead of True or a reason in words"
         return Candidate(
             made.backend, type_config, state, reason, device_id=device_id, implementation=made, exception=exception
+        )
+
+    def _why_incompatible(self, made: Implementation, call: C) -> tuple[str, str] | None:
+        """Reason and remedy where the implementation is for another version of the op spec than the call's."""
+        present = getattr(call, "op_version", None)  # what describes a call need not have versions
+        if made.op_version is None or present is None or made.op_version == present:
+            return None
+        plugin = self._registry.distribution_of(made.backend) or f"plugin {self._registry.plugin_of(made.backend)!r}"
+        older = plugin if made.op_version < present else "atled"
+        return (
+            f"{plugin} wrote it for version {made.op_version} of op spec {self._op}, here it is at version {present}",
+            f"pip install --upgrade {older}",
         )
 
     def _choose(self, answers: list[Candidate], info: BackendInfo, call: C, listed: bool) -> list[Candidate]:

@@ -26,7 +26,7 @@ class Context:
     device_id: which device, as a string.
     fallback: what running elsewhere than listed does: "raise", "warn" (once per op and reason) or "quiet" (counted
         only). None: ATLED_FALLBACK, else "warn".
-    deterministic: whether equal inputs must give equal bits.
+    deterministic: whether equal inputs must give equal bits. None: ATLED_DETERMINISTIC, else no.
 
     A backend whose plugin is absent or unusable stays in a list that has a usable one. Making a Context discovers the
     plugins. ContextError: malformed, unknown, or nothing usable. TypeError: an argument of the wrong type.
@@ -49,10 +49,11 @@ class Context:
         device_id: str = _DEFAULT_DEVICE_ID,
         *,
         fallback: str | None = None,
-        deterministic: bool = False,
+        deterministic: bool | None = None,
     ) -> None:
         asked = _asked(backend, array_class, device_id)
         check_types(asked, array_class, device_id, fallback, deterministic)
+        strict = setting("ATLED_DETERMINISTIC") if deterministic is None else deterministic
         mode = setting("ATLED_FALLBACK") if fallback is None else check_fallback(asked, fallback)
         given = parse_backends(backend, asked) if backend is not None else None
         registry = discovery.registry()
@@ -65,7 +66,7 @@ class Context:
         keep(self, "array_class", check.array_class(array_class))
         keep(self, "device_id", check.device_id(device_id))
         keep(self, "fallback", mode)
-        keep(self, "deterministic", deterministic)
+        keep(self, "deterministic", strict)
         keep(self, "_hash", hash(self._key()))
 
     @property
@@ -99,14 +100,18 @@ class Context:
             values.update(self._fitting(changes["backend"]))
         return _rebuild(**{**values, **changes})
 
-    def using(self, *backends: BackendList) -> Context:
+    # `Any`: as in `replace`.
+    def using(self, *backends: BackendList, **changes: Any) -> Context:
         """This Context with another backend list: `using("reference")`, `using("cuda", "cpu")`.
 
         An entry without a type config takes that of this Context's first entry.
+        changes: other arguments to change, as in `replace`: `using("cpu", fallback="raise")`.
         """
+        if not backends:
+            return self.replace(**changes)
         given = backends[0] if len(backends) == 1 else backends
         pairs = parse_backends(given, f"using({', '.join(map(repr, backends))})", self._backends[0][1])
-        return self.replace(backend=_as_entries(pairs))
+        return self.replace(backend=_as_entries(pairs), **changes)
 
     def _fitting(self, backend: BackendList | None) -> dict[str, str]:
         """The array class and the device id for another list: the own ones where they fit, else its default."""

@@ -112,7 +112,7 @@ def check_types(asked: str, array_class: object, device_id: object, fallback: ob
         if not isinstance(value, str):
             wrong = f"{name} is {type(value).__name__}, not a string"
             raise TypeError(message(asked, wrong, "", f"write {name}={str(value)!r}"))
-    if not isinstance(deterministic, bool):
+    if deterministic is not None and not isinstance(deterministic, bool):
         wrong = f"deterministic is {type(deterministic).__name__}, not a bool"
         raise TypeError(message(asked, wrong, "", "write deterministic=True or False"))
 

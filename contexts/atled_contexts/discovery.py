@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from atled_contexts import settings
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
+from atled_contexts.package_files import CONFORMANCE, MANIFEST, read_package_file
 from atled_contexts.plugin import API_VERSION, PluginInfo, Unusable, Usable, api_number
 from atled_contexts.record import (
     ABSENT,
     BLOCKED,
     BUILT_IN,
+    EXPERIMENTAL,
     INCOMPATIBLE,
     INSTALLED,
     REGISTERED,
@@ -23,6 +25,7 @@ from atled_contexts.record import (
 )
 from atled_contexts.registrar import Registrar
 from atled_contexts.registry import Loaded, Registry
+from atled_contexts.verification import verify_by_setting
 
 if TYPE_CHECKING:
     from atled_contexts.hooks import PluginHooks
@@ -36,16 +39,23 @@ _generations = itertools.count(1)
 class _Source:
     """Where a plugin object comes from."""
 
-    __slots__ = ("distribution", "kind", "load", "name", "version")
+    __slots__ = ("distribution", "kind", "load", "module", "name", "version")
 
     def __init__(
-        self, name: str, kind: str, load: Callable[[], object], distribution: str = "", version: str = ""
+        self,
+        name: str,
+        kind: str,
+        load: Callable[[], object],
+        distribution: str = "",
+        version: str = "",
+        module: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
         self.load = load
         self.distribution = distribution
         self.version = version
+        self.module = module
 
 
 class _Refusal(Exception):
@@ -143,6 +153,7 @@ class Plugins:
                     found = self._examine_all()
             finally:
                 self._busy = False
+            verify_by_setting(settings.setting("ATLED_VERIFY"))
             self._registry = found
             return found
 
@@ -162,7 +173,7 @@ class Plugins:
                 self._examined[source] = _examine(source)
             outcomes.append(self._examined[source])
         settings.check_names(complete=all(isinstance(outcome, Loaded) for outcome in outcomes))
-        outcomes += _missing_names(self._installed)
+        outcomes += _missing_names(self._installed, names)
         return _merge(generation, outcomes)
 
 
@@ -171,7 +182,7 @@ def _list_installed() -> tuple[_Source, ...]:
     from atled_contexts import entry_points
 
     return tuple(
-        _Source(entry.name, INSTALLED, entry.load, entry.distribution, entry.version)
+        _Source(entry.name, INSTALLED, entry.load, entry.distribution, entry.version, entry.module)
         for entry in entry_points.installed()
     )
 
@@ -204,11 +215,42 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
             source, info, refusal.state, reason=refusal.reason, remedy=refusal.remedy, exception=refusal.cause
         )
     except Exception as error:  # a broken plugin never takes another one down
+        skew = _manifest_refusal(source) if info is None else None
+        if skew is not None:  # the likelier reason for the failure
+            return _record(source, None, skew.state, reason=skew.reason, remedy=skew.remedy, exception=error)
         remedy = _mend(source, info)
         return _record(
             source, info, UNUSABLE, reason=f"its {stage} failed: {in_words(error)}", remedy=remedy, exception=error
         )
-    return Loaded(_record(source, info, USABLE), hooks, registrar)
+    state, reason, remedy = _standing(source, info)
+    return Loaded(_record(source, info, state, reason=reason, remedy=remedy), hooks, registrar)
+
+
+def _standing(source: _Source, info: PluginInfo) -> tuple[str, str, str]:
+    """State, reason and remedy of a plugin that works: usable, or experimental while nothing proves it right."""
+    if source.kind != INSTALLED:  # what a program brings is its own word; the built-in one is what others are held to
+        return USABLE, "", ""
+    remedy = f"pytest --pyargs atled.conformance --atled-plugin {source.name}"
+    try:
+        report = read_package_file(source.module, CONFORMANCE)
+    except PluginError as error:
+        return EXPERIMENTAL, f"its conformance report cannot be read: {error}", remedy
+    if report is None:
+        return EXPERIMENTAL, "it has no conformance report", remedy
+    if report.get("version") != info.version:
+        return EXPERIMENTAL, f"its conformance report is of version {report.get('version')}", remedy
+    if report.get("failed") != 0:
+        return EXPERIMENTAL, f"its conformance report counts {report.get('failed')} failures", remedy
+    return USABLE, "", ""
+
+
+def _manifest_refusal(source: _Source) -> _Refusal | None:
+    """Why a plugin that does not load is incompatible, as far as its manifest tells; else None."""
+    try:
+        manifest = read_package_file(source.module, MANIFEST) or {}
+        return _api_refusal(source.distribution, source.version, manifest.get("api_version", API_VERSION))
+    except (PluginError, ValueError):  # the manifest is broken as well: the failure itself is what can be told
+        return None
 
 
 def _record(
@@ -231,6 +273,7 @@ def _record(
         info=info,
         distribution=distribution,
         version=version,
+        module=source.module,
     )
 
 
@@ -265,21 +308,22 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _missing_names(installed: Iterable[_Source]) -> list[PluginRecord]:
-    """A record for every name in ATLED_PLUGINS_ONLY that is not installed, so that it is not lost in silence."""
+def _missing_names(installed: Iterable[_Source], taken: Iterable[str]) -> list[PluginRecord]:
+    """A record for every name in the two settings that is not installed, so that no slip is lost in silence.
+
+    taken: names that have a record.
+    """
     sources = tuple(installed)
     names = [source.name for source in sources]
-    return [
-        PluginRecord(
-            name,
-            INSTALLED,
-            ABSENT,
-            reason="ATLED_PLUGINS_ONLY names it, but it is not installed",
-            remedy=did_you_mean(name, names, f"install it, or take {name} out of ATLED_PLUGINS_ONLY"),
-        )
-        for name in settings.setting("ATLED_PLUGINS_ONLY")
-        if not any(_is_among(source, (name,)) for source in sources)
-    ]
+    missing: dict[str, PluginRecord] = {}
+    for variable, verb in (("ATLED_PLUGINS_ONLY", "install it"), ("ATLED_PLUGINS_BLOCK", "leave it as it is")):
+        for name in settings.setting(variable):
+            if name in taken or any(_is_among(source, (name,)) for source in sources):
+                continue
+            remedy = did_you_mean(name, names, f"{verb}, or take {name} out of {variable}")
+            reason = f"{variable} names it, but it is not installed"
+            missing.setdefault(name, PluginRecord(name, INSTALLED, ABSENT, reason=reason, remedy=remedy))
+    return list(missing.values())
 
 
 def _name_taken(source: _Source) -> PluginRecord:
@@ -296,18 +340,24 @@ def _ask_info(hooks: PluginHooks) -> PluginInfo:
 
 
 def _check_api(info: PluginInfo) -> None:
-    wanted, offered = api_number(info.api_version), api_number(API_VERSION)
+    refusal = _api_refusal(info.distribution, info.version, info.api_version)
+    if refusal is not None:
+        raise refusal
+
+
+def _api_refusal(distribution: str, version: str, api_version: object) -> _Refusal | None:
+    """The refusal of a plugin that is written for another plugin API; None where it fits."""
+    wanted, offered = api_number(api_version), api_number(API_VERSION)
     # A higher minor version may rely on what this one lacks; a lower one finds all it knows.
     if wanted[0] == offered[0] and wanted[1] <= offered[1]:
-        return
+        return None
     from atled_contexts import entry_points  # lazy, for the import cost; loaded by now in any case
 
     core = f"{CORE_DISTRIBUTION} {entry_points.version_of(CORE_DISTRIBUTION)}"
-    older = info.distribution if wanted < offered else CORE_DISTRIBUTION
-    raise _Refusal(
+    older = distribution if wanted < offered else CORE_DISTRIBUTION
+    return _Refusal(
         INCOMPATIBLE,
-        f"{info.distribution} {info.version} is written for plugin API {info.api_version}, "
-        f"{core} offers plugin API {API_VERSION}",
+        f"{distribution} {version} is written for plugin API {api_version}, {core} offers plugin API {API_VERSION}",
         f"pip install --upgrade {older}",
     )
 

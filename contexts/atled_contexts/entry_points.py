@@ -7,21 +7,25 @@ loads it at first need.
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Callable
 
 GROUP = "atled.plugins"
 
 
 class InstalledPlugin:
-    """One entry point: its name, its distribution with version, and how to load its object."""
+    """One entry point: its name, its distribution with version, its module, and how to load its object."""
 
-    __slots__ = ("distribution", "load", "name", "version")
+    __slots__ = ("distribution", "load", "module", "name", "version")
 
-    def __init__(self, name: str, distribution: str, version: str, load: Callable[[], object]) -> None:
+    def __init__(
+        self, name: str, distribution: str, version: str, load: Callable[[], object], module: str = ""
+    ) -> None:
         self.name = name
         self.distribution = distribution
         self.version = version
         self.load = load
+        self.module = module
 
 
 def installed() -> tuple[InstalledPlugin, ...]:
@@ -32,10 +36,21 @@ def installed() -> tuple[InstalledPlugin, ...]:
             entry.dist.name if entry.dist is not None else "",
             entry.dist.version if entry.dist is not None else "",
             entry.load,
+            entry.module,
         )
         for entry in importlib.metadata.entry_points(group=GROUP)
     ]
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def requirements_of(distribution: str) -> tuple[str, ...]:
+    """Names of the distributions that an installed one needs, extras left out; sorted."""
+    try:
+        lines = importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    needed = [line for line in lines if "extra ==" not in line]
+    return tuple(sorted({re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0] for line in needed}))
 
 
 def version_of(distribution: str) -> str:

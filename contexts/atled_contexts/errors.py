@@ -25,6 +25,22 @@ class SelectionError(RuntimeError):
     """No backend that the Context allows computes the call."""
 
 
+class VerificationError(RuntimeError):
+    """An op gave something else than its reference.
+
+    op: its name.  backend, plugin: who computed it.  call: its description.
+    error: the largest absolute difference; nan where it cannot be told.
+    """
+
+    def __init__(self, text: str, *, op: str, backend: str, plugin: str, call: str, error: float) -> None:
+        super().__init__(text)
+        self.op = op
+        self.backend = backend
+        self.plugin = plugin
+        self.call = call
+        self.error = error
+
+
 class FallbackWarning(UserWarning):
     """An op ran somewhere that the Context did not name first; told once per op and reason."""
 

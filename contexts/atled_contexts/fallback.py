@@ -45,8 +45,8 @@ _told: dict[tuple[str, str], None] = {}
 def count_fallback(op: str, backend: str, *, calls: int = 1, bytes_moved: int = 0) -> None:
     """Add to the counts of (op, backend).
 
-    `select` counts one call each time it gives a decision that is a fallback; whoever runs such a decision again
-    without asking (a plan), or moves bytes for it, adds those here.
+    `select` counts one call each time it gives a decision that is a fallback, unless told not to. Whoever runs a
+    decision without asking again (a plan), or moves bytes for it, adds those here.
     """
     with _lock:
         count = _counts.setdefault((op, backend), FallbackCount())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from atled_contexts.errors import PluginError
+from atled_contexts.package_files import MANIFEST, module_file, read_package_file
+
 if TYPE_CHECKING:
     from atled_contexts.plugin import PluginInfo
 
 USABLE = "usable"
+EXPERIMENTAL = "experimental"
 UNUSABLE = "unusable"
 INCOMPATIBLE = "incompatible"
 BLOCKED = "blocked"
@@ -22,15 +26,29 @@ class PluginRecord:
     """One plugin's state.
 
     name: of its entry point, or as registered.  source: "built-in", "installed" or "registered".
-    state: "usable", "unusable", "incompatible" (plugin API), "blocked" (by a setting) or "absent" (a setting asks
-        for it, but it is not installed).
-    reason, remedy: why it is not usable and what the user can do; empty where it is usable.
+    state: "usable"; "experimental" (installed and usable, but without a report of the conformance kit that finds
+        this version right); "unusable"; "incompatible" (plugin API); "blocked" (by a setting); or "absent" (a
+        setting names it, but it is not installed).
+    reason, remedy: why it is in this state and what the user can do; empty where it is usable.
     exception: the original exception, where there was one.
     info: what `atled_info` said; None where it did not come so far.
     distribution, version: of the Python package; empty where unknown.
+    module: that of its entry point; "" where it has none.
     """
 
-    __slots__ = ("distribution", "exception", "info", "name", "reason", "remedy", "source", "state", "version")
+    __slots__ = (
+        "_manifest_backends",
+        "distribution",
+        "exception",
+        "info",
+        "module",
+        "name",
+        "reason",
+        "remedy",
+        "source",
+        "state",
+        "version",
+    )
 
     def __init__(
         self,
@@ -44,6 +62,7 @@ class PluginRecord:
         info: PluginInfo | None = None,
         distribution: str = "",
         version: str = "",
+        module: str = "",
     ) -> None:
         self.name = name
         self.source = source
@@ -54,11 +73,32 @@ class PluginRecord:
         self.info = info
         self.distribution = distribution
         self.version = version
+        self.module = module
+        self._manifest_backends: tuple[str, ...] | None = None
 
     @property
     def usable(self) -> bool:
         """Whether its backends can be asked."""
-        return self.state == USABLE
+        return self.state in (USABLE, EXPERIMENTAL)
+
+    @property
+    def file(self) -> str:
+        """The file of its module; "" where it has none."""
+        return module_file(self.module)
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """Names of its backends: from what it said, else, since it was not loaded, from its manifest."""
+        if self.info is not None:
+            return tuple(backend.name for backend in self.info.backends)
+        if self._manifest_backends is None:
+            try:
+                manifest = read_package_file(self.module, MANIFEST) or {}
+            except PluginError:  # the state is told already; a broken manifest adds nothing but is no reason to fail
+                manifest = {}
+            listed = manifest.get("backends")
+            self._manifest_backends = tuple(sorted(listed)) if isinstance(listed, dict) else ()
+        return self._manifest_backends
 
     @property
     def title(self) -> str:
@@ -76,6 +116,7 @@ class PluginRecord:
             info=self.info,
             distribution=self.distribution,
             version=self.version,
+            module=self.module,
         )
 
     def __repr__(self) -> str:

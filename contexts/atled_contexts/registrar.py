@@ -25,9 +25,12 @@ class Implementation:
     accepts: `accepts(call)` gives True, or the reason in words why it does not compute this call. None: every call.
     prefers: `prefers(call)` ranks it among the accepting ones of its backend, highest first. None: 0.
     note: what `explain` shows, such as "direct" or "adopted reference".
+    op_version: the version of the op spec that it was written for; where the spec has another one by now, it is
+        refused. None: it follows the spec whatever its version, because it is made from it (formulas, references).
+    fuses: whether `prepare` computes any scalar formula: it may then be given calls that fuse several such ops.
     """
 
-    __slots__ = ("accepts", "backend", "note", "op", "prefers", "prepare")
+    __slots__ = ("accepts", "backend", "fuses", "note", "op", "op_version", "prefers", "prepare")
 
     def __init__(
         self,
@@ -38,7 +41,18 @@ class Implementation:
         accepts: Accepts | None = None,
         prefers: Prefers | None = None,
         note: str = "",
+        op_version: int | None = 1,
+        fuses: bool = False,
     ) -> None:
+        if op_version is not None and (type(op_version) is not int or op_version < 1):
+            raise TypeError(
+                message(
+                    f"Implementation({op!r}, {backend!r})",
+                    f"op_version={op_version!r} is no version of an op spec",
+                    "",
+                    "give the `version` of the spec it was written for, 1 or more, or None if it is made from the spec",
+                )
+            )
         for name, function in (("prepare", prepare), ("accepts", accepts), ("prefers", prefers)):
             if not callable(function) and (function is not None or name == "prepare"):
                 raise TypeError(
@@ -55,6 +69,8 @@ class Implementation:
         self.accepts = accepts
         self.prefers = prefers
         self.note = note
+        self.op_version = op_version
+        self.fuses = fuses
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -95,10 +111,14 @@ class Registrar:
         accepts: Accepts | None = None,
         prefers: Prefers | None = None,
         note: str = "",
+        op_version: int | None = 1,
+        fuses: bool = False,
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
-        made = Implementation(op, backend, prepare, accepts=accepts, prefers=prefers, note=note)
+        made = Implementation(
+            op, backend, prepare, accepts=accepts, prefers=prefers, note=note, op_version=op_version, fuses=fuses
+        )
         self.implementations.setdefault((op, backend), []).append(made)
         return made
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
 from atled_contexts.plugin import BackendInfo
-from atled_contexts.record import ABSENT, BLOCKED, USABLE, PluginRecord
+from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
 
 if TYPE_CHECKING:
     from atled_contexts.hooks import PluginHooks
@@ -56,7 +56,7 @@ class BackendStatus:
     @property
     def usable(self) -> bool:
         """Whether the backend can be asked."""
-        return self.state == USABLE
+        return self.state in (USABLE, EXPERIMENTAL)
 
     def __repr__(self) -> str:
         return f"BackendStatus({self.name!r}, {self.state}{': ' + self.reason if self.reason else ''})"
@@ -103,17 +103,19 @@ class Registry:
     def status(self, backend: str) -> BackendStatus:
         """Whether `backend` can be asked, and if not, why."""
         if backend in self._infos:
-            plugin = self._owners[backend].record.name
-            return BackendStatus(backend, USABLE, plugin=plugin, info=self._infos[backend])
+            owner = self._owners[backend].record
+            return BackendStatus(
+                backend, owner.state, owner.reason, owner.remedy, plugin=owner.name, info=self._infos[backend]
+            )
         for record in self.records:
             info = _declared(record, backend)
-            if info is not None or (record.info is None and record.name == backend):
+            if backend in record.backends or (record.info is None and record.name == backend):
                 return BackendStatus(backend, record.state, record.reason, record.remedy, plugin=record.name, info=info)
         return BackendStatus(backend, ABSENT, self._why_absent(), self._absent_remedy(backend))
 
     def known_backends(self) -> tuple[str, ...]:
         """Names of all backends that some plugin, usable or not, is known to offer; sorted."""
-        declared = {info.name for record in self.records if record.info is not None for info in record.info.backends}
+        declared = {name for record in self.records for name in record.backends}
         return tuple(sorted(declared | set(self._infos)))
 
     def backend_info(self, backend: str) -> BackendInfo:
@@ -131,6 +133,11 @@ class Registry:
         self.backend_info(backend)
         return self._owners[backend].record.name
 
+    def distribution_of(self, backend: str) -> str:
+        """Name of the distribution that a usable backend comes from; "" where there is none."""
+        self.backend_info(backend)
+        return self._owners[backend].record.distribution
+
     def default_backend(self) -> str | None:
         """The usable backend with the highest default priority above 0; of equals the first by name."""
         ranked = [info for info in self._infos.values() if info.default_priority > 0]
@@ -138,7 +145,9 @@ class Registry:
 
     def _why_absent(self) -> str:
         # What a plugin that was never loaded would have offered cannot be known: it may be this backend.
-        silent = [record for record in self.records if record.info is None and record.state != ABSENT]
+        silent = [
+            record for record in self.records if not record.info and not record.backends and record.state != ABSENT
+        ]
         hints = listing(f"{record.title} is {record.state}: {record.reason}" for record in silent)
         return "no usable plugin offers it" + (f" ({hints})" if silent else "")
 
@@ -195,6 +204,12 @@ class Registry:
             found = tuple(made for provider in self._families.get(backend, ()) if (made := provider(op)) is not None)
             self._implementations[op, backend] = found
         return found
+
+    def registered_ops(self, backend: str) -> tuple[str, ...]:
+        """Names of the ops that a usable backend handed over one by one, sorted; those of its families left out."""
+        self.backend_info(backend)
+        handed = self._owners[backend].registrar.implementations
+        return tuple(sorted({op for op, owner in handed if owner == backend}))
 
     def native_executor(self, backend: str) -> object | None:
         """What runs native steps of a usable backend; None where its plugin brought nothing."""

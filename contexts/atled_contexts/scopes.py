@@ -78,12 +78,14 @@ def context_scope(ctx: Context) -> AbstractContextManager[Context]:
     return _enter(ctx)
 
 
-def using(*backends: BackendList) -> AbstractContextManager[Context]:
+# `Any`: the arguments of a Context, which checks them.
+def using(*backends: BackendList, **changes: Any) -> AbstractContextManager[Context]:
     """Override the backend list of the present Context for a `with` block: `with using("reference"):`.
 
     The other arguments stay where they fit; an entry without a type config takes that of the present first entry.
+    changes: other arguments of a Context to override, with or without backends: `with using(fallback="raise"):`.
     """
-    return _enter(get_current_context().using(*backends))
+    return _enter(get_current_context().using(*backends, **changes))
 
 
 @contextmanager

@@ -68,6 +68,15 @@ class Decision(Generic[C]):
         self.reason = _reason(chosen, candidates)
         self.generation = generation
 
+    def made_for(self, op: str, call: C) -> Decision[C]:
+        """The same decision for another call, one that fuses several calls which were decided alike."""
+        other: Decision[C] = Decision.__new__(Decision)
+        for name in Decision.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.op = op
+        other.call = call
+        return other
+
     def __repr__(self) -> str:
         fallback = ", fallback" if self.fallback else ""
         return f"Decision({self.op!r} on {self.backend}:{self.type_config} by plugin {self.plugin!r}{fallback})"
@@ -78,12 +87,16 @@ _cache: dict[tuple[str, Context, Hashable], Decision[Any]] = {}
 _lock = threading.Lock()
 
 
-def select(op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C]) -> Decision[C]:
+def select(
+    op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C], *, count: bool = True
+) -> Decision[C]:
     """The implementation that computes one call of `op` under `context`.
 
     key: all that the decision depends on besides op and Context (shapes, dtypes, attributes); equal keys share one.
     make_call: `make_call(type_config, device_id)` describes the call for `accepts`, `prefers` and `prepare`. Asked
-        only where the decision is not cached; what it raises passes through.
+        only where the decision is not cached; what it raises passes through. If the description has an `op_version`,
+        implementations written for another version of the op spec are refused.
+    count: whether to count a fallback; False for a caller who counts what it runs by `count_fallback`.
 
     Asked are the backends of the Context in order, then the reference. A fallback is counted at every call and told
     as `context.fallback` says. SelectionError: nobody whom the Context allows computes it. Thread-safe.
@@ -92,6 +105,8 @@ def select(op: str, context: Context, key: Hashable, make_call: Callable[[str, s
     if decision is None or decision.generation != discovery.current.generation:
         decision = _decide(op, context, key, make_call)
     if decision.fallback:
+        if count:
+            count_fallback(decision.op, decision.backend)
         _tell(decision)
     return decision
 
@@ -136,7 +151,6 @@ def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, 
 
 
 def _tell(decision: Decision[Any]) -> None:
-    count_fallback(decision.op, decision.backend)
     if decision.context.fallback == "warn":
         entry = f"{decision.backend}:{decision.type_config}"
         warn_once(decision.op, _asked(decision.op, decision.context, decision.call), entry, decision.reason)

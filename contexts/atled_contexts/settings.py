@@ -162,6 +162,17 @@ def parse_int(text: str) -> int:
         raise ValueError("is not a whole number") from error
 
 
+def parse_share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        share = float(text)
+    except ValueError as error:
+        raise ValueError("is not a number") from error
+    if not 0 <= share <= 1:
+        raise ValueError("is not from 0 to 1")
+    return share
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Names with commas between; space around them is dropped, so are empty ones."""
     return tuple(word for part in text.split(",") if (word := part.strip()))
@@ -185,3 +196,5 @@ declare_setting("ATLED_BACKENDS", parse_names, (), "backends of the default Cont
 declare_setting("ATLED_PLUGINS_BLOCK", parse_names, (), "plugins not to load, by name or distribution")
 declare_setting("ATLED_PLUGINS_ONLY", parse_names, (), "the only plugins to load, by name or distribution")
 declare_setting("ATLED_FALLBACK", parse_choice(*FALLBACK_MODES), "warn", "what a fallback does: raise, warn or quiet")
+declare_setting("ATLED_DETERMINISTIC", parse_bool, False, "whether equal inputs must give equal bits")
+declare_setting("ATLED_VERIFY", parse_share, 0.0, "share of op calls that the reference recomputes, 0 to 1")

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
+
+from atled_contexts.observation import present
+
+EVENT_LIMIT = 500_000
+"""Events that one trace keeps, some 150 MB; what comes later shows in the rows only and is counted as dropped."""
 
 _OP_WIDTH = 28  # columns, so that the whole table stays within 80
 _NAME_WIDTH = 14
+
+HOST_CLOCK = "host"
+DEVICE_CLOCK = "device"
 
 
 class TraceRow:
     """What one op did on one backend.
 
-    note: of the implementation that ran last.  calls, fallbacks: counts.  seconds: time in all calls.
+    note: of the implementation that ran last.  calls, fallbacks: counts.
+    seconds: time in all calls.  clock: what measured it: "device" for the device's own events, "host" for ours.
     bytes_moved: bytes copied between devices for it.
     """
 
-    __slots__ = ("backend", "bytes_moved", "calls", "fallbacks", "note", "op", "seconds")
+    __slots__ = ("backend", "bytes_moved", "calls", "clock", "fallbacks", "note", "op", "seconds")
 
     def __init__(self, op: str, backend: str) -> None:
         self.op = op
@@ -29,10 +39,12 @@ class TraceRow:
         self.seconds = 0.0
         self.fallbacks = 0
         self.bytes_moved = 0
+        self.clock = HOST_CLOCK
 
-    def add(self, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int) -> None:
+    def add(self, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int, clock: str) -> None:
         """Add what further calls did."""
         self.note = note or self.note
+        self.clock = clock
         self.calls += calls
         self.seconds += seconds
         self.fallbacks += fallbacks
@@ -67,11 +79,41 @@ class TransferRow:
         return f"TransferRow({self.source!r} to {self.destination!r}: {self.count} copies, {self.nbytes} bytes)"
 
 
+class TraceEvent:
+    """One execution, or one copy between places.
+
+    name: the op, or "copy".  where: its backend, or "source -> destination".  note: of the implementation.
+    start: seconds of `time.perf_counter`.  seconds: how long it took.  thread: number and name of the thread.
+    fallback: whether it was one.  bytes_moved: bytes copied between devices for it.
+    """
+
+    __slots__ = ("bytes_moved", "fallback", "name", "note", "seconds", "start", "thread", "where")
+
+    def __init__(
+        self, name: str, where: str, note: str, start: float, seconds: float, fallback: bool, bytes_moved: int
+    ) -> None:
+        self.name = name
+        self.where = where
+        self.note = note
+        self.start = start
+        self.seconds = seconds
+        self.fallback = fallback
+        self.bytes_moved = bytes_moved
+        self.thread = (threading.get_ident(), threading.current_thread().name)
+
+
 class Trace:
-    """Collects what ran; several threads may record at the same time. `str()` gives a table."""
+    """Collects what ran; several threads may record at the same time. `str()` gives a table.
+
+    start: when it began, in seconds of `time.perf_counter`.
+    dropped: events beyond the limit, which only the rows tell of.
+    """
 
     def __init__(self) -> None:
+        self.start = time.perf_counter()
+        self.dropped = 0
         self._lock = threading.Lock()
+        self._events: list[TraceEvent] = []
         self._rows: dict[tuple[str, str], TraceRow] = {}
         self._transfers: dict[tuple[str, str], TransferRow] = {}
 
@@ -85,17 +127,41 @@ class Trace:
         fallback: bool = False,
         calls: int = 1,
         bytes_moved: int = 0,
+        start: float | None = None,
+        clock: str = HOST_CLOCK,
     ) -> None:
         """Add `calls` executions of `op` on `backend` that took `seconds` together.
 
         note: the plugin or the implementation's note.  fallback: whether all of them were fallbacks.
         bytes_moved: bytes copied between devices for them.
+        start: when they began, in seconds of `time.perf_counter`; None: they end now.
+        clock: what measured the time, "host" or "device".
         """
-        self._add(op, backend, note, calls, seconds, calls if fallback else 0, bytes_moved)
+        self._add(op, backend, note, calls, seconds, calls if fallback else 0, bytes_moved, clock)
+        self._keep(TraceEvent(op, backend, note, _begin(start, seconds), seconds, fallback, bytes_moved))
 
-    def transfer(self, source: str, destination: str, nbytes: int) -> None:
-        """Add one copy of `nbytes` bytes between two places, named like "CpuArray" or "sim:0"."""
+    def transfer(
+        self, source: str, destination: str, nbytes: int, *, seconds: float = 0.0, start: float | None = None
+    ) -> None:
+        """Add one copy of `nbytes` bytes between two places, named like "CpuArray" or "sim:0".
+
+        seconds, start: as in `record`; 0 where the copy belongs to an execution that is recorded itself.
+        """
         self._add_transfer(source, destination, 1, nbytes)
+        where = f"{source} -> {destination}"
+        self._keep(TraceEvent("copy", where, "", _begin(start, seconds), seconds, False, nbytes))
+
+    def _keep(self, event: TraceEvent) -> None:
+        with self._lock:
+            if len(self._events) < EVENT_LIMIT:
+                self._events.append(event)
+            else:
+                self.dropped += 1
+
+    def events(self) -> tuple[TraceEvent, ...]:
+        """Every execution and copy in the order in which they ended."""
+        with self._lock:
+            return tuple(self._events)
 
     def rows(self) -> tuple[TraceRow, ...]:
         """One row per (op, backend), the longest time first; copies that stay as they are."""
@@ -126,21 +192,48 @@ class Trace:
             "bytes_moved": sum(row.bytes_moved for row in rows),
         }
 
+    def to_chrome(self) -> dict[str, Any]:
+        """Every execution with its time, in the Trace Event Format that chrome://tracing and Perfetto show."""
+        from atled_contexts.chrome import chrome_trace  # lazy: few ask for it
+
+        return chrome_trace(self)
+
+    def save_chrome(self, path: str | PathLike[str]) -> None:
+        """Write `to_chrome()` to a file, for chrome://tracing or https://ui.perfetto.dev.
+
+        Written beside and renamed: OSError where that fails, and the file is as it was.
+        """
+        from atled_contexts.chrome import save_chrome  # lazy: few ask for it
+
+        save_chrome(self, path)
+
     def merge(self, other: Trace) -> None:
         """Add all that another trace collected."""
         for row in reversed(other.rows()):
-            self._add(row.op, row.backend, row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved)
+            self._add(row.op, row.backend, row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved, row.clock)
         for copied in other.transfers():
             self._add_transfer(copied.source, copied.destination, copied.count, copied.nbytes)
+        for event in other.events():
+            self._keep(event)
+        with self._lock:
+            self.dropped += other.dropped
 
     def _add(
-        self, op: str, backend: str, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int
+        self,
+        op: str,
+        backend: str,
+        note: str,
+        calls: int,
+        seconds: float,
+        fallbacks: int,
+        bytes_moved: int,
+        clock: str,
     ) -> None:
         with self._lock:
             row = self._rows.get((op, backend))
             if row is None:
                 row = self._rows[op, backend] = TraceRow(op, backend)
-            row.add(note, calls, seconds, fallbacks, bytes_moved)
+            row.add(note, calls, seconds, fallbacks, bytes_moved, clock)
 
     def _add_transfer(self, source: str, destination: str, count: int, nbytes: int) -> None:
         with self._lock:
@@ -164,31 +257,27 @@ class Trace:
         return "\n".join(lines)
 
 
-_active: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("atled_trace", default=None)
-
-
-def active_trace() -> Trace | None:
-    """The trace of the innermost `with trace():` around here, or None."""
-    return _active.get()
-
-
 @contextmanager
 def trace() -> Iterator[Trace]:
     """Collect what runs in a `with` block; `print(t)` shows it. An outer trace gets all of an inner one as well."""
     collected = Trace()
-    outer = _active.get()
-    token = _active.set(collected)
+    outer = present.get()
+    token = present.set(outer.with_trace(collected))
     try:
         yield collected
     finally:
-        _active.reset(token)
-        if outer is not None:
-            outer.merge(collected)
+        present.reset(token)
+        if outer.trace is not None:
+            outer.trace.merge(collected)
+
+
+def _begin(start: float | None, seconds: float) -> float:
+    return time.perf_counter() - seconds if start is None else start
 
 
 def _copy(row: TraceRow) -> TraceRow:
     copy = TraceRow(row.op, row.backend)
-    copy.add(row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved)
+    copy.add(row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved, row.clock)
     return copy
 
 

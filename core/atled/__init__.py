@@ -28,6 +28,7 @@ from atled.variable import Variable
 from atled_contexts import (
     Context,
     FallbackWarning,
+    VerificationError,
     add_builtin,
     bind,
     context_scope,
@@ -38,6 +39,7 @@ from atled_contexts import (
     set_default_context,
     trace,
     using,
+    verify,
 )
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Function",
     "NdArray",
     "Variable",
+    "VerificationError",
     "auto_forward",
     "bind",
     "clear_parameters",
@@ -68,6 +71,7 @@ __all__ = [
     "set_parameter",
     "trace",
     "using",
+    "verify",
 ]
 
 

@@ -14,23 +14,28 @@ from atled.errors import four_parts
 from atled.graph.executor import call_function
 from atled.graph.value import Function, Value
 from atled.operators import Calls
+from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
 from atled_contexts import get_current_context
 
-_AUTO_FORWARD: ContextVar[bool] = ContextVar("atled_auto_forward", default=False)
+_AUTO_FORWARD: ContextVar[bool | None] = ContextVar("atled_auto_forward", default=None)
 _default_auto_forward = False
 
 
 def get_auto_forward() -> bool:
     """Whether functions of Variables compute at the call."""
-    return _AUTO_FORWARD.get() or _default_auto_forward
+    in_block = _AUTO_FORWARD.get()
+    return _default_auto_forward if in_block is None else in_block
 
 
 def set_auto_forward(auto: bool) -> None:
-    """Switch computing at the call on or off for the whole program."""
+    """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
     global _default_auto_forward
-    _default_auto_forward = bool(auto)
+    if _AUTO_FORWARD.get() is None:
+        _default_auto_forward = bool(auto)
+    else:
+        _AUTO_FORWARD.set(bool(auto))
 
 
 @contextlib.contextmanager
@@ -52,7 +57,7 @@ def apply(
     """Call an op.
 
     With an NdArray among the inputs it computes at once and gives NdArrays; else it is recorded and gives Variables.
-    One output comes as it is, several as a tuple. outputs: arrays to write the results to.
+    One output comes as it is, several as a tuple. outputs: arrays in which the results are to live.
 
     Raises TypeError or ValueError if the call does not fit the op; nothing is changed then.
     """
@@ -62,21 +67,26 @@ def apply(
         call = known(key)
         if call is not None:
             return call(inputs, attributes)  # type: ignore[arg-type]  # a key is only for NdArrays
-    at_once = any(isinstance(item, NdArray) for item in inputs) or _are_arrays(outputs)
+    at_once = any(isinstance(item, NdArray) for item in inputs)
     values = [_value(spec, position, item, at_once) for position, item in enumerate(inputs)]
-    checked = spec.check_attributes(attributes, [None if value is None else ArrayDesc(value.shape) for value in values])
+    descs = [None if value is None else ArrayDesc(value.shape) for value in values]
+    if len(descs) > 1 and isinstance(spec, ProgramOp):
+        _check_axis_counts(spec, descs)
+    checked = spec.check_attributes(attributes, descs)
     spec.check_values(checked)
     function = Function(spec, values, checked, get_current_context())
-    made = function.make_outputs()
     if outputs is not None:
-        _give_arrays(spec, made, outputs)
+        _check_outputs(function, outputs)
+        if spec.views or _overlaps(function, outputs):
+            return _copied_into(function, inputs, attributes, outputs, at_once)
+    made = function.make_outputs(None if outputs is None else [_array(item) for item in outputs])
     if at_once:
         made_call = call_function(function, function.inputs, made)
         if key is not None:
             remember(key, made_call, function)
         results: list[Any] = [value.data for value in made]
         if outputs is not None:
-            results = [item if isinstance(item, NdArray) else item.data for item in outputs]
+            results = [_array(item) for item in outputs]
     else:
         if get_auto_forward():
             call_function(function, function.inputs, made)
@@ -84,8 +94,19 @@ def apply(
     return results[0] if len(results) == 1 and not spec.outputs[-1].endswith("...") else tuple(results)
 
 
-def _are_arrays(outputs: Sequence[NdArray | Variable] | None) -> bool:
-    return outputs is not None and any(isinstance(item, NdArray) for item in outputs)
+def _array(item: NdArray | Variable) -> NdArray:
+    return item if isinstance(item, NdArray) else item.data
+
+
+def _check_axis_counts(spec: OpSpec, descs: Sequence[ArrayDesc | None]) -> None:
+    """Refuse elementwise calls on arrays of different ndim, which op specs would broadcast: NNabla does so too."""
+    counts = {desc.ndim for desc in descs if desc is not None}
+    if len(counts) > 1:
+        raise spec.error(
+            descs,
+            f"the inputs have {' and '.join(map(str, sorted(counts)))} axes",
+            f"reshape them to {max(counts)} axes each; axes of size 1 broadcast",
+        )
 
 
 def _value(spec: OpSpec, position: int, item: Any, at_once: bool) -> Value | None:
@@ -109,26 +130,62 @@ def _value(spec: OpSpec, position: int, item: Any, at_once: bool) -> Value | Non
     )
 
 
-def _give_arrays(spec: OpSpec, made: Sequence[Value], outputs: Sequence[NdArray | Variable]) -> None:
-    """Let the results live in the given arrays."""
-    if len(outputs) != len(made):
+def _check_outputs(function: Function, outputs: Sequence[NdArray | Variable]) -> None:
+    name, count = function.spec.name, function.visible
+    if len(outputs) != count:
         raise ValueError(
             four_parts(
-                f"{spec.name}(outputs={len(outputs)} arrays)", f"it gives {len(made)} results", "", "pass as many arrays"
+                f"{name}(outputs={len(outputs)} arrays)", f"it gives {count} results", "", f"pass {count} arrays"
             )
         )
-    for value, item in zip(made, outputs, strict=True):
-        if not isinstance(item, NdArray | Variable) or item.shape != value.shape:
-            raise ValueError(
+    for desc, item in zip(function.output_descs, outputs, strict=False):
+        if not isinstance(item, NdArray | Variable) or item.shape != desc.shape:
+            kind = ValueError if isinstance(item, NdArray | Variable) else TypeError
+            raise kind(
                 four_parts(
-                    f"{spec.name}(outputs=...)",
-                    f"got {item!r} for a result of shape {value.shape}",
+                    f"{name}(outputs=...)",
+                    f"got {item!r} for a result of shape {desc.shape}",
                     "",
                     "pass NdArrays or Variables of the result's shape",
                 )
             )
-    for value, item in zip(made, outputs, strict=True):
-        value.data = item if isinstance(item, NdArray) else item.data
+
+
+def _overlaps(function: Function, outputs: Sequence[NdArray | Variable]) -> bool:
+    """Whether writing results would change inputs that are still to be read.
+
+    An elementwise op reads each element just before it writes the one of the same place, unless it broadcasts.
+    """
+    written = {id(_array(item).cell) for item in outputs}
+    shape = function.output_descs[0].shape
+    in_step = isinstance(function.spec, ProgramOp)
+    return any(
+        value is not None and id(value.data.cell) in written and not (in_step and value.shape == shape)
+        for value in function.inputs
+    )
+
+
+def _copied_into(
+    function: Function,
+    inputs: Sequence[Variable | NdArray | None],
+    attributes: Mapping[str, Any],
+    outputs: Sequence[NdArray | Variable],
+    at_once: bool,
+) -> Any:
+    """The results of a call, computed elsewhere and copied into the given arrays."""
+    if not at_once and not function.spec.views:
+        raise ValueError(
+            four_parts(
+                f"{function.spec.name}(outputs=...)",
+                "an output is the memory of an input that is not read element by element",
+                "",
+                "give it an array of its own",
+            )
+        )
+    results = apply(function.spec, inputs, attributes)
+    made = results if isinstance(results, tuple) else (results,)
+    copies = [apply("Identity", (result,), {}, [item]) for result, item in zip(made, outputs, strict=True)]
+    return tuple(copies) if isinstance(results, tuple) else copies[0]
 
 
 Calls.apply = staticmethod(apply)

@@ -28,15 +28,31 @@ class ArrayCell:
 
     size: count of elements.
     dtype, place, storage: of the head; storage is None while nothing was allocated.
-    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. The gradient
-        of a leaf that is lazily zero counts as not written.
+    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. An array
+        that is lazily zero counts as not written, see `is_written`.
+    zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     bound: whether plans hold the head's storage and do not look at each run whether it still is the head, so that the
         epoch must rise when it is replaced: 0 none does, 1 some read it, 2 some write it. That is for arrays that never
         left host memory; plans of those that `travels` look, which is -1.
+    is_data: whether plans rely on its memory without a look at `lazy`; the gradients of leaves are looked at.
+    is_lent: whether the head is a plan's memory that other arrays may show too; whoever writes takes a copy first.
     """
 
-    __slots__ = ("__weakref__", "_copies", "bound", "code", "dtype", "lazy", "place", "size", "storage")
+    __slots__ = (
+        "__weakref__",
+        "_copies",
+        "bound",
+        "code",
+        "dtype",
+        "is_data",
+        "is_lent",
+        "lazy",
+        "place",
+        "size",
+        "storage",
+        "zeroed",
+    )
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -44,7 +60,10 @@ class ArrayCell:
         self.place = HOST
         self.storage: Storage | None = None
         self.lazy: float | None = 0.0
+        self.zeroed = False
         self.bound = 0
+        self.is_data = False
+        self.is_lent = False
         self.code = -1
         # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
         # plans hold their storage. None while there are none: most arrays never get any.
@@ -84,6 +103,7 @@ class ArrayCell:
         self.place = place
         self.dtype = dtype
         self.storage = storage
+        self.is_lent = False
 
     def _tell_plans(self) -> None:
         """Let all plans look at the array again, those that trust its head included."""
@@ -105,7 +125,9 @@ class ArrayCell:
         return None if copy is None else copy[0]
 
     def reserve(self, place: Place, dtype: np.dtype) -> Storage:
-        """The storage at that place with that dtype, for values to come; head and values stay as they are."""
+        """The storage at that place with that dtype, for values to come; the present values stay as they are."""
+        if self.is_lent:
+            self._own()
         storage = self.storage_at(place, dtype)
         return self._add_copy(place, dtype, is_current=False) if storage is None else storage
 
@@ -129,24 +151,28 @@ class ArrayCell:
         else:
             self._set_head(place, dtype, storage)
         self.lazy = None
+        self.zeroed = False
         host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
         if host is not None and isinstance(host[0], HostStorage) and host[0].has_live_view:
             self.move(HOST, dtype)
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage for a step that is going to write all values; other copies are forgotten."""
-        if self.storage is None or self.place is not place or self.dtype != dtype:
+        if self.storage is None or self.is_lent or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
         self.lazy = None
+        self.zeroed = False
         if self._copies:
             self.touched()
         assert self.storage is not None
         return self.storage
 
     def show(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
-        """Take a storage as the head that something else writes."""
+        """Take a storage as the head that a plan writes and other arrays may show."""
         self._set_head(place, dtype, storage)
         self.lazy = None
+        self.zeroed = False
+        self.is_lent = True
 
     def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
         """A storage at that place with that dtype that holds the present values; the head stays where it is."""
@@ -184,12 +210,24 @@ class ArrayCell:
             self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
 
     def host(self) -> HostStorage:
-        """The head, moved to host memory with its dtype."""
+        """The head, moved to host memory with its dtype, for a user who may write into it."""
         storage = self.settle()
+        assert self.dtype is not None
+        if self.is_lent:
+            storage = self._own()
         if self.place is not HOST:
-            assert self.dtype is not None
             storage = self.move(HOST, self.dtype)
         assert isinstance(storage, HostStorage)
+        self.zeroed = False
+        return storage
+
+    def _own(self) -> Storage:
+        """A head of its own in place of lent memory, with the same values."""
+        assert self.storage is not None and self.dtype is not None
+        storage = _allocate(self.place, self.size, self.dtype)
+        _convert(self.storage, self.place, self.dtype, storage, self.place, self.dtype, self.size)
+        self._set_head(self.place, self.dtype, storage)
+        EPOCH.bump()
         return storage
 
     def cast(self, dtype: np.dtype) -> HostStorage:
@@ -203,23 +241,45 @@ class ArrayCell:
 
     def fill(self, value: float) -> None:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
-        storage = self.storage
-        if self.bound > 0 or (isinstance(storage, HostStorage) and storage.has_live_view):
-            _fill(storage, self.place, self.size, self.dtype, value)
+        if self.is_lent:
+            self._own()
+        if self.bound > 0 or self.has_live_view:
+            _fill(self.storage, self.place, self.size, self.dtype, value)
             self.lazy = None
         else:
             self.lazy = float(value)
+            if value == 0.0:
+                self.settle()  # lazily zero would count as not written
+        self.zeroed = False
         self.touched()
 
-    def clear_gradient(self) -> None:
-        """Mark a gradient as not written and zero; memory is touched only if a user holds a view."""
-        storage = self.storage
-        if isinstance(storage, HostStorage) and storage.exported and storage.has_live_view:
-            _fill(storage, self.place, self.size, self.dtype, 0.0)
-            self.lazy = None
+    def zero(self) -> None:
+        """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph computes with it."""
+        if self.has_live_view or (self.bound > 0 and self.is_data):
+            self.fill(0.0)
+            self.zeroed = True
         else:
             self.lazy = 0.0
-        self.touched()
+            self.touched()
+
+    @property
+    def has_live_view(self) -> bool:
+        """Whether a user holds a view of the head through which values may change unseen."""
+        storage = self.storage
+        return isinstance(storage, HostStorage) and storage.exported and storage.has_live_view
+
+    @property
+    def is_written(self) -> bool:
+        """Whether anything was written since `zero()`; an array that never was does not count as written."""
+        if self.lazy is not None:
+            return self.lazy != 0.0
+        if self.zeroed:
+            # Zeroed under a view: only the memory knows whether something was written through it.
+            assert self.dtype is not None
+            values = self.copy_at(HOST, self.dtype)
+            assert isinstance(values, HostStorage)
+            self.zeroed = not values.array((self.size,), self.dtype).any()
+        return not self.zeroed
 
 
 _CODES: dict[tuple[Place, np.dtype], int] = {}
@@ -260,12 +320,15 @@ def _convert(
         assert source_place.array_class is not None
         values = np.empty(size, source_dtype)
         source_place.array_class.download(source.buffer, values)
-        TRANSFERS.add(source_place, HOST, source.nbytes)
     if isinstance(target, HostStorage):
         np.copyto(target.array((size,), dtype), values, casting="unsafe")
     else:
         assert place.array_class is not None
         place.array_class.upload(np.ascontiguousarray(values.astype(dtype, copy=False)), target.buffer)
+    if source_place is not place:
+        TRANSFERS.add(source_place, place, source.nbytes if place is HOST else target.nbytes)
+    elif place is not HOST:
+        TRANSFERS.add(place, HOST, source.nbytes)
         TRANSFERS.add(HOST, place, target.nbytes)
 
 
@@ -378,8 +441,8 @@ class NdArray(ArrayOperators):
         np.copyto(storage.array(self.shape, dtype), values, casting="unsafe")
 
     def zero(self) -> None:
-        """Set every element to 0, lazily."""
-        self.fill(0.0)
+        """Set every element to 0, lazily; as a gradient it then counts as not written."""
+        self.cell.zero()
 
     def fill(self, value: float) -> None:
         """Set every element to a number, lazily."""

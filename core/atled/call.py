@@ -95,6 +95,11 @@ class Call:
         self.deterministic = deterministic
         self.key = (spec.name, inputs, outputs, tuple(sorted(attributes.items())), device_id, type_config, deterministic)
 
+    @property
+    def op_version(self) -> int:
+        """The version of the op spec; selection refuses implementations written for another one."""
+        return self.spec.version
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Call) and self.key == other.key
 

@@ -11,6 +11,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import describe_call
 from atled.graph.value import Function, functions_before
 from atled.ops.spec import OpSpec
+from atled.overriding import overridden
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
 
@@ -19,10 +20,12 @@ class CallExplanation:
     """One call: the Context asked for, and every candidate.
 
     candidates: in the order in which they are asked; `.state` is "chosen" for the one that would compute.
+    is_view: whether the result shares the memory of the first input, so that nobody has to compute it.
     """
 
     def __init__(self, spec: OpSpec, context: Context, call: str, candidates: Sequence[Candidate]) -> None:
         self.op = spec.name
+        self.is_view = spec.views
         self.context = context
         self.call = call
         self.candidates = tuple(candidates)
@@ -38,6 +41,8 @@ class CallExplanation:
             "op": self.op,
             "call": self.call,
             "context": self.context.backend,
+            "device_id": self.context.device_id,
+            "is_view": self.is_view,
             "candidates": [
                 {
                     "backend": candidate.backend,
@@ -45,13 +50,23 @@ class CallExplanation:
                     "implementation": candidate.note,
                     "state": candidate.state,
                     "reason": candidate.reason,
+                    "remedy": candidate.remedy,
+                    "fallback": candidate.state == "chosen" and candidate.fallback,
                 }
                 for candidate in self.candidates
             ],
         }
 
     def __str__(self) -> str:
-        return f"{self.call}\n{candidates_table(self.candidates)}"
+        lines = [self.call, f"under {self.context!r}"]
+        if self.is_view:
+            lines.append("a view of its input: nothing is computed")
+        chosen = self.chosen
+        if chosen is None:
+            lines.append("nobody whom the Context allows computes it: the call would raise SelectionError")
+        elif chosen.fallback:
+            lines.append(f"a fallback: {chosen.reason}")
+        return "\n".join([*lines, candidates_table(self.candidates)])
 
 
 class Explanation:
@@ -71,7 +86,8 @@ class Explanation:
 def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: Any) -> Explanation:
     """Who would compute `explain(F.convolution, x, w, pad=(1, 1))`, or every op of a graph: `explain(y)`.
 
-    target: a function of `atled.functions`, with the arguments it would get, or a Variable that a graph computes.
+    target: a function of `atled.functions`, with the arguments it would get, `using` included, or a Variable that a
+        graph computes.
 
     Nothing is computed, counted or cached. Raises what the call itself would raise for wrong shapes or attributes,
     TypeError for another target.
@@ -88,11 +104,13 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
                 "pass a function with its arguments, such as explain(F.affine, x, w), or a Variable",
             )
         )
-    given, named = _split(spec, inputs, attributes)
+    using = attributes.pop("using", None)
+    context = get_current_context() if using is None else overridden(using)
+    given, named = _split(spec, inputs, {k: v for k, v in attributes.items() if k not in ("outputs", "n_outputs")})
     descs = [_desc(item) for item in given]
     checked = spec.check_attributes(named, descs)
     spec.check_values(checked)
-    return Explanation([_explain(spec, descs, checked, get_current_context())])
+    return Explanation([_explain(spec, descs, checked, context)])
 
 
 def _split(spec: OpSpec, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -43,12 +43,13 @@ class Function:
     @property
     def info(self) -> Info:
         """Name and attributes."""
-        return Info(self.name, dict(self._function.attributes))
+        return Info(self.name, self.arguments)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The attributes by name."""
-        return dict(self._function.attributes)
+        function = self._function
+        return {item.name: function.attributes[item.name] for item in function.spec.attributes if not item.hidden}
 
     @property
     def context(self) -> Context:
@@ -91,8 +92,19 @@ class Function:
 
     def setup(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
         """Check inputs and give the outputs their shapes."""
-        self._function.setup([variable.shape for variable in self._matched(inputs)])
-        for variable, desc in zip(outputs, self._function.output_descs, strict=False):
+        function = self._function
+        values = self._values(inputs)
+        function.setup([None if value is None else value.shape for value in values])
+        if len(outputs) != function.visible:
+            raise ValueError(
+                four_parts(
+                    f"{self.name} into {len(outputs)} outputs",
+                    f"it gives {function.visible}",
+                    "",
+                    "give that many Variables",
+                )
+            )
+        for variable, desc in zip(outputs, function.output_descs, strict=False):
             if variable.shape != desc.shape:
                 variable.reset_shape(desc.shape, force=True)
 
@@ -120,9 +132,26 @@ class Function:
                     "give one flag per input",
                 )
             )
+        self._check_shapes(inputs, outputs)
         given = iter(accumulate)
         flags = [False if value is None else next(given) for value in self._function.inputs]
         call_backward(self._function, self._values(inputs), [variable.value for variable in outputs], flags)
+
+    def _check_shapes(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        """Refuse outputs that the function does not make of such inputs."""
+        function = self._function
+        shapes = [None if value is None else value.shape for value in self._values(inputs)]
+        expected = function.shapes_for(shapes)[: function.visible]
+        given = [variable.shape for variable in outputs]
+        if given != expected:
+            raise ValueError(
+                four_parts(
+                    f"{self.name} on inputs of shapes {[shape for shape in shapes if shape is not None]}",
+                    f"the outputs have shapes {given}",
+                    "",
+                    f"give outputs of shapes {expected}",
+                )
+            )
 
     def _matched(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
         expected = sum(1 for value in self._function.inputs if value is not None)

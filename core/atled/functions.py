@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from atled import apply as _apply_module
+from atled import overriding as _overriding_module
 from atled.errors import did_you_mean, four_parts
 from atled.ops.spec import FUNCTIONS as _FUNCTIONS
 from atled.ops.spec import REQUIRED as _REQUIRED
@@ -18,7 +19,7 @@ from atled.ops.spec import OpSpec as _OpSpec
 
 importlib.import_module("atled.ops")  # fills the table of op specs
 
-# Outputs beyond the inputs and attributes, which every function takes; n_outputs is there for NNabla's sake only.
+# What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only.
 _COMMON = ("n_outputs=-1", "outputs=None")
 
 
@@ -38,12 +39,23 @@ def _source(spec: _OpSpec) -> str:
         default = "" if attribute.default is _REQUIRED else f"={attribute.default!r}"
         parameters.append(attribute.argument + default)
     values = ", ".join(f"{attribute.name!r}: {attribute.argument}" for attribute in arguments)
-    signature = ", ".join([*parameters, *_COMMON])
-    return f"def {spec.function}({signature}):\n    return _apply(_spec, {passed}, {{{values}}}, outputs)\n"
+    # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.
+    signature = ", ".join([*parameters, *_COMMON, *([] if spec.variadic else ["*"]), "using=None"])
+    call = f"_spec, {passed}, {{{values}}}, outputs"
+    return (
+        f"def {spec.function}({signature}):\n"
+        f"    if using is not None:\n"
+        f"        return _apply_using(using, {call})\n"
+        f"    return _apply({call})\n"
+    )
 
 
 def _make(spec: _OpSpec) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {"_apply": _apply_module.apply, "_spec": spec}
+    namespace: dict[str, Any] = {
+        "_apply": _apply_module.apply,
+        "_apply_using": _overriding_module.apply_using,
+        "_spec": spec,
+    }
     exec(compile(_source(spec), f"<atled.functions.{spec.function}>", "exec"), namespace)  # text made just above
     function: Callable[..., Any] = namespace[spec.function]
     function.__doc__ = spec.doc

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
+from atled.overriding import Using
 from atled.variable import Variable
 
 Array = Variable | NdArray
@@ -12,6 +13,8 @@ def abs(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Absolute value; slope 1 at 0."""
 
@@ -20,6 +23,8 @@ def absolute_error(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Absolute difference; at equality the slope is -1 for x0 and 1 for x1."""
 
@@ -27,6 +32,8 @@ def acos(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse cosine; NaN outside [-1, 1]."""
 
@@ -34,6 +41,8 @@ def acosh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse hyperbolic cosine; NaN below 1."""
 
@@ -43,6 +52,8 @@ def add2(
     inplace: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sum. inplace is a wish of the caller that does not change the result."""
 
@@ -51,6 +62,8 @@ def add_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sum with a number."""
 
@@ -61,6 +74,8 @@ def affine(
     base_axis: int = 1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Affine map, the fully connected layer: `y = x W + b`."""
 
@@ -68,6 +83,8 @@ def asin(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse sine; NaN outside [-1, 1]."""
 
@@ -75,6 +92,8 @@ def asinh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse hyperbolic sine."""
 
@@ -82,6 +101,8 @@ def atan(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse tangent."""
 
@@ -89,6 +110,8 @@ def atanh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
 
@@ -101,6 +124,8 @@ def average_pooling(
     including_pad: bool = True,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Average of each window over the trailing axes."""
 
@@ -111,6 +136,8 @@ def batch_matmul(
     transpose_b: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Matrix product of the last two axes, one per batch entry: `y = op(a) op(b)`, op transposing on request."""
 
@@ -127,6 +154,8 @@ def batch_normalization(
     output_stat: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Batch normalization: `y = gamma (x - m) / sqrt(v + eps) + beta` with one m and one v per channel."""
 
@@ -135,6 +164,8 @@ def bc_add2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sum of arrays of equal shape."""
 
@@ -143,6 +174,8 @@ def binary_cross_entropy(
     target: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Cross entropy of the probability x with target."""
 
@@ -151,6 +184,8 @@ def binary_error(
     target: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """1 where `x >= 0.5` differs from `target >= 0.5`, else 0."""
 
@@ -158,6 +193,8 @@ def binary_sigmoid(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """1 above 0, else 0; straight-through gradient within (-1, 1)."""
 
@@ -165,6 +202,8 @@ def binary_tanh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """1 above 0, else -1; straight-through gradient within (-1, 1)."""
 
@@ -173,6 +212,8 @@ def broadcast(
     shape: Sequence[int],
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Axes of size 1 repeated to a larger shape."""
 
@@ -182,6 +223,8 @@ def broadcast_to(
     axis: int = -1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """`y` repeated to the shape of `x`."""
 
@@ -191,6 +234,8 @@ def categorical_cross_entropy(
     axis: int | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Cross entropy of given probabilities with a label: `y = -log(max(x[target], tiny))`."""
 
@@ -198,6 +243,8 @@ def ceil(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Smallest whole number that is not below x; straight-through gradient."""
 
@@ -206,6 +253,7 @@ def concatenate(
     axis: int | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    using: Using | None = None,
 ) -> Any:
     """Arrays one behind the other along an axis."""
 
@@ -215,6 +263,8 @@ def confusion_matrix(
     axis: int | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Counts of class (row) taken for class (column); what a position is taken for is the first maximum of its scores."""
 
@@ -223,6 +273,8 @@ def constant(
     shape: Sequence[int] = (),
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """An array filled with one value."""
 
@@ -237,6 +289,8 @@ def convolution(
     group: int = 1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Convolution (as the field has it: cross-correlation) over any number of spatial axes, with zero padding."""
 
@@ -244,6 +298,8 @@ def cos(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Cosine."""
 
@@ -251,6 +307,8 @@ def cosh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Hyperbolic cosine."""
 
@@ -259,6 +317,8 @@ def div2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Quotient."""
 
@@ -268,6 +328,8 @@ def dropout(
     seed: int = -1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Dropout: `y = x * mask`, `mask = 1 / (1 - p) where uniform >= p, else 0`."""
 
@@ -276,6 +338,8 @@ def elu(
     alpha: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Exponential linear unit. Source: Clevert, Unterthiner, Hochreiter, ICLR 2016."""
 
@@ -284,6 +348,8 @@ def embed(
     w: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Rows of a table by index: `y = w[x0]`."""
 
@@ -293,6 +359,8 @@ def epsilon_insensitive_loss(
     epsilon: float,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Absolute difference beyond epsilon; 0 up to it."""
 
@@ -301,6 +369,8 @@ def equal(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Equal. 1 where it is so, else 0."""
 
@@ -309,6 +379,8 @@ def equal_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Equal. 1 where it is so, else 0."""
 
@@ -316,6 +388,8 @@ def exp(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Exponential function."""
 
@@ -324,6 +398,8 @@ def flip(
     axes: int | Sequence[int] | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The order of the elements reversed along some axes."""
 
@@ -331,6 +407,8 @@ def floor(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Largest whole number that is not above x; straight-through gradient."""
 
@@ -338,6 +416,8 @@ def global_average_pooling(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Mean over all spatial axes: (N, C, S...) -> (N, C, 1...)."""
 
@@ -346,6 +426,8 @@ def greater(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Greater. 1 where it is so, else 0."""
 
@@ -354,6 +436,8 @@ def greater_equal(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Greater or equal. 1 where it is so, else 0."""
 
@@ -362,6 +446,8 @@ def greater_equal_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Greater or equal. 1 where it is so, else 0."""
 
@@ -370,6 +456,8 @@ def greater_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Greater. 1 where it is so, else 0."""
 
@@ -379,6 +467,8 @@ def huber_loss(
     delta: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Squared difference up to delta, then straight on; without the factor 1/2 that others have."""
 
@@ -386,6 +476,8 @@ def identity(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """A copy: `y = x`, in the dtype of x."""
 
@@ -394,6 +486,8 @@ def leaky_relu(
     alpha: float = 0.1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Rectifier with slope alpha below 0; slope 1 at 0."""
 
@@ -402,6 +496,8 @@ def less(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Less. 1 where it is so, else 0."""
 
@@ -410,6 +506,8 @@ def less_equal(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Less or equal. 1 where it is so, else 0."""
 
@@ -418,6 +516,8 @@ def less_equal_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Less or equal. 1 where it is so, else 0."""
 
@@ -426,6 +526,8 @@ def less_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Less. 1 where it is so, else 0."""
 
@@ -433,6 +535,8 @@ def log(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Natural logarithm, not clipped: -inf at 0, NaN below."""
 
@@ -441,6 +545,8 @@ def logical_and(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Both are true. 1 where it is so, else 0."""
 
@@ -449,6 +555,8 @@ def logical_and_scalar(
     val: float,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Both are true. 1 where it is so, else 0."""
 
@@ -456,6 +564,8 @@ def logical_not(
     x0: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """1 where x0 is 0, else 0."""
 
@@ -464,6 +574,8 @@ def logical_or(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """One or both are true. 1 where it is so, else 0."""
 
@@ -472,6 +584,8 @@ def logical_or_scalar(
     val: float,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """One or both are true. 1 where it is so, else 0."""
 
@@ -480,6 +594,8 @@ def logical_xor(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Exactly one is true. 1 where it is so, else 0."""
 
@@ -488,6 +604,8 @@ def logical_xor_scalar(
     val: float,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Exactly one is true. 1 where it is so, else 0."""
 
@@ -495,6 +613,8 @@ def matrix_diag(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Vectors on the diagonals of matrices: `y[..., i, i] = x[..., i]`, 0 elsewhere."""
 
@@ -502,6 +622,8 @@ def matrix_diag_part(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The diagonals of matrices: `y[..., i] = x[..., i, i]`."""
 
@@ -511,6 +633,8 @@ def max(
     keepdims: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Maximum over axes. NaN if there is one among the elements; the gradient goes to the first maximum only."""
 
@@ -522,6 +646,8 @@ def max_pooling(
     pad: Sequence[int] | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Maximum of each window over the trailing axes."""
 
@@ -530,6 +656,8 @@ def maximum2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The larger one, NaN if one of them is; on a tie the gradient goes to x1."""
 
@@ -538,6 +666,8 @@ def maximum_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The larger one of array and number; the gradient flows where x > val."""
 
@@ -547,6 +677,8 @@ def mean(
     keepdims: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Mean over axes: `y = sum(x) / count`. The mean of nothing is NaN."""
 
@@ -556,6 +688,8 @@ def min(
     keepdims: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Minimum over axes. NaN if there is one among the elements; the gradient goes to the first minimum only."""
 
@@ -564,6 +698,8 @@ def minimum2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The smaller one, NaN if one of them is; on a tie the gradient goes to x1."""
 
@@ -572,6 +708,8 @@ def minimum_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The smaller one of array and number; the gradient flows where x < val."""
 
@@ -580,6 +718,8 @@ def mul2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Product."""
 
@@ -588,6 +728,8 @@ def mul_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Product with a number."""
 
@@ -596,6 +738,8 @@ def not_equal(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Not equal. 1 where it is so, else 0."""
 
@@ -604,6 +748,8 @@ def not_equal_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Not equal. 1 where it is so, else 0."""
 
@@ -612,6 +758,8 @@ def one_hot(
     shape: Sequence[int],
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """One-hot arrays: `y[i..., j...] = 1` where `x[i...]` is the index tuple j, else 0."""
 
@@ -622,6 +770,8 @@ def pad(
     constant_value: float = 0.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Elements added before and after along each axis."""
 
@@ -630,6 +780,8 @@ def pow2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Power; the gradient with respect to x1 needs a positive x0."""
 
@@ -638,6 +790,8 @@ def pow_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Power with a number as exponent."""
 
@@ -647,6 +801,8 @@ def prod(
     keepdims: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Product over axes: `y = prod(x)`. The product of nothing is 1."""
 
@@ -655,6 +811,8 @@ def r_div_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """A number divided by the array."""
 
@@ -663,6 +821,8 @@ def r_pow_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """A number to the power of the array; the gradient needs a positive number."""
 
@@ -671,6 +831,8 @@ def r_sub_scalar(
     val: float = 1.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """A number minus the array."""
 
@@ -681,6 +843,8 @@ def rand(
     seed: int = -1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Uniform random numbers: `y = low + (high - low) * uniform`."""
 
@@ -691,6 +855,8 @@ def randint(
     seed: int = -1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Random whole numbers: `y = low + below(high - low)`."""
 
@@ -701,6 +867,8 @@ def randn(
     seed: int = -1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Normal random numbers: `y = mu + sigma * normal`, by the Box-Muller method."""
 
@@ -709,6 +877,8 @@ def relu(
     inplace: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Rectifier; slope 0 at 0. inplace is a wish of the caller that does not change the result."""
 
@@ -718,6 +888,8 @@ def reshape(
     inplace: bool = True,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The same elements, in C order, under another shape."""
 
@@ -725,6 +897,8 @@ def round(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Nearest whole number, halves away from zero; straight-through gradient."""
 
@@ -734,6 +908,8 @@ def selu(
     alpha: float = 1.673263242354377,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Scaled exponential linear unit. Source: Klambauer and others, arXiv 1706.02515."""
 
@@ -741,6 +917,8 @@ def sigmoid(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Logistic function, 1 / (1 + exp(-x))."""
 
@@ -749,6 +927,8 @@ def sigmoid_cross_entropy(
     target: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Cross entropy of sigmoid(x) with target, in a form that does not overflow."""
 
@@ -757,6 +937,8 @@ def sign(
     alpha: float = 0.0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sign, -1 or 1, and alpha at 0; straight-through gradient."""
 
@@ -764,6 +946,8 @@ def sin(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sine."""
 
@@ -771,6 +955,8 @@ def sinh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Hyperbolic sine."""
 
@@ -781,6 +967,8 @@ def slice(
     step: Sequence[int] | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """`y = x[start:stop:step]` on every axis, by NumPy's rules: negative bounds count from the end, all are clipped."""
 
@@ -789,6 +977,8 @@ def softmax(
     axis: int | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Softmax along one axis: `y = exp(x) / sum(exp(x))`, computed without overflow."""
 
@@ -798,6 +988,8 @@ def softmax_cross_entropy(
     axis: int | None = None,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Softmax followed by the cross entropy with a label: `y = -log(max(softmax(x)[target], tiny))`."""
 
@@ -806,6 +998,8 @@ def split(
     axis: int = 0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """One array per index of an axis: `y[i] = x[..., i, ...]`, without that axis."""
 
@@ -814,6 +1008,8 @@ def squared_error(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Squared difference."""
 
@@ -822,6 +1018,7 @@ def stack(
     axis: int = 0,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    using: Using | None = None,
 ) -> Any:
     """Arrays of one shape side by side along a new axis."""
 
@@ -830,6 +1027,8 @@ def sub2(
     x1: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Difference."""
 
@@ -839,6 +1038,8 @@ def sum(
     keepdims: bool = False,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Sum over axes: `y = sum(x)`. The sum of nothing is 0."""
 
@@ -846,6 +1047,8 @@ def swish(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Swish, x / (1 + exp(-x)). Source: Ramachandran, Zoph, Le, arXiv 1710.05941."""
 
@@ -853,6 +1056,8 @@ def tan(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Tangent."""
 
@@ -860,6 +1065,8 @@ def tanh(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Hyperbolic tangent."""
 
@@ -870,6 +1077,8 @@ def top_n_error(
     n: int = 1,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """1 where the label is not among the n best scores, else 0; ties count against it."""
 
@@ -878,6 +1087,8 @@ def transpose(
     axes: Sequence[int],
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The axes in another order: axis i of y is axis axes[i] of x."""
 
@@ -885,5 +1096,7 @@ def unlink(
     x: Array,
     n_outputs: int = -1,
     outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """`y = x` in the same memory, through which no gradient flows."""

@@ -29,8 +29,8 @@ class Calls:
 
 
 def _scalar(value: Any) -> float | None:
-    """A Python or NumPy number as float, else None."""
-    if isinstance(value, numbers.Real | np.number | np.bool_):
+    """A Python or NumPy number, or a NumPy array without axes, as float, else None."""
+    if isinstance(value, numbers.Real | np.bool_) or (isinstance(value, np.ndarray) and not value.ndim):
         return float(value)
     return None
 
@@ -136,11 +136,12 @@ def index(x: Operators, key: Any) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     shape = x.shape
     used = sum(1 for item in keys if item is not None and item is not Ellipsis)
-    if sum(1 for item in keys if item is Ellipsis) > 1 or used > len(shape):
+    dots = sum(1 for item in keys if item is Ellipsis)
+    if dots > 1 or used > len(shape):
         raise IndexError(
             four_parts(f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`")
         )
-    if Ellipsis not in keys:
+    if not dots:
         keys = (*keys, Ellipsis)
     starts: list[int] = []
     stops: list[int | None] = []

@@ -46,6 +46,14 @@ class ArrayClass:
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""
 
+    def timestamp(self, device_id: str) -> Any:  # Any: the device's own event
+        """A mark in the device's queue of work, for `seconds_between`; None for a device without a clock of its own."""
+        return None
+
+    def seconds_between(self, first: Any, last: Any) -> float:  # Any: see above
+        """Wait until both marks were passed; the seconds between them by the device's clock."""
+        raise NotImplementedError
+
 
 class Place:
     """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`."""
@@ -85,18 +93,19 @@ class DeviceStorage:
     nbytes: size in bytes.
     """
 
-    __slots__ = ("buffer", "nbytes", "place")
+    __slots__ = ("buffer", "dtype", "nbytes", "place")
 
     def __init__(self, place: Place, size: int, dtype: np.dtype) -> None:
         desc = ArrayDesc((size,), dtype)
         assert place.array_class is not None
         self.place = place
+        self.dtype = desc.dtype
         self.nbytes = desc.nbytes
         self.buffer = place.array_class.allocate(desc, place.device_id)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
         """The buffer with a shape; the dtype is that it was allocated with."""
-        assert self.place.array_class is not None
+        assert self.place.array_class is not None and dtype == self.dtype
         return self.place.array_class.view(self.buffer, shape)
 
 

@@ -54,7 +54,9 @@ def prepare_reference(call: Call) -> Prepared:
 
 def adopt_reference(op: str, backend: str) -> Implementation:
     """The reference as a host backend's own implementation of an op; `explain` shows it as adopted."""
-    return Implementation(op, backend, prepare_reference, prefers=lambda call: -1.0, note="adopted reference")
+    return Implementation(
+        op, backend, prepare_reference, prefers=lambda call: -1.0, note="adopted reference", op_version=None
+    )
 
 
 class ReferencePlugin:
@@ -84,7 +86,7 @@ class ReferencePlugin:
 
     @staticmethod
     def _provide(op: str) -> Implementation:
-        return Implementation(op, "reference", prepare_reference, note="NumPy")
+        return Implementation(op, "reference", prepare_reference, note="NumPy", op_version=None)
 
     @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:

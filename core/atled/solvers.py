@@ -62,7 +62,7 @@ class _Parameter:
     @property
     def is_written(self) -> bool:
         """Whether the gradient was written since it was last cleared."""
-        return self.gradient.lazy != 0.0
+        return self.gradient.is_written
 
 
 class Solver:
@@ -143,7 +143,7 @@ class Solver:
     def zero_grad(self) -> None:
         """Mark all gradients as not written and zero; the next backward overwrites them."""
         for parameter in self._parameters.values():
-            parameter.gradient.clear_gradient()
+            parameter.gradient.zero()
 
     def update(self) -> None:
         """Move every parameter whose gradient was written."""
@@ -244,13 +244,8 @@ def _bind(
         shape = active[number // width].variable.shape
         cell.settle()
         assert cell.dtype is not None
-        descs.append((shape, cell.dtype, cell.place))
-    key = (
-        op,
-        context,
-        plugin_generation(),
-        tuple((shape, cell.code) for (shape, _, _), cell in zip(descs, cells, strict=True)),
-    )
+        descs.append(ArrayDesc(shape, cell.dtype))
+    key = (op, context, plugin_generation(), tuple(descs))
     if before is not None and before.holds(key, cells):
         return before
 
@@ -259,11 +254,9 @@ def _bind(
         results = []
         for start in range(0, len(cells), width):
             # Half keeps fp32 master weights: the update runs in the precision of the parameter.
-            wide = descs[start][1] == np.float64
+            wide = descs[start].dtype == np.float64
             graph.context = _in_full_precision(context, "double" if wide else "float")
-            inputs = [
-                graph.external(start + i, ArrayDesc(*descs[start + i][:2]), descs[start + i][2]) for i in range(width)
-            ]
+            inputs = [graph.external(start + i, descs[start + i]) for i in range(width)]
             attributes = {name: graph.float_from("solver", start // width, name) for name in SPECS[op].float_names}
             made = graph.op(op, *inputs, **attributes)
             results += made if isinstance(made, tuple) else (made,)

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
+from atled.overriding import Using
 from atled.variable import Variable
 
 Array = Variable | NdArray
@@ -54,6 +55,7 @@ def _stub(spec: OpSpec) -> str:
             parameters.append(f"{item.name}: Array | None = None" if item.optional else f"{item.name}: Array")
     parameters += [_parameter(attribute) for attribute in spec.attributes if not attribute.hidden]
     parameters += ["n_outputs: int = -1", "outputs: Sequence[Array] | None = None"]
+    parameters += ([] if spec.variadic else ["*"]) + ["using: Using | None = None"]
     lines = "".join(f"    {parameter},\n" for parameter in parameters)
     first = spec.doc.splitlines()[0].replace("\\", "\\\\")
     return f'def {spec.function}(\n{lines}) -> Any:\n    """{first}"""\n'

@@ -14,7 +14,7 @@ from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.executor import backward, forward, plan_forward
 from atled.graph.plan import Template
-from atled.graph.value import Value, functions_before
+from atled.graph.value import Value, functions_before, needs_gradient
 from atled.operators import Calls, Operators
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Variable(Operators):
     @property
     def need_grad(self) -> bool:
         """Whether a gradient reaches it: as set, else derived from what it is computed from. None unsets it."""
-        return _needs(self.value)
+        return needs_gradient(self.value)
 
     @need_grad.setter
     def need_grad(self, flag: bool | None) -> None:
@@ -199,16 +199,36 @@ class Variable(Operators):
 
     def reshape(self, shape: Sequence[int], unlink: bool = False) -> Variable:
         """The same values with another shape, one size may be -1; with `unlink`, without a link to what computes them."""
-        base = self.unlinked() if unlink else self
-        return Calls.apply("Reshape", (base,), {"shape": tuple(shape)})
+        result: Variable = Calls.apply("Reshape", (self,), {"shape": shape})
+        if not unlink:
+            return result
+        data = NdArray.over(self.value.data.cell, result.shape)
+        grad = NdArray.over(self.value.grad.cell, result.shape)
+        return Variable.on(Value(result.shape, self.value.need_grad, data=data, grad=grad))
 
     def unlinked(self, need_grad: bool | None = None) -> Variable:
         """A leaf that shares this one's data and gradient; need_grad as given, else as it was set here."""
         flag = self.value.need_grad if need_grad is None else bool(need_grad)
-        return Variable.on(Value(self.shape, flag, data=self.value.data, grad=self.value.grad))
+        return Variable.on(self.value.unlinked(flag))
 
     def rewire_on(self, variable: Variable) -> None:
-        """Make everything computed from this one be computed from `variable` instead; shapes must agree."""
+        """Make everything computed from this one be computed from `variable` instead; shapes must agree.
+
+        This one takes the place of `variable` in its graph; `variable` keeps the arrays, as a leaf.
+
+        Raises ValueError for another shape, or if `variable` is itself computed from this one.
+        """
+        if variable == self:
+            return
+        if any(self.value in function.inputs for function in functions_before(variable.value)):
+            raise ValueError(
+                four_parts(
+                    f"rewire_on a Variable of shape {variable.shape}",
+                    "it is computed from this one: the graph would be a circle",
+                    "",
+                    "use a Variable that does not depend on this one",
+                )
+            )
         if variable.shape != self.shape:
             raise ValueError(
                 four_parts(
@@ -244,29 +264,15 @@ class Variable(Operators):
                     "compare values with .d, or elementwise with functions.equal_scalar",
                 )
             )
-        return self.value is other.value
+        mine, theirs = self.value, other.value
+        return mine is theirs or (mine.sharing is not None and mine.sharing is theirs.sharing)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        sharing = self.value.sharing
+        return hash(self.value) if sharing is None else sharing.identity
 
     def __repr__(self) -> str:
         return f"<Variable {list(self.shape)} need_grad={self.need_grad} at {hex(id(self.value))}>"
-
-
-def _needs(value: Value) -> bool:
-    if value.need_grad is not None or value.parent is None:
-        return bool(value.need_grad)
-    needs: dict[int, bool] = {}
-    for function in functions_before(value):
-        flows = any(
-            needs.get(id(v), bool(v.need_grad)) if v.need_grad is None else v.need_grad
-            for v in function.inputs
-            if v is not None
-        )
-        for output in function.live_outputs():
-            if output is not None:
-                needs[id(output)] = flows and function.spec.no_gradient != "stops"
-    return needs.get(id(value), False)

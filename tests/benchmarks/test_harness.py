@@ -129,8 +129,8 @@ def test_the_plain_table_is_aligned(capsys, monkeypatch):
     assert title == "title" and head.index("peer") == line.index("peer")
 
 
-def test_rows_that_a_peer_won_are_listed():
-    assert report.lost_rows([outcome(0.5), outcome(1.5)]) == ["toy: 1.5 x peer"]
+def test_rows_that_a_peer_won_in_every_round_are_listed():
+    assert report.lost_rows([outcome(0.5), outcome(1.5), outcome(4.0)]) == ["toy: 4 x peer"]
 
 
 def test_the_json_file_holds_seconds_and_ratios(tmp_path):

@@ -9,6 +9,7 @@ from atled_contexts import (
     BackendInfo,
     Context,
     ContextError,
+    SettingError,
     Unusable,
     discovery,
     plugin_generation,
@@ -252,3 +253,16 @@ def test_the_generation_of_the_plugins_does_not_move_by_making_one(host):
     before = plugin_generation()
     Context()
     assert plugin_generation() == before
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("0", False), ("no", False), ("", False)])
+def test_deterministic_comes_from_the_environment_unless_given(host, monkeypatch, text, value):
+    monkeypatch.setenv("ATLED_DETERMINISTIC", text)
+    assert Context("fast").deterministic is value
+    assert Context("fast", deterministic=not value).deterministic is not value
+
+
+def test_a_word_that_is_no_truth_value_is_refused(host, monkeypatch):
+    monkeypatch.setenv("ATLED_DETERMINISTIC", "maybe")
+    with pytest.raises(SettingError, match="neither true"):
+        Context("fast")

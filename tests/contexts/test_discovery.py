@@ -1,5 +1,6 @@
 """Discovery: states, guards, settings that block, conflicts, laziness."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import atled_contexts
 from atled_contexts import (
+    API_VERSION,
     BackendInfo,
     Context,
     PluginError,
@@ -82,14 +84,14 @@ def test_a_distribution_on_the_path_is_found_by_its_entry_point(tmp_path):
     room = os.path.dirname(os.path.dirname(atled_contexts.__file__))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([room, str(tmp_path)]), "ATLED_PLUGINS_ONLY": "thing"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.splitlines() == ["False", "usable installed atled-thing 4.5 ('thing',)"]
+    assert done.stdout.splitlines() == ["False", "experimental installed atled-thing 4.5 ('thing',)"]
 
 
 def test_nothing_is_loaded_before_it_is_needed(install):
     plugin = FakePlugin("late")
     install(late=plugin)
     assert plugin.probed == 0 and isinstance(plugin_generation(), int)
-    assert states() == {"late": "usable"} and plugin.probed == 1
+    assert states() == {"late": "experimental"} and plugin.probed == 1
     plugins()
     assert plugin.probed == 1
 
@@ -104,7 +106,7 @@ def test_a_module_can_be_a_plugin(install):
 
     module.atled_info = atled_info
     install(mod=module)
-    assert states() == {"mod": "usable"} and backends() == ("mod",)
+    assert states() == {"mod": "experimental"} and backends() == ("mod",)
     assert devices("mod") == ("0",)
 
 
@@ -132,7 +134,7 @@ def broken(*_):
 def test_a_broken_plugin_takes_no_other_one_down(install, plugin, stage):
     first, last = FakePlugin("first", (BackendInfo("first"),)), FakePlugin("zlast", (BackendInfo("zlast"),))
     install(first=first, sick=plugin, zlast=last)
-    assert states() == {"first": "usable", "sick": "unusable", "zlast": "usable"}
+    assert states() == {"first": "experimental", "sick": "unusable", "zlast": "experimental"}
     sick = record("sick")
     assert sick.reason.startswith(f"its {stage} failed: ") and sick.reason.endswith("boom")
     assert str(sick.exception) == "boom"
@@ -228,7 +230,7 @@ def test_block_keeps_plugins_unloaded(install, monkeypatch):
     one, two, three = (FakePlugin(name, (BackendInfo(name),)) for name in ("one", "two", "three"))
     monkeypatch.setenv("ATLED_PLUGINS_BLOCK", "one, Atled_Two")
     install(one=one, two=two, three=three)
-    assert states() == {"one": "blocked", "three": "usable", "two": "blocked"}
+    assert states() == {"one": "blocked", "three": "experimental", "two": "blocked"}
     assert one.registered == two.registered == 0
     assert record("one").reason == "ATLED_PLUGINS_BLOCK names it"
     assert backend_status("one").state == "blocked"
@@ -239,7 +241,13 @@ def test_only_keeps_all_others_unloaded_and_tells_of_what_is_missing(install, mo
     monkeypatch.setenv("ATLED_PLUGINS_ONLY", "one,tow")
     install(one=FakePlugin("one"), two=FakePlugin("two"))
     register_plugin("mine", FakePlugin("mine"))
-    assert states() == {"mine": "usable", "one": "usable", "reference": "usable", "tow": "absent", "two": "blocked"}
+    assert states() == {
+        "mine": "usable",
+        "one": "experimental",
+        "reference": "usable",
+        "tow": "absent",
+        "two": "blocked",
+    }
     assert record("tow").remedy == "did you mean 'two'?"
 
 
@@ -256,7 +264,7 @@ def test_an_unusable_plugin_claims_nothing(install):
         one=FakePlugin("one", (BackendInfo("same"),), probe=Unusable("no", "x")),
         two=FakePlugin("two", (BackendInfo("same"),)),
     )
-    assert states() == {"one": "unusable", "two": "usable"}
+    assert states() == {"one": "unusable", "two": "experimental"}
     assert backend_status("same").plugin == "two"
 
 
@@ -334,7 +342,7 @@ def test_reload_examines_everything_anew(install, reference):
     plugin.probe = Usable()
     assert states()["late"] == "unusable"
     reload_plugins()
-    assert states()["late"] == "usable" and reference.registered == 2
+    assert states()["late"] == "experimental" and reference.registered == 2
 
 
 def test_a_plugin_whose_import_brings_the_core_is_no_riddle(install):
@@ -347,7 +355,7 @@ def test_a_plugin_whose_import_brings_the_core_is_no_riddle(install):
             return Usable()
 
     install(late=Importing("late"))
-    assert states() == {"late": "usable", "reference": "usable"}
+    assert states() == {"late": "experimental", "reference": "usable"}
 
 
 def test_a_plugin_that_needs_a_context_to_register_gets_told(install, reference):
@@ -380,7 +388,7 @@ def test_an_unknown_setting_is_an_error_once_all_plugins_had_their_say(install, 
 
     monkeypatch.setenv("ATLED_SPECIAL", "3")
     install(special=Declaring("special"))
-    assert states() == {"special": "usable"}
+    assert states() == {"special": "experimental"}
     monkeypatch.setenv("ATLED_SPECAIL", "3")
     reload_plugins()
     with pytest.raises(SettingError, match=r"environment variable ATLED_SPECAIL: .*\n.*\nWhat to do: did you mean"):
@@ -402,3 +410,94 @@ def test_backend_info_of_an_unknown_name_gets_the_nearest(host):
     assert backend_info("fast").default_priority == 10
     with pytest.raises(PluginError, match="did you mean 'fast'"):
         backend_info("fsat")
+
+
+@pytest.fixture
+def packaged(install, monkeypatch, tmp_path):
+    """Install a plugin whose package folder holds these files: `packaged(plugin, name=contents)`."""
+
+    def put(plugin, **files: object) -> None:
+        package = tmp_path / "some_package"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").write_text("raise RuntimeError('reading its files imports nothing')")
+        (package / "plugin.py").write_text("")
+        for name, contents in files.items():
+            text = contents if isinstance(contents, str) else json.dumps(contents)
+            (package / f"atled-{name}.json").write_text(text)
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+        def load():
+            if isinstance(plugin, Exception):
+                raise plugin
+            return plugin
+
+        found = entry_points.InstalledPlugin("some", "atled-some", "0.1", load, "some_package.plugin")
+        monkeypatch.setattr(entry_points, "installed", lambda: (found,))
+        reload_plugins()
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("report", "state", "reason"),
+    [
+        ({"plugin": "some", "version": "0.1", "passed": 9, "failed": 0}, "usable", ""),
+        ({"plugin": "some", "version": "0.0", "passed": 9, "failed": 0}, "experimental", "is of version 0.0"),
+        ({"plugin": "some", "version": "0.1", "passed": 9, "failed": 2}, "experimental", "counts 2 failures"),
+        ("[1]", "experimental", "is not a JSON object"),
+        ("{", "experimental", "is not JSON"),
+    ],
+)
+def test_a_plugin_is_experimental_until_a_conformance_report_finds_its_version_right(packaged, report, state, reason):
+    packaged(FakePlugin("some", (BackendInfo("some"),)), conformance=report)
+    assert record("some").state == state and reason in record("some").reason
+    assert record("some").usable and backends() == ("some",)
+    assert backend_status("some").usable and backend_status("some").state == state
+
+
+def test_what_proves_a_plugin_is_named(packaged):
+    packaged(FakePlugin("some", (BackendInfo("some"),)))
+    assert record("some").reason == "it has no conformance report"
+    assert record("some").remedy == "pytest --pyargs atled.conformance --atled-plugin some"
+
+
+def test_the_file_of_a_plugin_is_told_without_importing_it(packaged, tmp_path):
+    packaged(ImportError("boom"))
+    assert record("some").file == str(tmp_path / "some_package" / "plugin.py")
+    assert record("some").state == "unusable" and isinstance(record("some").exception, ImportError)
+
+
+def test_a_manifest_tells_which_backends_a_plugin_that_was_not_loaded_has(packaged, monkeypatch):
+    monkeypatch.setenv("ATLED_PLUGINS_BLOCK", "some")
+    packaged(FakePlugin("some"), manifest={"api_version": API_VERSION, "backends": {"gpu": {}, "gpulib": {}}})
+    assert record("some").backends == ("gpu", "gpulib") and record("some").info is None
+    status = backend_status("gpulib")
+    assert (status.state, status.plugin, status.reason) == ("blocked", "some", "ATLED_PLUGINS_BLOCK names it")
+
+
+def test_a_manifest_tells_that_a_plugin_that_fails_to_load_is_for_another_api(packaged):
+    error = ImportError("cannot import name 'OldThing'")
+    packaged(error, manifest={"api_version": "0.7", "backends": {"gpu": {}}})
+    assert record("some").state == "incompatible" and record("some").exception is error
+    assert record("some").reason.startswith("atled-some 0.1 is written for plugin API 0.7, atled")
+    assert record("some").remedy == "pip install --upgrade atled-some"
+
+
+def test_a_broken_manifest_hides_no_failure(packaged):
+    packaged(ImportError("boom"), manifest="{")
+    assert record("some").state == "unusable" and "boom" in record("some").reason
+    assert record("some").backends == ()
+
+
+def test_a_slip_in_the_block_list_is_not_lost_in_silence(install, monkeypatch):
+    monkeypatch.setenv("ATLED_PLUGINS_BLOCK", "cudn")
+    install(cudnn=FakePlugin("cudnn", (BackendInfo("cudnn"),)))
+    assert states() == {"cudn": "absent", "cudnn": "experimental"}
+    assert record("cudn").reason == "ATLED_PLUGINS_BLOCK names it, but it is not installed"
+    assert record("cudn").remedy == "did you mean 'cudnn'?"
+
+
+def test_requirements_of_a_distribution_leave_extras_out():
+    needed = entry_points.requirements_of("pytest")
+    assert "pluggy" in needed and "hypothesis" not in needed
+    assert entry_points.requirements_of("atled-of-nowhere") == ()

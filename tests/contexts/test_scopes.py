@@ -7,6 +7,7 @@ import pytest
 
 from atled_contexts import (
     Context,
+    ContextError,
     ContextScopeError,
     PluginError,
     Unusable,
@@ -21,7 +22,7 @@ from atled_contexts import (
     unregister_plugin,
     using,
 )
-from atled_contexts.tracing import active_trace
+from atled_contexts.observation import active_trace
 from fake_plugins import FakePlugin
 
 
@@ -170,3 +171,14 @@ def test_a_preset_that_gives_no_context_is_an_error(reference):
     register_plugin("bare", FakePlugin("bare", extension_names=("bare",)))
     with pytest.raises(PluginError, match=r"atled-bare 0.1 lists this extension name, but its atled_preset gave None"):
         get_extension_context("bare")
+
+
+def test_using_overrides_other_arguments_with_or_without_backends(host):
+    with using(fallback="raise", deterministic=True) as ctx:
+        assert (ctx.backend, ctx.fallback, ctx.deterministic) == (["fast:float"], "raise", True)
+        with using("reference:double", fallback="quiet") as inner:
+            assert (inner.backend, inner.fallback, inner.deterministic) == (["reference:double"], "quiet", True)
+    with pytest.raises(TypeError, match=r"did you mean 'fallback'\?"):
+        using(falback="raise")
+    with pytest.raises(ContextError, match=r"did you mean 'quiet'\?"):
+        using(fallback="quit")

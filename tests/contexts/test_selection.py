@@ -10,6 +10,7 @@ from atled_contexts import (
     Context,
     FallbackCount,
     FallbackWarning,
+    Implementation,
     PluginWarning,
     SelectionError,
     clear_selection_cache,
@@ -345,3 +346,42 @@ def test_observers_are_told_of_new_fallbacks_and_cannot_stop_them(host):
     select("Bar", ctx, 1, FakeCall)
     assert [(event.op, event.context, event.backend) for event in events] == [("Bar", ctx, "reference")]
     assert "no implementation of Bar" in events[0].reason
+
+
+class VersionedCall(FakeCall):
+    op_version = 2
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(1, "pip install --upgrade atled-mine"), (3, "pip install --upgrade atled")]
+)
+def test_an_implementation_for_another_version_of_the_op_spec_is_refused_by_name(reference, version, remedy):
+    def register(registrar):
+        registrar.implementation("Foo", "mine", nothing, note="tiled", op_version=version)
+
+    register_plugin("mine", FakePlugin("mine", (BackendInfo("mine", host=True),), register=register))
+    reference.register = None
+    found = consider("Foo", Context("mine"), VersionedCall)
+    assert states(found)[0] == ("mine:float", "incompatible")
+    assert found[0].reason == (f"atled-mine wrote it for version {version} of op spec Foo, here it is at version 2")
+    assert found[0].remedy == remedy and found[0].note == "tiled"
+    with pytest.raises(SelectionError) as caught:
+        select("Foo", Context("mine", fallback="raise"), 1, VersionedCall)
+    assert "atled-mine wrote it for version" in str(caught.value).replace("\n", " ")
+    assert remedy in str(caught.value)
+
+
+def test_implementations_of_the_present_version_or_made_from_the_spec_are_asked(reference):
+    def register(registrar):
+        registrar.implementation("Foo", "mine", nothing, op_version=2)
+        registrar.implementation("Bar", "mine", nothing, op_version=None)
+
+    register_plugin("mine", FakePlugin("mine", (BackendInfo("mine", host=True),), register=register))
+    assert select("Foo", Context("mine"), 1, VersionedCall).backend == "mine"
+    assert select("Bar", Context("mine"), 1, VersionedCall).backend == "mine"
+
+
+@pytest.mark.parametrize("version", [0, True, "1", 1.0])
+def test_an_op_version_is_a_whole_number_of_at_least_1(version):
+    with pytest.raises(TypeError, match="is no version of an op spec"):
+        Implementation("Foo", "mine", nothing, op_version=version)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from atled_contexts import active_trace, trace
+from atled_contexts import active_trace, trace, tracing
 
 
 def test_a_trace_is_active_in_its_block_only():
@@ -85,3 +85,74 @@ def test_threads_record_into_one_trace():
         for thread in threads:
             thread.join()
     assert [(row.calls, row.seconds) for row in t.rows()] == [(2000, 1000.0)]
+
+
+def test_events_keep_order_times_and_thread():
+    with trace() as t:
+        t.record("Affine", "cpu", "tiled", 0.5, start=t.start + 1.0, bytes_moved=8, fallback=True)
+        t.transfer("host", "sim:0", 64)
+    affine, copied = t.events()
+    assert (affine.name, affine.where, affine.note, affine.start, affine.seconds) == (
+        "Affine",
+        "cpu",
+        "tiled",
+        t.start + 1.0,
+        0.5,
+    )
+    assert affine.thread == (threading.get_ident(), threading.current_thread().name)
+    assert (copied.name, copied.where, copied.bytes_moved, copied.seconds) == ("copy", "host -> sim:0", 64, 0.0)
+
+
+def test_events_beyond_the_limit_are_counted_and_stay_in_the_rows(monkeypatch):
+    monkeypatch.setattr(tracing, "EVENT_LIMIT", 3)
+    with trace() as outer:
+        for _ in range(2):
+            with trace() as inner:
+                for _ in range(4):
+                    inner.record("A", "cpu", "", 0.1)
+    assert (len(inner.events()), inner.dropped) == (3, 1)
+    assert (len(outer.events()), outer.dropped) == (3, 3 + 2)
+    assert outer.rows()[0].calls == 8
+
+
+def test_a_chrome_trace_has_one_complete_event_per_execution_and_a_track_per_thread(tmp_path):
+    with trace() as t:
+        t.record("Affine", "cpu", "tiled", 0.25, start=t.start + 0.5)
+        thread = threading.Thread(target=lambda: t.record("ReLU", "sim", "", 0.125, fallback=True), name="worker")
+        thread.start()
+        thread.join()
+        t.transfer("host", "sim:0", 64)
+    path = tmp_path / "trace.json"
+    t.save_chrome(path)
+    assert [found.name for found in tmp_path.iterdir()] == ["trace.json"]
+    found = json.loads(path.read_text())
+    events = found["traceEvents"]
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert names == {"atled", threading.current_thread().name, "worker"}
+    affine, relu = (event for event in events if event["ph"] == "X")
+    assert (affine["name"], affine["cat"], affine["ts"], affine["dur"]) == (
+        "Affine",
+        "cpu",
+        pytest.approx(5e5),
+        pytest.approx(2.5e5),
+    )
+    assert affine["args"]["implementation"] == "tiled" and relu["args"]["fallback"] is True
+    assert affine["tid"] != relu["tid"] and affine["pid"] == relu["pid"]
+    (copied,) = (event for event in events if event["ph"] == "i")
+    assert copied["args"] == {"where": "host -> sim:0", "implementation": "", "fallback": False, "bytes_moved": 64}
+    assert found["otherData"]["dropped_events"] == 0
+
+
+def test_a_chrome_trace_that_cannot_be_written_leaves_nothing(tmp_path):
+    with trace() as t:
+        t.record("A", "cpu", "", 0.1)
+    with pytest.raises(OSError, match="absent"):
+        t.save_chrome(tmp_path / "absent" / "trace.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_say_which_clock_measured_them():
+    with trace() as t:
+        t.record("A", "cpu", "", 0.1)
+        t.record("A", "gpu", "", 0.2, clock="device")
+    assert {row.backend: row.clock for row in t.rows()} == {"cpu": "host", "gpu": "device"}

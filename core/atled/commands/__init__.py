@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from atled_contexts import ContextError, PluginError, SelectionError, SettingErr
 USER_ERROR = 2
 """Exit status where the user can mend it, as argparse has it."""
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_NOT_READ = 141  # 128 + SIGPIPE
 
 
 class CommandError(Exception):
@@ -42,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser = _parser(chosen)
         parsed = parser.parse_args(words)
         if parsed.run is None:
-            parser.print_help()
-            return USER_ERROR
-        status: int = parsed.run(parsed)
+            print(parser.format_help(), end="")
+            status = USER_ERROR
+        else:
+            status = parsed.run(parsed)
+        sys.stdout.flush()  # here, where it is noticed that nobody reads any more
         return status
     except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
         print(f"atled: {error}", file=sys.stderr)
@@ -52,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("atled: interrupted", file=sys.stderr)
         return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left, as `| head` does. The rest goes nowhere, or Python would fail again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NOT_READ
 
 
 def verbs() -> list[str]:

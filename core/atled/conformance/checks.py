@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, with_stream
+from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_stream
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRValue
 from atled.ops.samples import Refused, Sample
@@ -23,13 +23,13 @@ def check_values(spec: OpSpec, sample: Sample, context: Context) -> Outcome:
     backend, type_config = context.backends[0]
     arrays = typed(sample.draw(), type_config)
     # The oracle sees the rounded inputs, so that only the arithmetic is judged.
-    expected, changed = oracle(spec, [_widened(a) for a in arrays], sample.attributes)
+    expected, changed = oracle(spec, [widened(a) for a in arrays], sample.attributes)
     outcome = call(spec, arrays, sample.attributes, context)
     tolerance = spec.tolerance[_dtype_name(type_config)]
-    for name, want, got in zip(_output_names(spec, expected), expected, outcome.results, strict=True):
-        _compare(f"{spec.name}.{name}", want, got, tolerance)
+    for name, want, got in zip(output_names(spec, expected), expected, outcome.results, strict=True):
+        compare(f"{spec.name}.{name}", want, got, tolerance)
     for position in spec.mutated:
-        _compare(f"{spec.name}: changed {spec.input_names[position]}", changed[position], outcome.inputs[position], tolerance)
+        compare(f"{spec.name}: changed {spec.input_names[position]}", changed[position], outcome.inputs[position], tolerance)
     if not spec.views:
         assert outcome.backend_of(spec.name) == backend, f"{spec.name} ran on {outcome.backend_of(spec.name)}"
     return outcome
@@ -39,17 +39,17 @@ def check_unusual_arrays(spec: OpSpec, sample: Sample) -> None:
     """The reference computes the same from strided and from read-only arrays, and changes none it must not change."""
     arrays = sample.draw()
     expected, _ = oracle(spec, arrays, sample.attributes)
-    strided = [None if a is None else _strided(a) for a in arrays]
-    for position, array in enumerate(strided):
+    given = [None if a is None else strided(a) for a in arrays]
+    for position, array in enumerate(given):
         if array is not None and position not in spec.mutated:
             array.flags.writeable = False
-    descs = [None if a is None else ArrayDesc(a.shape, a.dtype) for a in strided]
+    descs = [None if a is None else ArrayDesc(a.shape, a.dtype) for a in given]
     attributes = spec.check_attributes(sample.attributes, descs)
     for item in spec.attributes:
         if item.hidden and item.kind == "dtype" and not spec.user_inputs:
             attributes[item.name] = np.dtype(np.float64)
     stream = [np.array([STREAM_KEY, 0])] if spec.random else []
-    values = spec.reference(*strided, *stream, **attributes)
+    values = spec.reference(*given, *stream, **attributes)
     for want, got in zip(expected, [values] if isinstance(values, np.ndarray | np.generic) else values, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
@@ -170,11 +170,7 @@ def _dtype_name(type_config: str) -> str:
     return {"float": "float32", "half": "float16", "double": "float64"}[type_config]
 
 
-def _widened(array: np.ndarray | None) -> np.ndarray | None:
-    return array.astype(np.float64) if array is not None and array.dtype.kind == "f" else array
-
-
-def _strided(array: np.ndarray) -> np.ndarray:
+def strided(array: np.ndarray) -> np.ndarray:
     """The same values in an array with gaps, or in Fortran order where that is all there can be."""
     if array.ndim == 0:
         return array.copy()
@@ -184,12 +180,14 @@ def _strided(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _output_names(spec: OpSpec, outputs: Sequence[np.ndarray]) -> list[str]:
+def output_names(spec: OpSpec, outputs: Sequence[np.ndarray]) -> list[str]:
+    """The names of the outputs, variadic ones numbered."""
     names = list(spec.outputs[: len(outputs)])
     return names + [f"{spec.outputs[-1]}[{i}]" for i in range(len(names), len(outputs))]
 
 
-def _compare(name: str, want: np.ndarray | None, got: np.ndarray | None, tolerance: float) -> None:
+def compare(name: str, want: np.ndarray | None, got: np.ndarray | None, tolerance: float) -> None:
+    """AssertionError unless two arrays agree: whole numbers exactly, others relative to the largest of `want`."""
     assert want is not None and got is not None
     assert want.shape == got.shape, f"{name}: shape {got.shape} instead of {want.shape}"
     if want.dtype.kind in "iub":

@@ -121,3 +121,8 @@ def spec_named(name: str) -> OpSpec:
     from atled.ops.elementwise import derived_spec  # loads the whole table; only asked for by tests
 
     return SPECS.get(name) or derived_spec(name)
+
+
+def widened(array: np.ndarray | None) -> np.ndarray | None:
+    """The same numbers in float64; whole numbers stay."""
+    return array.astype(np.float64) if array is not None and array.dtype.kind == "f" else array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from atled.demo.training import Display, Epoch
 from atled_contexts import Preparation
@@ -86,8 +86,8 @@ class Bar:
     progress: a rich.progress.Progress whose columns show the field `figures`.
     """
 
-    # `Any` in effect: the type is that of an optional library, which type checkers may not see.
-    def __init__(self, progress, epochs: int, steps: int) -> None:  # type: ignore[no-untyped-def]
+    # `Any`: the type is that of an optional library.
+    def __init__(self, progress: Any, epochs: int, steps: int) -> None:
         self._progress = progress
         self._epochs = epochs
         self._accuracy: float | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,29 +50,18 @@ class Request(NamedTuple):
 def run_digits(request: Request) -> None:
     """Train, write the files, tell the user.
 
-    Before any work CommandError for a folder that cannot be written or a batch larger than the data, PluginError or
+    Before training CommandError for a folder that cannot be written or a batch larger than the data, PluginError or
     ContextError for a Context that cannot be.
     """
     context = choose_context(request.context)
-    folder = open_folder(request.out)
     plan = Plan(request.epochs, request.batch_size, request.seed, request.dynamic)
     stream = sys.stderr if request.json else sys.stdout
     print("loading scikit-learn's digits ...", file=stream, flush=True)
     digits = load_digits()
-    steps = len(digits.train_images) // plan.batch_size
-    if steps == 0:
-        raise CommandError(
-            four_parts(
-                f"--batch-size {plan.batch_size}",
-                f"there are {len(digits.train_images)} training images",
-                "",
-                "choose a smaller batch",
-            )
-        )
+    steps = _step_count(digits, plan)
+    folder = open_folder(request.out)
     preparations = PreparationLog()
-    # A scope of its own, emptied first: equal seeds give equal results in a process that has trained before, too.
-    with context_scope(context), parameter_scope(_SCOPE):
-        clear_parameters()
+    with context_scope(context), _fresh_parameters():
         with open_screen(stream, plan.epochs, steps) as screen:
             screen.say(_headline(digits, plan, context))
             result = _train_watched(digits, plan, screen, preparations)
@@ -80,6 +71,29 @@ def run_digits(request: Request) -> None:
         print(json.dumps(summary.as_json(plan, context, result, preparations, files), indent=2, allow_nan=False))
     else:
         print(summary.as_text(result, files))
+
+
+def _step_count(digits: Digits, plan: Plan) -> int:
+    """Steps in an epoch; CommandError if there is none."""
+    count = len(digits.train_images)
+    if plan.batch_size > count:
+        raise CommandError(
+            four_parts(
+                f"--batch-size {plan.batch_size}", f"there are {count} training images", "", "choose a smaller batch"
+            )
+        )
+    return count // plan.batch_size
+
+
+@contextmanager
+def _fresh_parameters() -> Iterator[None]:
+    """An empty parameter scope, emptied again in the end, so that a process can run the demo twice."""
+    with parameter_scope(_SCOPE):
+        clear_parameters()
+        try:
+            yield
+        finally:
+            clear_parameters()
 
 
 def choose_context(wanted: str | None) -> Context:

@@ -30,7 +30,8 @@ def _by_note(trace: Trace) -> list[str]:
     groups: dict[str, list[TraceRow]] = {}
     for row in rows:
         # What follows a semicolon is a variant, of interest only to those who read the JSON.
-        groups.setdefault(f"{row.backend}, {row.note.partition(';')[0] or 'no note'}", []).append(row)
+        sort = ", ".join(part for part in (row.backend, row.note.partition(";")[0]) if part)
+        groups.setdefault(sort, []).append(row)
     paragraphs = []
     for sort, members in groups.items():
         share = sum(row.seconds for row in members) / total

@@ -11,10 +11,13 @@ import numpy as np
 
 from atled.array import ArrayCell, Storage
 from atled.errors import four_parts
+from atled.graph.observed import run_observed
 from atled.graph.plan import Step, Template
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
-from atled_contexts import active_trace
+from atled_contexts import Trace, active_trace, count_fallback, is_observed
+
+_BYTE = np.dtype(np.uint8)
 
 
 class Binding:
@@ -24,6 +27,10 @@ class Binding:
     floats: the value of each float, in the template's order.
 
     A binding owns references to all its storages and is locked while it runs.
+
+    Arrays that never left host memory are trusted to keep their head: what replaces it raises the epoch, and a run costs
+    nothing for them. Those that travel between memories are looked at before each run (`_reads`), and told of their new
+    values after it (`_writes`); binding changes neither their head nor their values.
     """
 
     def __init__(
@@ -39,43 +46,69 @@ class Binding:
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
-        self._fetches: list[tuple[ArrayCell, Place, np.dtype, Storage]] = []
+        self._reads: list[_Travelling] = []
+        self._writes: list[_Travelling] = []
+        self._workspaces: dict[Place, Storage] = {}
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
+        self._travelling = self._find_travelling(results)
         self._bind_externals()
         self._bind_targets(results)
         self._bind_internals()
         self._fill_blocks()
         self.streams = [
-            self._array(step.stream_slot) for step in template.steps if step.stream_slot >= 0
+            self.array(step.stream_slot) for step in template.steps if step.stream_slot >= 0
         ]
         self._segments = [self._segment(*segment) for segment in template.segments]
+
+    def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
+        """The identities of the arrays that this plan has on a device, wherever else it has them too."""
+        template = self.template
+        if template.is_on_host:
+            return set()
+        found = {id(self.cells[number]) for number, place, _, _ in template.requests if place is not HOST}
+        for cell, number in zip(results, template.targets, strict=True):
+            if template.slots[number].place is not HOST:
+                found.add(id(cell))
+        return found
+
+    def _travels(self, cell: ArrayCell) -> bool:
+        return id(cell) in self._travelling or cell.travels
 
     def _bind_externals(self) -> None:
         template = self.template
         for number, place, dtype, slot in template.requests:
             cell = self.cells[number]
-            if number in template.written:
+            is_changed = number in template.written
+            if self._travels(cell):
+                storage = cell.reserve(place, dtype)
+                travelling = _Travelling(cell, place, dtype, storage, template.feeds.get(slot, -1))
+                self._reads.append(travelling)
+                if is_changed:
+                    self._writes.append(travelling)
+            else:
                 storage = cell.move(place, dtype)
-                cell.bound = 2
-                self._written.append(cell)
-            else:
-                storage = cell.copy_at(place, dtype)
-                cell.bound = cell.bound or 1
-            if storage is cell.storage:
+                cell.bound = 2 if is_changed else cell.bound or 1
                 self._heads.append((cell, storage))
-            else:
-                self._fetches.append((cell, place, dtype, storage))
+                if is_changed:
+                    self._written.append(cell)
             self._storages[template.slots[slot].memory] = storage
 
     def _bind_targets(self, results: Sequence[ArrayCell | None]) -> None:
         template = self.template
         for cell, number in zip(results, template.targets, strict=True):
             slot = template.slots[number]
-            if cell is not None and slot.source[0] == "target":
-                storage = self._storages[slot.memory] = cell.output(slot.place, slot.desc.dtype)
+            if cell is None or slot.source[0] != "target":
+                continue
+            place, dtype = slot.place, slot.desc.dtype
+            if self._travels(cell):
+                storage = cell.reserve(place, dtype)
+                self._writes.append(_Travelling(cell, place, dtype, storage))
+            else:
+                storage = cell.output(place, dtype)
                 cell.bound = 2
                 self._heads.append((cell, storage))
                 self._written.append(cell)
+            self._storages[slot.memory] = storage
 
     def lend(self, number: int, cell: ArrayCell) -> None:
         """Let a cell show the memory of a slot."""
@@ -83,23 +116,29 @@ class Binding:
         storage = self._storages[slot.memory]
         assert storage is not None
         cell.show(slot.place, slot.desc.dtype, storage)
-        self._heads.append((cell, storage))
+        if cell.travels:
+            self._writes.append(_Travelling(cell, slot.place, slot.desc.dtype, storage, is_lent=True))
+        else:
+            cell.bound = 2
+            self._heads.append((cell, storage))
 
     def is_current(self, gradients: Sequence[ArrayCell] = ()) -> bool:
         """Whether every array still has the storage that this binding uses; marks them as bound again if so.
 
         gradients: results whose lazy mark means "not written" and must stay.
         """
-        if any(cell.storage is not storage for cell, storage in self._heads):
+        if any(cell.storage is not storage or cell.travels for cell, storage in self._heads):
+            return False
+        if not all(item.is_current for item in (*self._reads, *self._writes)):
             return False
         kept = {id(cell) for cell in gradients}
         for cell in self._written:
             cell.bound = 2
-            if id(cell) not in kept:
-                cell.lazy = None
         for cell, _ in self._heads:
             cell.bound = cell.bound or 1
-        return all(cell.lazy is None or id(cell) in kept for cell, _ in self._heads)
+            if cell.lazy is not None and id(cell) not in kept:
+                cell.settle()
+        return True
 
     def _bind_internals(self) -> None:
         template = self.template
@@ -110,8 +149,11 @@ class Binding:
                     if slot.place is HOST
                     else DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
                 )
-        if template.workspace:
-            self._storages[template.memory_count] = HostStorage(template.workspace)
+        for place, nbytes in template.workspaces.items():
+            if place is HOST:
+                self._storages[template.memory_count] = self._workspaces[HOST] = HostStorage(nbytes)
+            else:
+                self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
 
     def _fill_blocks(self) -> None:
         template = self.template
@@ -136,7 +178,8 @@ class Binding:
         self.floats[:] = values
         self._set_floats()
 
-    def _array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
+    def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
+        """The array of a slot, as the steps see it."""
         slot = self.template.slots[number]
         storage = self._storages[slot.memory]
         assert storage is not None
@@ -162,14 +205,15 @@ class Binding:
         return run_python
 
     def _launch(self, step: Step) -> Callable[[], None]:
-        arguments = [None if slot < 0 else self._array(slot) for slot in step.arguments]
+        arguments = [None if slot < 0 else self.array(slot) for slot in step.arguments]
         if step.prepared is None:
             return self._transfer(step, arguments[0], arguments[1])
         prepared = step.prepared
         if prepared.workspace:
-            storage = self._storages[self.template.memory_count]
-            assert isinstance(storage, HostStorage)
-            arguments.append(storage.array((prepared.workspace,), np.dtype(np.uint8)))
+            storage = self._workspaces[self.template.place_of(step)]
+            # A device's array has the size it was allocated with, which may be more than this step asked for.
+            size = prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
+            arguments.append(storage.array((size,), _BYTE))
         run = prepared.run
         if run is None:
             raise RuntimeError(
@@ -181,15 +225,9 @@ class Binding:
                 )
             )
         if not step.floats:
-            return lambda: self._guarded(step, run, arguments)
-        return lambda: self._guarded(step, run, [*arguments, *(float(self.floats[i]) for i in step.floats)])
-
-    def _guarded(self, step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
-        try:
-            run(*arguments)
-        except Exception as error:
-            error.add_note(f"while {step.backend} ran {step.node.decision.call if step.node.decision else step.name}")
-            raise
+            return lambda: _guarded(step, run, arguments)
+        floats = self.floats
+        return lambda: _guarded(step, run, [*arguments, *(float(floats[i]) for i in step.floats)])
 
     def _transfer(self, step: Step, source: Any, target: Any) -> Callable[[], None]:
         from_place = self.template.slots[step.arguments[0]].place
@@ -197,6 +235,14 @@ class Binding:
         to_place = slot.place
 
         def transfer() -> None:
+            try:
+                copy()
+            except Exception as error:
+                error.add_note(f"while a plan copied {slot.desc} from {from_place} to {to_place}")
+                raise
+            TRANSFERS.add(from_place, to_place, slot.desc.nbytes)
+
+        def copy() -> None:
             if from_place.array_class is None:
                 assert to_place.array_class is not None
                 to_place.array_class.upload(source, target)
@@ -206,42 +252,120 @@ class Binding:
                 values = np.empty(slot.desc.shape, slot.desc.dtype)
                 from_place.array_class.download(source, values)
                 to_place.array_class.upload(values, target)
-            TRANSFERS.add(from_place, to_place, slot.desc.nbytes)
 
         return transfer
 
     def run(self) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays."""
         with self.lock:
-            for cell, place, dtype, storage in self._fetches:
-                assert cell.copy_at(place, dtype) is storage
+            trace = active_trace()
+            if self._reads or self._writes:
+                self._fetch(trace)
             for stream in self.streams:
                 stream[1] += 1
-            if active_trace() is not None:
-                self._run_traced()
+            if is_observed():
+                run_observed(self)
             else:
                 for segment in self._segments:
                     segment()
+            for item in self._writes:
+                item.show()
+            if self.template.fallbacks:
+                self._count_fallbacks()
 
-    def _run_traced(self) -> None:
-        """Run step by step and record each."""
-        trace = active_trace()
-        assert trace is not None
-        for number, step in enumerate(self.template.steps):
-            launch = self._segment("native" if step.native is not None else "python", number, number + 1)
-            moved = TRANSFERS.bytes_moved
-            start = time.perf_counter()
-            launch()
+    def _fetch(self, trace: Trace | None) -> None:
+        """Bring what travels to where the steps find it, and disown the copies that the steps are going to outdate."""
+        start = time.perf_counter()
+        calls, moved = TRANSFERS.calls, TRANSFERS.bytes_moved
+        for item in self._reads:
+            item.fetch()
+        for item in self._writes:
+            item.cell.touched()
+        calls = TRANSFERS.calls - calls
+        if trace is not None and calls:
             seconds = time.perf_counter() - start
-            decision = step.node.decision
-            trace.record(
-                step.name,
-                step.backend,
-                step.note,
-                seconds,
-                fallback=decision is not None and decision.fallback,
-                bytes_moved=TRANSFERS.bytes_moved - moved,
-            )
+            moved = TRANSFERS.bytes_moved - moved
+            trace.record("Transfer", "engine", "", seconds, calls=calls, bytes_moved=moved)
+
+    def _count_fallbacks(self) -> None:
+        """Count each fallback of a run, with the bytes that were copied because of it."""
+        template = self.template
+        moved = dict.fromkeys(template.fallbacks, 0)
+        for number, cause in template.owners.items():
+            moved[cause] += template.slots[template.steps[number].arguments[1]].desc.nbytes
+        for item in self._reads:
+            if item.cause >= 0:
+                moved[item.cause] += item.moved
+        for number, nbytes in moved.items():
+            step = template.steps[number]
+            count_fallback(step.name, step.backend, bytes_moved=nbytes)
+
+    def launch_of(self, number: int) -> Callable[[], None]:
+        """What runs one step by itself."""
+        kind = "native" if self.template.steps[number].native is not None else "python"
+        return self._segment(kind, number, number + 1)
+
+
+class _Travelling:
+    """One array that travels, as a binding uses it: which copy, in which storage.
+
+    cause: step of the fallback for which alone it is fetched, or -1.  moved: bytes copied by the last fetch.
+    is_lent: whether the storage is the plan's, and the array only shows it.
+    """
+
+    __slots__ = ("cause", "cell", "dtype", "is_lent", "moved", "place", "storage")
+
+    def __init__(
+        self,
+        cell: ArrayCell,
+        place: Place,
+        dtype: np.dtype,
+        storage: Storage,
+        cause: int = -1,
+        *,
+        is_lent: bool = False,
+    ) -> None:
+        self.cell = cell
+        self.place = place
+        self.dtype = dtype
+        self.storage = storage
+        self.cause = cause
+        self.is_lent = is_lent
+        self.moved = 0
+        if cell.bound == 0:
+            cell.bound = -1
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the array still has this storage."""
+        return self.cell.storage_at(self.place, self.dtype) is self.storage
+
+    def fetch(self) -> None:
+        """Bring the present values into the storage."""
+        before = TRANSFERS.bytes_moved
+        try:
+            found = self.cell.copy_at(self.place, self.dtype)
+        except Exception as error:
+            error.add_note(f"while a plan fetched {self.dtype.name}[{self.cell.size}] to {self.place}")
+            raise
+        self.moved = TRANSFERS.bytes_moved - before
+        assert found is self.storage, "what replaces a storage raises the epoch"
+
+    def show(self) -> None:
+        """Let the array have the values that a run wrote."""
+        if self.is_lent:
+            self.cell.show(self.place, self.dtype, self.storage)
+        else:
+            self.cell.written_at(self.place, self.dtype, self.storage)
+
+
+def _guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
+    """Run one Python step; what it raises gets a note that names op, backend and call."""
+    try:
+        run(*arguments)
+    except Exception as error:
+        error.add_note(f"while {step.backend} ran {step.node.decision.call if step.node.decision else step.name}")
+        raise
 
 
 def native_error(step: Step, status: int) -> Exception:

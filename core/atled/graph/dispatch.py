@@ -82,7 +82,8 @@ def choose(spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mappi
     def make_call(type_config: str, device_id: str) -> Call:
         return describe_call(spec, inputs, dict(static), context, type_config, device_id)
 
-    return select(spec.name, context, (inputs, static), make_call)
+    # Whoever runs the decision counts it, if it is a fallback: a plan is compiled once and runs often.
+    return select(spec.name, context, (inputs, static), make_call, count=False)
 
 
 def place_of(decision: Decision, context: Context) -> Place:
@@ -90,4 +91,6 @@ def place_of(decision: Decision, context: Context) -> Place:
     info = backend_info(decision.backend)
     if info.host:
         return HOST
-    return place_on(array_class(context.array_class or info.array_classes[0]), context.device_id)
+    # The Context names the array class of its first backend, which need not be that of this one.
+    name = context.array_class if context.array_class in info.array_classes else info.array_classes[0]
+    return place_on(array_class(name), decision.device_id)

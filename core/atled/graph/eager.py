@@ -16,7 +16,7 @@ from atled.graph.plan import Template, lower
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
-from atled_contexts import Context, active_trace, count_fallback, native_executor, plugin_generation
+from atled_contexts import Context, count_fallback, is_observed, native_executor, plugin_generation
 
 ABSENT = -9
 """Stands for an absent optional input among the codes of a key."""
@@ -94,12 +94,12 @@ class OneCall:
                 inputs.append(None)
             else:
                 assert cell.dtype is not None
-                inputs.append(graph.external(number, ArrayDesc(shape, cell.dtype), cell.place))
+                inputs.append(graph.external(number, ArrayDesc(shape, cell.dtype)))
         slots = {name: graph.float_from("call", position) for position, name in enumerate(spec.float_names)}
         node = graph.add(spec, inputs, {**attributes, **slots}, context)
         self.template = lower(graph, [] if spec.views else list(node.outputs))
         self.fallback = node.decision if node.decision is not None and node.decision.fallback else None
-        self._native = self._plan_native(self.template)
+        self._native = all(cell is None or cell.place is HOST for cell in cells) and self._plan_native(self.template)
 
     def _plan_native(self, template: Template) -> bool:
         """Work out the short way, if there is one."""
@@ -146,7 +146,7 @@ class OneCall:
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
         """Compute. inputs must be settled; outputs: one cell per output, None for one that nobody wants."""
-        if not self._native or active_trace() is not None:
+        if not self._native or is_observed():
             self._run_bound(inputs, outputs, floats)
             return
         blocks = self._blocks

@@ -18,8 +18,9 @@ from atled.graph.eager import OneCall, one_call, settle_inputs
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRNode, IRValue
 from atled.graph.plan import Template, is_own, lower
-from atled.graph.structure import CallSite, Structure, calls_before
-from atled.graph.value import Function, Value
+from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
+from atled.graph.value import Function, Value, needs_gradient
+from atled.place import Place
 from atled_contexts import plugin_generation
 
 
@@ -94,6 +95,7 @@ class Bound:
         self.binding.run()
         for cell in self.written:
             cell.lazy = None
+            cell.zeroed = False
 
 
 class Recorded:
@@ -137,16 +139,16 @@ class Recorded:
         if computed:
             made = self.structure.made[number]
             node.outputs = tuple(
-                self._outside(auxiliary[position], output.shape)
+                self._outside(auxiliary[position], output.shape, output.place)
                 if auxiliary[position] >= 0
-                else self._outside(made[position], output.shape)
+                else self._outside(made[position], output.shape, output.place)
                 if position < len(made) and made[position] >= 0
                 else output
                 for position, output in enumerate(node.outputs)
             )
         return node
 
-    def _outside(self, number: int, shape: tuple[int, ...]) -> IRValue:
+    def _outside(self, number: int, shape: tuple[int, ...], place: Place | None = None) -> IRValue:
         cell = self.structure.cells[number]
         if cell.dtype is None:
             raise RuntimeError(
@@ -157,7 +159,7 @@ class Recorded:
                     "call forward() on the same Variable before backward()",
                 )
             )
-        return self.graph.external(number, ArrayDesc(shape, cell.dtype), cell.place)
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place)
 
 
 def float_values(template: Template, structure: Structure) -> list[float]:
@@ -237,7 +239,20 @@ def call_function(
         value = outputs[position] if position < len(outputs) else None
         results.append(cell if cell is not None or value is None else value.data.cell)
     call.run(cells, results, [function.attributes[name] for name in spec.float_names])
+    _show_state(function, inputs, outputs)
     return call
+
+
+def _show_state(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+    """Give outputs that are not the function's own what it does not write to them: views, and results that it keeps."""
+    for value, desc, cell in zip(outputs, function.output_descs, function.auxiliary, strict=False):
+        if value is None:
+            continue
+        if function.spec.views and inputs[0] is not None:
+            if value.data.cell is not inputs[0].data.cell:
+                value.data = NdArray.over(inputs[0].data.cell, desc.shape)
+        elif cell is not None and value.data.cell is not cell:
+            value.data.copy_from(NdArray.over(cell, desc.shape))
 
 
 class BackwardTemplate:
@@ -289,22 +304,24 @@ class Backward:
             "backward",
             plugin_generation(),
             structure.key,
-            tuple((number, cell.code) for number, cell in self.seeds),
+            tuple((number, dtype_number(cell)) for number, cell in self.seeds),
             tuple(number for number, _ in self.wanted),
-            tuple(
-                (number, self._is_kept(number)) for number in self.middle
-            ),
-            tuple(cell.code for cell in structure.cells),
+            tuple((number, self._is_kept(number), structure.need_grad(number)) for number in self.middle),
+            tuple(map(dtype_number, structure.cells)),
         )
 
     def _is_kept(self, number: int) -> bool:
         """Whether the gradient of a value must have memory of its own: somebody may look at it."""
         value = self.structure.value(number)
-        return value is not None and (value.persistent or value.is_alive)
+        return value is not None and (value.persistent or value.is_alive or value.grad.cell.has_live_view)
 
-    def run(self) -> None:
-        """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros."""
-        accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
+    def run(self, accumulate: tuple[bool, ...] | None = None) -> None:
+        """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
+
+        accumulate: per wanted gradient whether to add to it, where the caller knows better.
+        """
+        if accumulate is None:
+            accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
         bound = self.bound.get(accumulate)
         if bound is None:
             bound = self.bound[accumulate] = self._bind(accumulate)
@@ -312,21 +329,26 @@ class Backward:
         bound.run()
 
     def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
-        kinds = tuple(
-            cell.code if add else -2
-            for add, (_, cell) in zip(accumulate, self.wanted, strict=True)
-        )
+        kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
         key = (self.key, kinds)
         compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
         grads = dict(self.wanted)
         leaf_cells = [grads[number] for number in compiled.leaves]
         middle_cells = [self._gradient_cell(number) for number in compiled.middles]
         results = [*leaf_cells, *middle_cells]
+        unwritten = [cell for cell in leaf_cells if cell.lazy == 0.0]
         binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
+        for cell in unwritten:
+            # Only a run that ends well makes them written: a solver must not use what a failed one left.
+            cell.lazy = 0.0
         for number, slot in zip(compiled.shared, compiled.template.watched, strict=True):
             cell = self._gradient_cell(number)
             if cell is not None:
                 binding.lend(slot, cell)
+                cell.is_data = True
+        for cell in middle_cells:
+            if cell is not None:
+                cell.is_data = True
         return Bound(key, binding, leaf_cells)
 
     def _gradient_cell(self, number: int) -> ArrayCell | None:
@@ -342,16 +364,16 @@ class Backward:
         seeds: dict[IRValue, IRValue] = {}
         for index, (number, cell) in enumerate(self.seeds):
             assert cell.dtype is not None
-            seeds[values[number]] = graph.external(
-                offset + index, ArrayDesc(values[number].shape, cell.dtype), cell.place
-            )
+            seeds[values[number]] = graph.external(offset + index, ArrayDesc(values[number].shape, cell.dtype))
+        starts = {number for number, _ in self.seeds}
         blocked = {
             values[number]
             for number, origin in enumerate(structure.origins)
-            if origin is not None and structure.need_grad(number) is False
+            if origin is not None and number not in starts and structure.need_grad(number) is False
         }
         wanted = {number: values[number] for number, _ in self.wanted}
-        found = backpropagate(graph, recorded.nodes, seeds, wanted.values(), blocked)
+        asked = [values[number] for number in self.middle if structure.need_grad(number)]
+        found = backpropagate(graph, recorded.nodes, seeds, [*wanted.values(), *asked], blocked)
         offset += len(self.seeds)
         leaves: list[int] = []
         results: list[IRValue] = []
@@ -361,8 +383,13 @@ class Backward:
                 continue
             if add:
                 dtype = cell.dtype or gradient.dtype
-                before = graph.external(offset + index, ArrayDesc(gradient.shape, dtype), cell.place)
+                before = graph.external(offset + index, ArrayDesc(gradient.shape, dtype), gradient.place)
+                if gradient.node is not None:
+                    graph.context = gradient.node.context
                 gradient = graph.op("Add2", before, gradient)
+            if cell.dtype is not None and cell.dtype.kind == "f" and gradient.dtype != cell.dtype:
+                # An array that is there keeps its dtype: the user may hold a view of it.
+                gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
             leaves.append(number)
             results.append(gradient)
         middles, shared, watched = self._middle_results(found, values, results)
@@ -404,7 +431,9 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     else:
         structure = Structure(calls_before(root))
     number = structure.made[-1][root.position]
-    if not _needs_gradient(structure)[number]:
+    needs = _needs_gradient(structure)
+    # Not by the flag of the root itself: whoever calls backward on it means it.
+    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
         return None
     wanted = [
         (index, value.grad.cell)
@@ -422,13 +451,14 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
 
 
 def _needs_gradient(structure: Structure) -> list[bool]:
-    """Per value whether a gradient is to reach it: leaves by their flag, others by their inputs unless set."""
+    """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
     needs = [bool(structure.need_grad(number)) for number in range(len(structure.shapes))]
     for references, made in zip(structure.references, structure.made, strict=True):
         flows = any(needs[i] for i in references if i >= 0)
         for number in made:
             if number >= 0:
-                needs[number] = flows and structure.need_grad(number) is not False
+                flag = structure.need_grad(number)
+                needs[number] = flows if flag is None else flag
     return needs
 
 
@@ -488,23 +518,24 @@ def call_backward(
     outputs: Sequence[Value | None],
     accumulate: Sequence[bool],
 ) -> None:
-    """Backward of one function from the gradients of `outputs` into those of `inputs`, which need not be its own."""
+    """Backward of one function from the gradients of `outputs` into those of `inputs`, which need not be its own.
+
+    Where one value is given twice, the first of its flags counts.
+    """
     structure = Structure([CallSite(function, inputs, outputs)])
-    numbers = structure.references[0]
-    wanted = [
-        (number, value.grad.cell)
-        for number, value in zip(numbers, inputs, strict=True)
-        if value is not None and value.need_grad is not False
-    ]
+    wanted: dict[int, ArrayCell] = {}
+    adds: dict[int, bool] = {}
+    for number, value, add in zip(structure.references[0], inputs, accumulate, strict=True):
+        if value is not None and number not in wanted and needs_gradient(value):
+            cell = wanted[number] = value.grad.cell
+            adds[number] = add and cell.lazy != 0.0
+            if adds[number]:
+                cell.settle()
+    if not wanted:
+        return
     seeds = []
     for number, output in zip(structure.made[0], outputs, strict=True):
         if output is not None:
             output.grad.cell.settle()
             seeds.append((number, output.grad.cell))
-    for value, add in zip(inputs, accumulate, strict=True):
-        if value is not None and value.need_grad is not False:
-            if add:
-                value.grad.cell.settle()
-            else:
-                value.grad.cell.lazy = 0.0
-    Backward(structure, seeds, dict(wanted).items()).run()  # type: ignore[arg-type]  # pairs, each number once
+    Backward(structure, seeds, list(wanted.items())).run(tuple(adds.values()))

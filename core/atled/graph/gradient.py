@@ -7,6 +7,7 @@ from typing import Any
 
 from atled.errors import four_parts
 from atled.graph.ir import Graph, IRNode, IRValue
+from atled_contexts import Context
 
 
 class GradientCall:
@@ -106,14 +107,28 @@ def backpropagate(
                     continue
                 assert value is not None
                 value.settle(gradient.place)
-                if gradient.place is not value.place or gradient.dtype != value.dtype:
-                    gradient = graph.coerce(gradient, value.place, value.dtype, graph.context)
+                # The gradient of whole numbers is none: it stays in the dtype it was computed in.
+                dtype = value.dtype if value.dtype.kind == "f" else gradient.dtype
+                if gradient.place is not value.place or gradient.dtype != dtype:
+                    gradient = graph.coerce(gradient, value.place, dtype, graph.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"
                 before = cotangents.get(value)
-                cotangents[value] = gradient if before is None else graph.op("Add2", before, gradient)
+                if before is not None:
+                    graph.context = _context_there(value, (before, gradient)) or node.context
+                    gradient = graph.op("Add2", before, gradient)
+                cotangents[value] = gradient
     finally:
         graph.context = outer_context
     return cotangents
+
+
+def _context_there(value: IRValue, summands: Sequence[IRValue]) -> Context | None:
+    """The Context of an op that computed a summand where the value is: their sum is best made there, too."""
+    for summand in summands:
+        node = summand.node
+        if node is not None and node.spec is not None and summand.place is value.place:
+            return node.context
+    return None
 
 
 def _pull_back(

@@ -276,12 +276,12 @@ class Graph:
         assert value.external >= 0, "ops change only arrays that exist outside the graph"
         return self.external(value.external, ArrayDesc(value.shape, dtype), place)
 
-    def coerce(self, value: IRValue, place: Place, dtype: np.dtype, context: Context) -> IRValue:
-        """The value at a place with a dtype; adds a Cast or a transfer where it is not there."""
+    def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
+        """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
         value.settle(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
-        return value if value.place is place else self._at(value, place, context)
+        return value if place is None or value.place is place else self._at(value, place, context)
 
     def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
         """The value at another place: a copy that the outside array keeps there, else a transfer; one for all readers."""

@@ -72,6 +72,11 @@ class Step:
         return self.node.decision.backend if self.node.decision is not None else "engine"
 
     @property
+    def is_fallback(self) -> bool:
+        """Whether it computes elsewhere than the Context asked for."""
+        return self.node.decision is not None and self.node.decision.fallback
+
+    @property
     def note(self) -> str:
         """What was chosen, in the implementation's words."""
         parts = []
@@ -86,8 +91,12 @@ class Template:
     """Steps and slots of one graph structure; holds no data and is shared by all graphs of that structure.
 
     requests: per external slot (outside array, place, dtype).
+    is_on_host: whether all slots are in host memory.
     targets: per result the slot that holds it.  watched: slots of further values, whose memory others may show.
     written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
+    workspaces: per memory the bytes of scratch that the steps there share.
+    fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
+        it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
     """
@@ -101,10 +110,13 @@ class Template:
         self.targets = targets
         self.watched = watched
         self.requests = self._requests()
+        self.is_on_host = all(slot.place is HOST for slot in slots)
         self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
-        self.workspace = max((step.prepared.workspace for step in steps if step.prepared), default=0)
+        self.workspaces = self._workspaces()
         self.written = self._written()
         self.segments = self._segments()
+        self.fallbacks = [number for number, step in enumerate(steps) if step.is_fallback]
+        self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
         self._lay_out_blocks()
 
     def _requests(self) -> list[tuple[int, Place, np.dtype, int]]:
@@ -123,6 +135,47 @@ class Template:
             changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
             written.update(self.slots[step.arguments[i]].source[1] for i in changed)
         return frozenset(written)
+
+    def _workspaces(self) -> dict[Place, int]:
+        needed: dict[Place, int] = {}
+        for step in self.steps:
+            if step.prepared is not None and step.prepared.workspace:
+                place = self.place_of(step)
+                needed[place] = max(needed.get(place, 0), step.prepared.workspace)
+        return needed
+
+    def place_of(self, step: Step) -> Place:
+        """The memory in which an op computes: that of its outputs."""
+        return self.slots[step.arguments[-1]].place
+
+    def _causes(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Which fallback is to blame for each copy between memories: who made what is copied, else who reads it."""
+        fallbacks = set(self.fallbacks)
+        made: dict[int, int] = {}  # memory -> the step that wrote it last
+        waiting: dict[int, int] = {}  # memory -> the transfer into it that nobody is to blame for yet
+        readers: dict[int, list[int]] = {}
+        owners: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            memories = [-1 if slot < 0 else self.slots[slot].memory for slot in step.arguments]
+            for memory in memories[: step.input_count]:
+                readers.setdefault(memory, []).append(number)
+                if number in fallbacks and memory in waiting:
+                    owners[waiting.pop(memory)] = number
+            for memory in memories[step.input_count :]:
+                waiting.pop(memory, None)
+            if step.node.spec is None:
+                source, target = memories
+                if made.get(source, -1) in fallbacks:
+                    owners[number] = made[source]
+                else:
+                    waiting[target] = number
+            made.update((memory, number) for memory in memories[step.input_count :])
+        feeds: dict[int, int] = {}
+        for _, _, _, slot in self.requests:
+            reading = readers.get(self.slots[slot].memory, [])
+            if reading and fallbacks.issuperset(reading):
+                feeds[slot] = reading[0]
+        return owners, feeds
 
     def _segments(self) -> list[tuple[str, int, int]]:
         """Runs of steps: ("native", first, end) walked by a native loop, or ("python", first, end)."""

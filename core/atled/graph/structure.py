@@ -93,7 +93,7 @@ class Structure:
             return known
         maker = None if value.parent is None else self._call_numbers.get(value.parent)
         if maker is not None:
-            # By maker and position: after `rewire_on` two values stand for one output.
+            # By maker and position, as the call itself numbers it.
             return self._enter(("made", maker, value.position), value, (maker, value.position))
         # By cells: `unlinked()` gives a second value over the same arrays.
         cell = value.data.cell
@@ -108,7 +108,9 @@ class Structure:
         if number is None:
             number = self._numbers[key] = len(self.shapes)
             self._values.append(value if origin is None else weakref.ref(value))
-            self.cells.append(value.data.cell)
+            cell = value.data.cell
+            cell.is_data = True
+            self.cells.append(cell)
             self.shapes.append(value.shape)
             self.origins.append(origin)
         return number
@@ -118,12 +120,18 @@ class Structure:
         arrays: list[tuple[Any, ...]] = []
         for cell, shape, origin in zip(self.cells, self.shapes, self.origins, strict=False):
             alias = aliases.setdefault(id(cell), len(aliases))
-            arrays.append((alias, shape, cell.code) if origin is None else (alias, origin))
+            # Not where it is: a plan fetches what it needs, and arrays move to and fro.
+            arrays.append((alias, shape, dtype_number(cell)) if origin is None else (alias, origin))
         calls = tuple(
             (function.kind, references, made)
             for function, references, made in zip(self.functions, self.references, self.made, strict=True)
         )
         return calls, tuple(arrays)
+
+
+def dtype_number(cell: ArrayCell) -> int:
+    """A small number for the dtype of an array, for keys; -1 while it has none."""
+    return -1 if cell.dtype is None else cell.dtype.num
 
 
 def calls_before(root: Value) -> list[CallSite]:

@@ -14,10 +14,24 @@ import numpy as np
 from atled.array import ArrayCell, NdArray
 from atled.call import ArrayDesc
 from atled.epoch import EPOCH
+from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled_contexts import Context
+
+
+class Sharing:
+    """Values that stand for one pair of arrays (`unlinked`, `rewire_on`): what one of them is given, all have.
+
+    identity: their common hash, that of the first one.
+    """
+
+    __slots__ = ("identity", "values")
+
+    def __init__(self, first: Value) -> None:
+        self.values = weakref.WeakSet((first,))
+        self.identity = hash(first)
 
 
 class Value:
@@ -27,6 +41,7 @@ class Value:
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
     handle: the live Variable on it, if there is one.
+    sharing: the values that have the same arrays, None where it is the only one.
     """
 
     __slots__ = (
@@ -42,6 +57,7 @@ class Value:
         "position",
         "seed",
         "shape",
+        "sharing",
     )
 
     def __init__(
@@ -62,6 +78,7 @@ class Value:
         self.forward: Any = None  # the executor's own record of the plan that computes this value
         self.backwards: Any = None  # likewise for backward
         self.seed: Any = None  # likewise, the gradient lent to this value as the root
+        self.sharing: Sharing | None = None
         self._data = data
         self._grad = grad
 
@@ -75,7 +92,8 @@ class Value:
 
     @data.setter
     def data(self, array: NdArray) -> None:
-        self._data = array
+        for value in self._sharers():
+            value._data = array
         EPOCH.bump()
 
     @property
@@ -88,7 +106,8 @@ class Value:
 
     @grad.setter
     def grad(self, array: NdArray) -> None:
-        self._grad = array
+        for value in self._sharers():
+            value._grad = array
         EPOCH.bump()
 
     @property
@@ -98,25 +117,49 @@ class Value:
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
-        old, self.shape = self.shape, shape
+        same = math.prod(self.shape) == math.prod(shape)
         for name in ("_data", "_grad"):
             array = getattr(self, name)
             if array is not None:
-                same = math.prod(old) == math.prod(shape)
-                setattr(self, name, NdArray.over(array.cell, shape) if same else NdArray(shape))
+                array = NdArray.over(array.cell, shape) if same else NdArray(shape)
+                for value in self._sharers():
+                    setattr(value, name, array)
+        for value in self._sharers():
+            value.shape = shape
         EPOCH.bump()
 
+    def unlinked(self, need_grad: bool | None) -> Value:
+        """A leaf that has the same arrays."""
+        value = Value(self.shape, need_grad)
+        value._share_with(self)
+        return value
+
     def become(self, other: Value) -> None:
-        """Stand for what `other` stands for: its data, gradient, parent and flags."""
+        """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
+        if self.sharing is not None:
+            self.sharing.values.discard(self)
         self.shape = other.shape
-        self._data = other.data
-        self._grad = other.grad
+        self._share_with(other)
         self.parent = other.parent
         self.position = other.position
         self.need_grad = other.need_grad
         if other.parent is not None:
             other.parent.outputs[other.position] = weakref.ref(self)
+            other.parent = None
+        for value in (self, other):
+            value.forward = value.backwards = value.seed = None
         EPOCH.bump()
+
+    def _share_with(self, other: Value) -> None:
+        if other.sharing is None:
+            other.sharing = Sharing(other)
+        self.sharing = other.sharing
+        self.sharing.values.add(self)
+        self._data = other.data
+        self._grad = other.grad
+
+    def _sharers(self) -> Sequence[Value]:
+        return (self,) if self.sharing is None else tuple(self.sharing.values)
 
 
 _KINDS: dict[Any, int] = {}
@@ -194,8 +237,13 @@ class Function:
         self.infer(shapes)
         return True
 
-    def make_outputs(self) -> list[Value]:
-        """The values of the visible outputs, made once when the op is called."""
+    def shapes_for(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
+        """The output shapes for inputs of these shapes, auxiliary ones included; changes nothing."""
+        descs, _ = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        return [desc.shape for desc in descs]
+
+    def make_outputs(self, arrays: Sequence[NdArray] | None = None) -> list[Value]:
+        """The values of the visible outputs, made once when the op is called; arrays: those in which they are to live."""
         values = []
         for position in range(self.visible):
             desc = self.output_descs[position]
@@ -203,6 +251,10 @@ class Function:
             cell = self.auxiliary[position]
             if self.spec.views and self.inputs[0] is not None:
                 data = NdArray.over(self.inputs[0].data.cell, desc.shape)
+            elif arrays is not None:
+                data = arrays[position]
+                if cell is not None:
+                    self.auxiliary[position] = data.cell
             elif cell is not None:
                 data = NdArray.over(cell, desc.shape)
             values.append(Value(desc.shape, None, self, position, data))
@@ -214,18 +266,35 @@ class Function:
         return [reference() for reference in self.outputs]
 
     def refresh(self) -> None:
-        """Work out the shapes anew if an input changed its shape since."""
-        if not self.setup([None if value is None else value.shape for value in self.inputs]):
-            return
-        for value, desc, cell in zip(self.live_outputs(), self.output_descs, self.auxiliary, strict=False):
+        """Work out the shapes anew if an input changed its shape since, and what outputs share if an array was replaced.
+
+        Raises RuntimeError if an output was given a shape that the function does not make.
+        """
+        changed = self.setup([None if value is None else value.shape for value in self.inputs])
+        for position, value in enumerate(self.live_outputs()):
             if value is None:
                 continue
+            desc = self.output_descs[position]
             if value.shape != desc.shape:
+                if not changed:
+                    raise RuntimeError(
+                        four_parts(
+                            f"{self.spec.name} into a Variable of shape {value.shape}",
+                            f"it makes {desc.shape}; the Variable got the other shape by reset_shape",
+                            "",
+                            "call reset_shape on the inputs of the graph only",
+                        )
+                    )
                 value.reset_shape(desc.shape)
+            cell = self.auxiliary[position]
             if self.spec.views and self.inputs[0] is not None:
-                value.data = NdArray.over(self.inputs[0].data.cell, desc.shape)
-            elif cell is not None:
+                cell = self.inputs[0].data.cell
+            if cell is None or value.data.cell is cell:
+                continue
+            if changed or self.spec.views:
                 value.data = NdArray.over(cell, desc.shape)
+            else:
+                self.auxiliary[position] = value.data.cell
 
 
 _INFERRED: dict[Any, tuple[tuple[ArrayDesc, ...], int]] = {}
@@ -251,6 +320,21 @@ def infer_shapes(
             _INFERRED.clear()
         _INFERRED[key] = found
     return found
+
+
+def needs_gradient(value: Value) -> bool:
+    """Whether a gradient reaches a value: as it was set, else if one reaches what it is computed from."""
+    if value.need_grad is not None or value.parent is None:
+        return bool(value.need_grad)
+    needs: dict[int, bool] = {}
+    for function in functions_before(value):
+        flows = any(
+            needs.get(id(v), False) if v.need_grad is None else v.need_grad for v in function.inputs if v is not None
+        )
+        for output in function.live_outputs():
+            if output is not None:
+                needs[id(output)] = flows and function.spec.no_gradient != "stops"
+    return needs.get(id(value), False)
 
 
 def functions_before(value: Value) -> list[Function]:

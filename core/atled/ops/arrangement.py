@@ -141,6 +141,7 @@ class Broadcast(OpSpec):
 
     function = "broadcast"
     category = "array"
+    copies = True
     inputs = (Input("x"),)
     attributes = (Attribute("shape", "ints"),)
 

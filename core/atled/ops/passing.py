@@ -29,6 +29,7 @@ class Identity(OpSpec):
 
     function = "identity"
     category = "math"
+    copies = True
     inputs = (Input("x", kind="keep"),)
 
     def infer(self, x: ArrayDesc) -> ArrayDesc:
@@ -151,7 +152,7 @@ class Cast(OpSpec):
         dtype: that of y.
 
     Returns:
-        y: shape of x. Gradients flow between floating-point dtypes only.
+        y: shape of x. Gradients flow out of floating-point dtypes only; that of a whole-number x has the dtype of gy.
     """
 
     category = "array"
@@ -165,9 +166,9 @@ class Cast(OpSpec):
         return x.astype(dtype)
 
     def gradient(self, g: GradientCall, x: IRValue, *, dtype: np.dtype) -> Sequence[IRValue | None]:
-        if x.dtype.kind != "f" or dtype.kind != "f":
+        if dtype.kind != "f":
             return (None,)
-        return (g.op("Cast", g.gy, dtype=x.dtype),)
+        return (g.op("Cast", g.gy, dtype=x.dtype) if x.dtype.kind == "f" else g.gy,)
 
     def samples(self) -> Sequence[Sample]:
         return (

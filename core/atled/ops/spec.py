@@ -165,12 +165,15 @@ class OpSpec:
 
     Class attributes that a spec sets:
         function: name in `atled.functions` ("" where the op is not a function of its own).
+        version: raised when what an implementation must compute changes (inputs, attributes, outputs, meaning);
+            implementations written for another version are refused then.
         category: heading under which the pages list it.
         inputs, attributes: see `Input`, `Attribute`.
         outputs: names; the last may be variadic ("y...").  auxiliary: those of them at the end which the user
             does not see but the gradient needs.
         mutates: names of inputs that the op changes in place.
         views: True if the output shares the memory of the first input (reshape).
+        copies: True if the output is the input, element by element, broadcast to the output's shape.
         random: True if it draws from a stream; its last input then has kind "stream".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
@@ -189,6 +192,7 @@ class OpSpec:
     auxiliary: Sequence[str] = ()
     mutates: Sequence[str] = ()
     views: bool = False
+    copies: bool = False
     random: bool = False
     no_gradient: str = ""
     inplace: Mapping[int, int] = {}

@@ -19,13 +19,9 @@ _FUNCTION_NS = 0.2
 
 _COPY = Program(("x",), (), (("y", "x"),))
 
-COPIES = ("Identity", "Broadcast", "Cast")
-"""Ops that only move elements and fit the formula `y = x` with broadcasting."""
-
-
 def program_of(call: Call) -> Program | None:
     """The formula that computes a call, if it has one."""
-    return _COPY if call.spec.name in COPIES else call.spec.program
+    return _COPY if call.spec.copies or call.spec.name == "Cast" else call.spec.program
 
 
 def accepts(call: Call) -> bool | str:

@@ -122,7 +122,13 @@ class CpuPlugin:
                 registrar.implementation(op, "cpu", _prepare(module), accepts=_accepts(module), note="kernel")
         for op in _COPIES:
             registrar.implementation(
-                op, "cpu", _prepare("elementwise"), accepts=_accepts("elementwise"), note="formula"
+                op,
+                "cpu",
+                _prepare("elementwise"),
+                accepts=_accepts("elementwise"),
+                note="formula",
+                op_version=None,
+                fuses=op != "Cast",
             )
         for op in sorted({op for ops in _KERNELS.values() for op in ops}.union(_COPIES)):
             self._adopt(registrar, op)
@@ -132,7 +138,9 @@ class CpuPlugin:
     @staticmethod
     def _adopt(registrar: Registrar, op: str) -> None:
         adopted = adopt_reference(op, "cpu")
-        registrar.implementation(op, "cpu", adopted.prepare, prefers=adopted.prefers, note=adopted.note)
+        registrar.implementation(
+            op, "cpu", adopted.prepare, prefers=adopted.prefers, note=adopted.note, op_version=adopted.op_version
+        )
 
     @staticmethod
     def _provide(op: str) -> Implementation:
@@ -140,7 +148,15 @@ class CpuPlugin:
 
         if derived_spec(op).program is None:
             return adopt_reference(op, "cpu")
-        return Implementation(op, "cpu", _prepare("elementwise"), accepts=_accepts("elementwise"), note="formula")
+        return Implementation(
+            op,
+            "cpu",
+            _prepare("elementwise"),
+            accepts=_accepts("elementwise"),
+            note="formula",
+            op_version=None,
+            fuses=True,
+        )
 
     @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:

@@ -1,6 +1,6 @@
 """The gradient of a convolution with respect to its weight, in float32, over one or two axes.
 
-gw[map, channel, place] is the dot product of a plane of gy with a plane of x, shifted by the place's offset: both lie in
+gw[map, channel, place] is the dot product of a plane of gy and a plane of x, shifted by the place's offset: both lie in
 the padded planes of `convolution_geometry`, gy with zeros where there is no window. A register tile holds some maps by
 some channels and places.
 
@@ -39,7 +39,7 @@ _INNER_BYTES = 192  # block of COPY_IMAGES, then the one phase of gy
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
-    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.options import kernel, piece
     from atled_cpu_numba.kernels.tiles import make_dots
 
     lanes = host_lanes()
@@ -47,74 +47,86 @@ def _build() -> Callable[..., int]:
     dots = make_dots(tile_rows, tile_columns)
     dots_of_one = make_dots(1, tile_columns)
 
+    @piece
+    def copy_x(w, q, block, first, taken, group, channel, channels, x_at):
+        """The images' channels from `channel` on into planes; q: block of COPY_IMAGES."""
+        step = w[8] * w[9] * w[10] * w[11]
+        q[0] = w[1] + 4 * (first * step + (group * w[9] + channel) * w[10] * w[11])
+        q[1], q[2], q[3], q[4], q[5] = taken, channels, step, w[10], w[11]
+        q[6], q[7], q[8], q[9], q[10], q[11] = x_at, w[15], w[16], w[17], w[18], w[19]
+        q[12], q[13], q[14], q[15] = w[20], w[21], w[22], block + 8 * w[23]
+
+    @piece
+    def copy_gy(w, q, one_phase, first, taken, group, m, maps, gy_at):
+        """The maps of gy from `m` on into planes of their own; q: block of COPY_IMAGES."""
+        step = w[8] * w[12] * w[13] * w[14]
+        q[0] = w[2] + 4 * (first * step + (group * w[12] + m) * w[13] * w[14])
+        q[1], q[2], q[3], q[4], q[5] = taken, maps, step, w[13], w[14]
+        q[6], q[7], q[8], q[9], q[10], q[11] = gy_at, w[28], w[28], 0, w[18], w[19]
+        q[12], q[13], q[14], q[15] = 1, 1, 1, one_phase
+
+    @piece
+    def accumulate(end, count, maps, offsets_at, x_at, gy_at, gy_length, gw_at, gw_row):
+        """gw += gy x for the positions up to `end`; `count` channels and taps."""
+        for p in range(0, end, _POSITIONS):
+            length = (min(_POSITIONS, end - p) + vector - 1) // vector * vector
+            for m in range(0, maps, tile_rows):
+                gy, gw, x = gy_at + 4 * (m * gy_length + p), gw_at + 4 * m * gw_row, x_at + 4 * p
+                for j in range(0, count, tile_columns):
+                    table, left = offsets_at + 8 * j, count - j
+                    if maps - m == 1:
+                        dots_of_one((length, gy, gy_length, table, x, gw + 4 * j, gw_row, 1, left))
+                    else:
+                        dots((length, gy, gy_length, table, x, gw + 4 * j, gw_row, maps - m, left))
+
     @kernel
     def convolution_weight(block, part, parts):
         w = words(block)
-        images, chunk, groups = w[6], w[7], w[8]
-        all_channels, height, width, all_maps, rows, columns = w[9], w[10], w[11], w[12], w[13], w[14]
-        plane_length, channel_length, front, image_pitch, row_pitch = w[15], w[16], w[17], w[18], w[19]
-        taps, pieces, by_channels, gy_length = w[24], w[26], w[27], w[28]
+        images, chunk, groups, all_channels, all_maps = w[6], w[7], w[8], w[9], w[12]
+        channel_length, taps, pieces, gy_length = w[16], w[24], w[26], w[28]
         inner = w[4] + part * w[5]
         q, one_phase = words(inner), inner + 128
         words(one_phase)[0], words(one_phase)[1] = 0, 0
         offsets_at = inner + _INNER_BYTES
         offsets = words(offsets_at)
+        x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
+        planes = floats32(x_at)
         for unit in range(groups * pieces * part // parts, groups * pieces * (part + 1) // parts):
             group = unit // pieces
-            piece = unit - group * pieces
+            piece_number = unit - group * pieces
             c0, c1, m0, m1 = 0, all_channels, 0, all_maps
-            if by_channels != 0:
-                c0, c1 = all_channels * piece // pieces, all_channels * (piece + 1) // pieces
+            if w[27] != 0:
+                c0, c1 = all_channels * piece_number // pieces, all_channels * (piece_number + 1) // pieces
             else:
-                m0, m1 = all_maps * piece // pieces, all_maps * (piece + 1) // pieces
+                m0, m1 = all_maps * piece_number // pieces, all_maps * (piece_number + 1) // pieces
             channels, maps = c1 - c0, m1 - m0
             count = channels * taps
             for i in range(count):
                 channel = i // taps
-                offsets[i] = channel * channel_length + front + w[w[25] + i - channel * taps]
-            for i in range(count, count + tile_columns):
+                offsets[i] = channel * channel_length + w[17] + w[w[25] + i - channel * taps]
+            for i in range(count, count + tile_columns):  # the last tile reads whole, too
                 offsets[i] = offsets[count - 1]
-            x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
             gy_at = x_at + 4 * channels * channel_length
             padded_maps = (maps + tile_rows - 1) // tile_rows * tile_rows
-            planes = floats32(x_at)
             for i in range(channels * channel_length + padded_maps * gy_length):
                 planes[i] = 0.0
-            for m in range(m0, m1):
-                gw = floats32(w[3] + 4 * ((group * all_maps + m) * all_channels + c0) * taps)
+            gw_at, gw_row = w[3] + 4 * ((group * all_maps + m0) * all_channels + c0) * taps, all_channels * taps
+            for m in range(maps):
+                gw = floats32(gw_at + 4 * m * gw_row)
                 for i in range(count):
                     gw[i] = 0.0
-            for chunk_number in range((images + chunk - 1) // chunk):
-                first = chunk_number * chunk
+            for first in range(0, images, max(1, chunk)):
                 taken = min(chunk, images - first)
-                # COPY_IMAGES: x, images, channels, image to image, height, width, target, plane length, channel to
-                # channel, front, image pitch, row pitch, strides, phases and their table
-                q[0] = w[1] + 4 * ((first * groups + group) * all_channels + c0) * height * width
-                q[1], q[2], q[3], q[4], q[5] = taken, channels, groups * all_channels * height * width, height, width
-                q[6], q[7], q[8], q[9], q[10], q[11] = x_at, plane_length, channel_length, front, image_pitch, row_pitch
-                q[12], q[13], q[14], q[15] = w[20], w[21], w[22], block + 8 * w[23]
+                copy_x(w, q, block, first, taken, group, c0, channels, x_at)
                 call3(w[0], inner, 0, 1)
-                q[0] = w[2] + 4 * ((first * groups + group) * all_maps + m0) * rows * columns
-                q[1], q[2], q[3], q[4], q[5] = taken, maps, groups * all_maps * rows * columns, rows, columns
-                q[6], q[7], q[8], q[9], q[10], q[11] = gy_at, gy_length, gy_length, 0, image_pitch, row_pitch
-                q[12], q[13], q[14], q[15] = 1, 1, 1, one_phase
+                copy_gy(w, q, one_phase, first, taken, group, m0, maps, gy_at)
                 call3(w[0], inner, 0, 1)
-                end = (taken - 1) * image_pitch + (rows - 1) * row_pitch + columns
+                end = (taken - 1) * w[18] + (w[13] - 1) * w[19] + w[14]
                 for m in range(maps):  # the last vector may reach into an image of an earlier chunk
                     gy = floats32(gy_at + 4 * (m * gy_length + end))
                     for i in range(vector):
                         gy[i] = 0.0
-                for p in range(0, end, _POSITIONS):
-                    length = (min(_POSITIONS, end - p) + vector - 1) // vector * vector
-                    for m in range(0, maps, tile_rows):
-                        a = gy_at + 4 * (m * gy_length + p)
-                        c = w[3] + 4 * ((group * all_maps + m0 + m) * all_channels + c0) * taps
-                        for j in range(0, count, tile_columns):
-                            table, b, left = offsets_at + 8 * j, x_at + 4 * p, count - j
-                            if maps - m == 1:
-                                dots_of_one((length, a, gy_length, table, b, c + 4 * j, all_channels * taps, 1, left))
-                            else:
-                                dots((length, a, gy_length, table, b, c + 4 * j, all_channels * taps, maps - m, left))
+                accumulate(end, count, maps, offsets_at, x_at, gy_at, gy_length, gw_at, gw_row)
         return 0
 
     return convolution_weight

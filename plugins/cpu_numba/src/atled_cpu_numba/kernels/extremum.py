@@ -25,11 +25,11 @@ _COLUMNS = 256
 def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.scalars import maximum, minimum
+    from atled_cpu_numba.kernels.scalars import higher, lower
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
-    better = maximum if sign > 0 else minimum
+    better = higher if sign > 0 else lower
 
     @kernel
     def extremum_rows(block, part, parts):
@@ -43,22 +43,22 @@ def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
             place, found = -1, floats(w[0])[0]
             for r in range(reduced_outer):
                 x = floats(w[0] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
-                best = x[0]
-                for j in range(1, length):
+                best, nans = x[0], 0
+                for j in range(length):
                     best = better(best, x[j])
-                if place >= 0 and not (sign * best > sign * found or (best != best and found == found)):
+                    nans += x[j] != x[j]
+                if place >= 0 and (found != found or (nans == 0 and sign * best <= sign * found)):
                     continue
-                found = best
                 # Now its place: first the right stretch, in vectors, then in there.
                 start = 0
                 while start + _SEARCHED <= length:
                     hits = 0
                     for j in range(start, start + _SEARCHED):
-                        hits += (x[j] == best) | (x[j] != x[j])
-                    if hits:
+                        hits += x[j] != x[j] if nans > 0 else x[j] == best
+                    if hits > 0:
                         break
                     start += _SEARCHED
-                while x[start] != best and x[start] == x[start]:
+                while x[start] == x[start] if nans > 0 else x[start] != best:
                     start += 1
                 found = x[start]
                 place = r * length + start

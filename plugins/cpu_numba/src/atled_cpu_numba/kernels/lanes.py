@@ -12,7 +12,8 @@ class Lanes(NamedTuple):
     """Sizes in elements of float32.
 
     vector: of one register.
-    rows, columns: of the tile of C that a matrix product keeps in registers.
+    rows, columns: of the tile of C that a matrix product keeps in registers; rows is a multiple of 3, and of `vector`
+        unless it is smaller.
     dot_rows, dot_columns: of the tile of dot products (one register each) of `dots.py`.
     """
 
@@ -25,10 +26,10 @@ class Lanes(NamedTuple):
 
 @functools.cache
 def host_lanes() -> Lanes:
-    """The sizes for this processor: AVX-512 has 32 registers of 16; others get what fits into 16 registers."""
+    """The sizes for this processor: AVX-512 has 32 registers of 16, AVX2 16 of 8, NEON 32 of 4."""
     features = host_processor()[1].split(",")
     if "+avx512f" in features:
         return Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
     if "+avx2" in features:
         return Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
-    return Lanes(vector=4, rows=6, columns=8, dot_rows=3, dot_columns=3)
+    return Lanes(vector=4, rows=12, columns=8, dot_rows=4, dot_columns=6)

@@ -9,7 +9,8 @@ Block (64-bit words; strides in elements):
     19 k_step, 20 row_step                 how much of A is packed at a time
     21 way                                 1: A is read in place, for few columns; 2: B is, for few rows; 0: neither
 
-A share packs a part of B that stays in the level-2 cache, and, for each of its row blocks, a part of A.
+The kernel for one row by b transposed reads words 3 to 14 alone. In the other one,
+a share packs a part of B that stays in the level-2 cache, and, for each of its row blocks, a part of A.
 """
 
 from __future__ import annotations
@@ -18,10 +19,20 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY, MULTIPLY_NARROW, NARROW_ROWS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.panels import (
+    BLOCK_WORDS,
+    MULTIPLY,
+    MULTIPLY_NARROW,
+    NARROW_ROWS,
+    PACK,
+    PACK_SLACK,
+    WIDEST_TILES,
+)
 from atled_cpu_numba.store import Kernel
 
 # Measured on Zen 5: a panel of B (k_step x 32 float32) about fills the level-1 cache, the packed B half of level 2.
@@ -30,6 +41,8 @@ _ROW_STEP = 192
 _COLUMN_STEP = 512
 
 _PIECES = 16  # that y is divided into at most
+
+_LEVEL_1_BYTES = 32 << 10  # a B that stays in the level-1 cache is not packed
 
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
@@ -41,6 +54,7 @@ def _build() -> Callable[..., int]:
     lanes = host_lanes()
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     block_bytes = 8 * BLOCK_WORDS
+    zero_count = WIDEST_TILES * tile_columns
 
     @kernel
     def matmul(block, part, parts):
@@ -51,11 +65,11 @@ def _build() -> Callable[..., int]:
         unit_rows, unit_columns, k_step, row_step, way = w[17], w[18], w[19], w[20], w[21]
         inner = w[15] + part * w[16]
         zeros = inner + block_bytes
-        packed_b = zeros + 4 * tile_columns
+        packed_b = zeros + 4 * zero_count
         b_panels = (min(unit_columns, n) + tile_columns - 1) // tile_columns
         packed_a = packed_b + 4 * b_panels * tile_columns * k_step + 4 * PACK_SLACK
         q, zero = words(inner), floats32(zeros)
-        for i in range(tile_columns):
+        for i in range(zero_count):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
         column_units = (n + unit_columns - 1) // unit_columns
@@ -124,7 +138,29 @@ def _build() -> Callable[..., int]:
     return matmul
 
 
+def _build_row() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import reducing_kernel
+
+    @reducing_kernel
+    def row_by_columns(block, part, parts):
+        w = words(block)
+        batch, k, n = w[3], w[5], w[6]
+        for j in range(batch * n * part // parts, batch * n * (part + 1) // parts):
+            a, b = floats32(w[7] + 4 * (j // n) * k), floats32(w[10] + 4 * j * k)
+            total = np.float32(0)
+            for i in range(k):
+                total += a[i] * b[i]
+            if w[14] != 0:
+                total += floats32(w[14])[j % n]
+            floats32(w[13])[j] = total
+        return 0
+
+    return row_by_columns
+
+
 MATMUL = Kernel("matmul", _build)
+ROW_BY_COLUMNS = Kernel("row_by_columns", _build_row)
 
 
 class _Product(NamedTuple):
@@ -185,26 +221,34 @@ def prepare(call: Call) -> Prepared:
     """Affine: x, weight, bias? -> y.  BatchMatmul: a, b -> y."""
     p = _PRODUCTS[call.spec.name](call)
     lanes = host_lanes()
+    # Words of the inputs; an absent bias has none.
+    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (7, 10, 14), strict=False))
+    work_us = 2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US
+    words = [PACK.address(), MULTIPLY.address(), MULTIPLY_NARROW.address(), p.batch, p.m, p.k, p.n]
+    words += [0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    if p.m == 1 and (p.b_row, p.b_column) == (1, p.k):
+        parts = share_count(10 * work_us, p.batch * p.n)  # bound by reading b
+        return launch(ROW_BY_COLUMNS, words, (*inputs, 13), parts=parts, note="dot products")
     narrow = p.n <= lanes.vector and p.m >= NARROW_ROWS
-    in_place = p.m <= lanes.rows and p.b_column == 1 and not narrow
+    small = p.m <= lanes.rows or 4 * p.k * p.n <= _LEVEL_1_BYTES
+    in_place = small and p.b_column == 1 and not narrow
     k_step = p.k if narrow else _even_step(p.k, _K_STEP, lanes.vector)
     unit_rows, unit_columns = _units(p, narrow)
-    units = p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)
-    parts = share_count(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, units)
+    parts = share_count(work_us, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns))
     panels = -(-min(unit_columns, p.n) // lanes.columns)
     packed_b = 4 * (panels * lanes.columns * k_step + PACK_SLACK)
     packed_a = 4 * (_round_up(min(_ROW_STEP, p.m), lanes.rows) * k_step + PACK_SLACK)
-    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + packed_b + packed_a, 64)
-    words = [PACK.address(), MULTIPLY.address(), MULTIPLY_NARROW.address(), p.batch, p.m, p.k, p.n]
-    words += [0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0, 0, share_bytes]
-    words += [unit_rows, unit_columns, k_step, _ROW_STEP, 1 if narrow else 2 if in_place else 0]
-    arguments = (7, 10, 14, 13, 15) if call.spec.name == "Affine" else (7, 10, 13, 15)
-    if call.spec.name == "Affine" and len(call.inputs) < 3:
-        arguments = (7, 10, 13, 15)
-    elif call.spec.name == "Affine" and call.inputs[2] is None:
-        arguments = (7, 10, -1, 13, 15)
-    note = "narrow tiles, A in place" if narrow else f"packed, {lanes.rows}x{lanes.columns} tiles"
-    return launch(MATMUL, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * WIDEST_TILES * lanes.columns + packed_b + packed_a, 64)
+    words += [0, share_bytes, unit_rows, unit_columns, k_step, _ROW_STEP, 1 if narrow else 2 if in_place else 0]
+    note = "a in place" if narrow else "b in place" if in_place else "packed"
+    return launch(
+        MATMUL,
+        words,
+        (*inputs, 13, 15),
+        parts=parts,
+        workspace=share_bytes * parts,
+        note=f"{note}, {NARROW_ROWS}x{lanes.vector} tiles" if narrow else f"{note}, {lanes.rows}x{lanes.columns} tiles",
+    )
 
 
 def _units(p: _Product, narrow: bool) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """BatchNormalization and its gradient.
 
-x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of one channel; with a short
-one through columns: the elements of some neighbouring channels side by side, with one accumulator each.
+x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of one channel; with a
+short one through columns: the elements of some neighbouring channels side by side, with one accumulator each.
 
 Block of the forward kernels (64-bit words):
     0 x, 1 y, 2 outer, 3 channels, 4 inner, 5 beta, 6 gamma, 7 mean, 8 variance, 9 batch_mean, 10 batch_variance

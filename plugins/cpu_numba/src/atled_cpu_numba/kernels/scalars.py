@@ -77,9 +77,8 @@ def _of_two(name: str, fastmath: tuple[str, ...], doc: str) -> Any:
 
 
 # Comparing and choosing would mean the same, but is no maximum to LLVM, which has to be one to be reduced in vectors.
-higher = _of_two("llvm.maxnum", ("nnan", "nsz"), "The higher of two floats; either of them if there is a NaN.")
-maximum = _of_two("llvm.maximum", (), "The higher of two floats; NaN if there is one.")
-minimum = _of_two("llvm.minimum", (), "The lower of two floats; NaN if there is one.")
+higher = _of_two("llvm.maxnum", ("nnan", "nsz"), "The higher of two floats; undefined if there is a NaN.")
+lower = _of_two("llvm.minnum", ("nnan", "nsz"), "The lower of two floats; undefined if there is a NaN.")
 
 
 @intrinsic

@@ -49,7 +49,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     return _LABEL_OUT_OF_RANGE
         for row in range(first, after):
             x, p = floats(w[0] + size * row * n), floats(w[1] + size * row * n)
-            top = number(-math.inf)
+            top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
             total = number(0)

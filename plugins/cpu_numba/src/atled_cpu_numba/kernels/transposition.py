@@ -7,8 +7,8 @@ square blocks.
 Block (64-bit words; strides in elements):
     0 x, 1 y, 2 number of outer axes
     3 length, 4 its stride in x                 of the last axis
-    5 crossing size, 6 its stride in y          of the axis with stride 1 in x; size 1 if rows are copied
-    7 ...: per outer axis, the outermost first: size, stride in x, stride in y
+    5 size, 6 stride in y, 7 stride in x        of the crossing axis, or of the axis next to the last one
+    8 ...: per outer axis, the outermost first: size, stride in x, stride in y
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.lanes import host_lanes
     from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.vectors import transpose_block
+    from atled_cpu_numba.kernels.vectors import copy_rows, transpose_block
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
@@ -42,7 +42,7 @@ def _build(dtype: str) -> Callable[..., int]:
         outer_axes, length, stride, crossing, crossing_stride = w[2], w[3], w[4], w[5], w[6]
         outer = 1
         for axis in range(outer_axes):
-            outer *= w[7 + 3 * axis]
+            outer *= w[8 + 3 * axis]
         pieces = (crossing + _BLOCK - 1) // _BLOCK
         for unit in range(outer * pieces * part // parts, outer * pieces * (part + 1) // parts):
             rest = unit // pieces
@@ -50,15 +50,18 @@ def _build(dtype: str) -> Callable[..., int]:
             after = min(crossing, first + _BLOCK)
             source, target = w[0], w[1]
             for i in range(outer_axes):
-                at = 7 + 3 * (outer_axes - 1 - i)
+                at = 8 + 3 * (outer_axes - 1 - i)
                 place = rest % w[at]
                 rest //= w[at]
                 source += size * place * w[at + 1]
                 target += size * place * w[at + 2]
             x, y = floats(source), floats(target)
             if stride == 1:
-                for j in range(length):
-                    y[j] = x[j]
+                # As float32, of which a float64 is two.
+                source += size * first * w[7]
+                target += size * first * crossing_stride
+                step, to_step = size // 4 * w[7], size // 4 * crossing_stride
+                copy_rows((source, step, target, to_step, after - first, size // 4 * length))
                 continue
             whole = length - length % side if side > 0 else 0
             c = first
@@ -102,10 +105,11 @@ def prepare(call: Call) -> Prepared:
     assert x is not None
     axes = _merged(x.shape, call.attributes["axes"])
     last = axes.pop()
-    crossing = _Axis(1, 1, 0)
-    if last.x != 1:
+    if last.x == 1:
+        crossing = axes.pop() if axes else _Axis(1, 0, 0)
+    else:
         crossing = axes.pop(next(i for i, axis in enumerate(axes) if axis.x == 1))
-    words = [0, 0, len(axes), last.size, last.x, crossing.size, crossing.y]
+    words = [0, 0, len(axes), last.size, last.x, crossing.size, crossing.y, crossing.x]
     words += [number for axis in axes for number in axis]
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
     parts = share_count(x.size / _ELEMENTS_PER_US, units)

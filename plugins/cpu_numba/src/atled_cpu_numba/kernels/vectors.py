@@ -189,22 +189,48 @@ def make_copy(count: int) -> Any:
 def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    blocks = builder.sdiv(builder.add(count, w.number(2 * _WIDTH - 1)), w.number(2 * _WIDTH))
-    with w.counted(blocks, []) as (block, _, _following):
-        first = builder.mul(block, w.number(2 * _WIDTH))
-        left = builder.sub(count, first)
-        masks = [w.first_lanes(left), w.first_lanes(builder.sub(left, w.number(_WIDTH)))]
-        with builder.if_else(builder.icmp_signed(">", left, w.number(_WIDTH))) as (two_vectors, one_vector):
-            for branch, used in ((two_vectors, masks), (one_vector, masks[:1])):
-                with branch, w.counted(rows, [w.at(source, first), w.at(target, first)]) as (row, (x, y), following):
-                    added = None
-                    if increments is not None:
-                        added = w.splat(builder.load(w.at(w.pointer(increments), row), typ=_FLOAT))
-                    for half, mask in enumerate(used):
-                        value = w.load_masked(w.at(x, half * _WIDTH), mask)
-                        value = value if added is None else builder.fadd(value, added)
-                        w.store_masked(value, w.at(y, half * _WIDTH), mask)
-                    following += [w.at(x, source_row), w.at(y, target_row)]
+
+    def copy_part(x, y, at, width, added):
+        """`width` elements from `at` on."""
+        kind = _FLOAT if width == 1 else ir.VectorType(_FLOAT, width)
+        value = builder.load(builder.bitcast(w.at(x, at), kind.as_pointer()), align=4, typ=kind)
+        if added is not None:
+            if width > 1:
+                first_lanes = ir.Constant(ir.VectorType(_INT32, width), [0] * width)
+                added = builder.insert_element(ir.Constant(kind, ir.Undefined), added, ir.Constant(_INT32, 0))
+                added = builder.shuffle_vector(added, ir.Constant(kind, ir.Undefined), first_lanes)
+            value = builder.fadd(value, added)
+        builder.store(value, builder.bitcast(w.at(y, at), kind.as_pointer()), align=4)
+
+    def copy_all(width):
+        """All rows, whose `count` is at least `width` and, below a whole vector, less than twice that."""
+        last = builder.sub(count, w.number(width))
+        with w.counted(rows, [source, target]) as (row, (x, y), following):
+            added = None
+            if increments is not None:
+                added = builder.load(w.at(w.pointer(increments), row), typ=_FLOAT)
+            if width == _WIDTH:
+                with w.counted(builder.sdiv(last, w.number(width)), []) as (i, _, _following):
+                    copy_part(x, y, builder.mul(i, w.number(width)), width, added)
+                copy_part(x, y, builder.mul(builder.sdiv(last, w.number(width)), w.number(width)), width, added)
+            elif width > 1:
+                copy_part(x, y, 0, width, added)
+            # The last part overlaps the one before: masked stores would be several times slower.
+            copy_part(x, y, last, width, added)
+            following += [w.at(x, source_row), w.at(y, target_row)]
+
+    def choose_width(width):
+        if width == 1:
+            with builder.if_then(builder.icmp_signed(">", count, w.number(0))):
+                copy_all(1)
+            return
+        with builder.if_else(builder.icmp_signed(">=", count, w.number(width))) as (wide, narrow):
+            with wide:
+                copy_all(width)
+            with narrow:
+                choose_width(width // 2)
+
+    choose_width(_WIDTH)
 
 
 copy_rows = vector_intrinsic(
@@ -213,7 +239,7 @@ copy_rows = vector_intrinsic(
     _generate_copy_rows,
     """copy_rows((source, source_row, target, target_row, rows, count)): `rows` rows of `count` elements.
 
-    Made for many short rows: their remainders are masked vectors. source_row, target_row: from row to row.
+    Made for many short rows. source_row, target_row: from row to row.
     """,
 )
 

@@ -5,6 +5,8 @@ Importing this module imports numba; so kernel modules import it only inside the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -68,6 +70,31 @@ def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tu
     )
 
 
+@contextmanager
+def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[Any], None]], None]]]:
+    """A loop over vectors of columns: yields the first column, and a function that writes the results.
+
+    The last vector overlaps the one before; only a row shorter than a vector is written by mask, which is slow. The
+    function calls what it is given with the mask, None for all lanes.
+    """
+    builder = w.builder
+    blocks = builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH))
+    whole = builder.icmp_signed(">=", columns, w.number(_WIDTH))
+    last = builder.select(whole, builder.sub(columns, w.number(_WIDTH)), w.number(0))
+    with w.counted(blocks, []) as (block, _, _following):
+        j = builder.mul(block, w.number(_WIDTH))
+        j = builder.select(builder.icmp_signed("<", j, last), j, last)
+
+        def write(store: Callable[[Any], None]) -> None:
+            with builder.if_else(whole) as (then, otherwise):
+                with then:
+                    store(None)
+                with otherwise:
+                    store(w.first_lanes(columns))
+
+        yield j, write
+
+
 def make_max_row(stride: int, *, pairs: bool = False) -> Any:
     """An intrinsic for the maxima of one row of windows and their places in the plane.
 
@@ -88,8 +115,7 @@ def make_max_row(stride: int, *, pairs: bool = False) -> Any:
         widths = _splat(w, width)
         start_row = w.at(plane, builder.mul(top, width))
         start_place = builder.mul(top, width)
-        with w.counted(builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
-            j = builder.mul(block, w.number(_WIDTH))
+        with _blocks(w, columns) as (j, write):
             origin = builder.sub(builder.mul(j, step), pad_w)
             lefts = builder.add(_splat(w, origin), builder.mul(_LANES, _splat(w, step)))
             # Should all be -inf, the first element that the window sees is the maximum.
@@ -116,12 +142,20 @@ def make_max_row(stride: int, *, pairs: bool = False) -> Any:
                         following += choose(values, s, *phis)
                     outer_next += following
             best, place = outer_next
-            mask = w.first_lanes(builder.sub(columns, j))
-            w.store_masked(best, w.at(y, j), mask)
-            kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
-            store = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
+            wide_place = builder.sext(place, _INTS64)
             to = builder.bitcast(builder.gep(index, [j]), _INTS64.as_pointer())
-            builder.call(store, [builder.sext(place, _INTS64), to, ir.Constant(_INT32, 8), mask])
+
+            def store(mask):
+                if mask is None:
+                    w.store(best, w.at(y, j))
+                    builder.store(wide_place, to, align=8)
+                else:
+                    w.store_masked(best, w.at(y, j), mask)
+                    kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
+                    store_places = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
+                    builder.call(store_places, [wide_place, to, ir.Constant(_INT32, 8), mask])
+
+            write(store)
 
     return vector_intrinsic("max_row", 10, generate, "One row of max pooling; see make_max_row.")
 
@@ -140,8 +174,7 @@ def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
         widths = _splat(w, width)
         common = w.splat(builder.load(w.pointer(factor), typ=_FLOAT))
         start_row = w.at(plane, builder.mul(top, width))
-        with w.counted(builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH)), []) as (block, _, _):
-            j = builder.mul(block, w.number(_WIDTH))
+        with _blocks(w, columns) as (j, write):
             origin = builder.sub(builder.mul(j, step), pad_w)
             with w.counted(row_count, [zeros]) as (r, outer, outer_next):
                 row = w.at(start_row, builder.mul(r, width))
@@ -152,9 +185,17 @@ def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
                         values = _load_every(w, stride, row, builder.add(origin, s), step, widths, zeros)
                         following.append(builder.fadd(total, values))
                     outer_next += following
-            mask = w.first_lanes(builder.sub(columns, j))
-            scale = builder.fmul(common, w.load_masked(w.at(factors, j), mask))
-            w.store_masked(builder.fmul(outer_next[0], scale), w.at(y, j), mask)
+            total = outer_next[0]
+
+            def store(mask):
+                if mask is None:
+                    scale = builder.fmul(common, w.load(w.at(factors, j)))
+                    w.store(builder.fmul(total, scale), w.at(y, j))
+                else:
+                    scale = builder.fmul(common, w.load_masked(w.at(factors, j), mask))
+                    w.store_masked(builder.fmul(total, scale), w.at(y, j), mask)
+
+            write(store)
 
     return vector_intrinsic("sum_row", 11, generate, "One row of average pooling; see make_sum_row.")
 

@@ -1,0 +1,240 @@
+"""The cases of the kit: every op spec with its samples, and the gradient ops derived from the tables."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+import atled.functions  # noqa: F401  # fills the table of op specs
+from atled.call import ArrayDesc, Call
+from atled.conformance.running import STREAM_KEY, oracle, typed, widened
+from atled.graph.dispatch import describe_call
+from atled.ops.elementwise import Elementwise, derived_name, derived_spec
+from atled.ops.samples import Refused, Sample
+from atled.ops.spec import SPECS, OpSpec
+
+if TYPE_CHECKING:
+    from atled.conformance.subject import Subject
+    from atled_contexts import Context
+
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+@functools.cache
+def all_specs() -> tuple[OpSpec, ...]:
+    """Every op spec, and the first gradients of the elementwise ones; sorted by name."""
+    specs = dict(SPECS)
+    for spec in list(SPECS.values()):
+        if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:
+            for wrt in spec.input_names:
+                if spec.gradient_formula(wrt) is not None:
+                    derived = derived_spec(derived_name(spec.name, wrt))
+                    specs[derived.name] = derived
+    return tuple(specs[name] for name in sorted(specs))
+
+
+@functools.cache
+def samples_of(spec: OpSpec) -> tuple[Sample, ...]:
+    """The samples of a spec, made once."""
+    return tuple(spec.samples())
+
+
+def has_gradient(spec: OpSpec, sample: Sample | Refused) -> bool:
+    """Whether gradients are compared for a sample."""
+    return sample.differentiable and not spec.no_gradient
+
+
+class Named(Protocol):
+    """What a check can be given: something that says what it is about."""
+
+    @property
+    def name(self) -> str:
+        """What an expected failure calls it: an op, mostly."""
+
+    @property
+    def id(self) -> str:
+        """The same, told apart from all others of the check."""
+
+
+class Topic:
+    """A case that is no op: a dtype, a backend, a device."""
+
+    def __init__(self, name: str, value: Any, identity: str = "") -> None:
+        self.name = name
+        self.value = value
+        self.id = identity or name
+
+
+class Case:
+    """One sample of one op on one backend under one type config.
+
+    number: of the sample among those of its spec.
+    """
+
+    def __init__(self, subject: Subject, spec: OpSpec, number: int, backend: str, type_config: str) -> None:
+        self.subject = subject
+        self.spec = spec
+        self.number = number
+        self.backend = backend
+        self.type_config = type_config
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.spec.name
+
+    @property
+    def id(self) -> str:
+        """Op, number of the sample, type config; the backend too where the plugin has several."""
+        backend = f"{self.backend}-" if len(self.subject.backends) > 1 else ""
+        return f"{self.spec.name}-{self.number}-{backend}{self.type_config}"
+
+    @property
+    def sample(self) -> Sample:
+        """The sample."""
+        return samples_of(self.spec)[self.number]
+
+    @property
+    def context(self) -> Context:
+        """The Context that allows nothing but the backend."""
+        return self.subject.context(self.backend, self.type_config)
+
+    def arrays(self, seed: int = 0) -> list[np.ndarray | None]:
+        """The sample's inputs in the dtype of the type config."""
+        return typed(self.sample.draw(seed), self.type_config)
+
+    def inputs(self, seed: int = 0) -> list[np.ndarray | None]:
+        """`arrays`, and the stream where the op draws from one, at its first call."""
+        return [*self.arrays(seed), *([np.array([STREAM_KEY, 0])] if self.spec.random else [])]
+
+    @functools.cached_property
+    def attributes(self) -> dict[str, Any]:
+        """All attributes, checked."""
+        return self.spec.check_attributes(self.sample.attributes, _descs(self.sample.draw()))
+
+    @property
+    def floats(self) -> list[float]:
+        """The values of the run-time attributes, in the order of the spec."""
+        return [self.attributes[name] for name in self.spec.float_names]
+
+    @functools.cached_property
+    def call(self) -> Call:
+        """The call as an implementation sees it."""
+        return describe_call(
+            self.spec, _descs(self.inputs()), self.attributes, self.context, self.type_config, self.subject.device
+        )
+
+    def expected(self, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+        """Outputs by the reference in float64, and the inputs as they are afterwards. Computed once per seed.
+
+        The reference sees inputs rounded to the type config, so that only arithmetic is judged.
+        """
+        return _expected(self.spec, self.number, self.type_config, seed)
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error that the spec allows."""
+        return self.spec.tolerance[self.subject.dtype_name(self.type_config)]
+
+
+@functools.cache
+def _expected(
+    spec: OpSpec, number: int, type_config: str, seed: int
+) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+    sample = samples_of(spec)[number]
+    arrays = typed(sample.draw(seed), type_config)
+    return oracle(spec, [widened(a) for a in arrays], sample.attributes)
+
+
+def _descs(arrays: Sequence[np.ndarray | None]) -> tuple[ArrayDesc | None, ...]:
+    return tuple(None if a is None else ArrayDesc(a.shape, a.dtype) for a in arrays)
+
+
+class RefusedCase:
+    """One call that one backend must refuse."""
+
+    def __init__(self, subject: Subject, spec: OpSpec, refused: Refused, number: int, backend: str) -> None:
+        self.spec = spec
+        self.refused = refused
+        self.backend = backend
+        self.name = spec.name
+        suffix = f"-{backend}" if len(subject.backends) > 1 else ""
+        self.id = f"{spec.name}-refused-{number}{suffix}"
+        self.context = subject.context(backend, subject.type_configs(backend)[0])
+
+
+CaseMaker = Callable[["Subject"], Sequence[Named]]
+
+
+def over(make: CaseMaker) -> Callable[[_F], _F]:
+    """Run a check once per case that `make(subject)` gives, as its argument `case`."""
+
+    def mark(check: _F) -> _F:
+        check.atled_cases = make  # type: ignore[attr-defined]  # read by pytest_hooks
+        return check
+
+    return mark
+
+
+def samples(subject: Subject) -> list[Case]:
+    """Every sample of every op that the plugin implements, under the first type config of its backend."""
+    return [
+        Case(subject, spec, number, backend, subject.type_configs(backend)[0])
+        for backend, spec in subject.implemented()
+        for number in range(len(samples_of(spec)))
+    ]
+
+
+def first_samples(subject: Subject) -> list[Case]:
+    """One sample of every op that the plugin implements, under the first type config."""
+    return [case for case in samples(subject) if case.number == 0]
+
+
+def other_precisions(subject: Subject) -> list[Case]:
+    """One sample of every op that the plugin implements, under each type config but the first."""
+    return [
+        Case(subject, spec, 0, backend, type_config)
+        for backend, spec in subject.implemented()
+        if samples_of(spec)
+        for type_config in subject.type_configs(backend)[1:]
+    ]
+
+
+def differentiable(subject: Subject) -> list[Case]:
+    """The samples whose gradients are compared."""
+    return [case for case in samples(subject) if has_gradient(case.spec, case.sample)]
+
+
+def first_differentiable(subject: Subject) -> list[Case]:
+    """Per op the first sample whose gradients are compared."""
+    firsts: dict[tuple[str, str], Case] = {}
+    for case in differentiable(subject):
+        firsts.setdefault((case.backend, case.name), case)
+    return list(firsts.values())
+
+
+def elementwise(subject: Subject) -> list[Case]:
+    """One sample of every op with a scalar formula."""
+    return [case for case in first_samples(subject) if case.spec.program is not None]
+
+
+def refused(subject: Subject) -> list[RefusedCase]:
+    """The calls that must be refused, of every op that the plugin implements."""
+    return [
+        RefusedCase(subject, spec, item, number, backend)
+        for backend, spec in subject.implemented()
+        for number, item in enumerate(spec.refused())
+    ]
+
+
+def backends(subject: Subject) -> list[Topic]:
+    """The plugin's backends."""
+    return [Topic(info.name, info) for info in subject.backends]
+
+
+def array_classes(subject: Subject) -> list[Topic]:
+    """The array classes that the plugin's backends compute on, those of host memory left out."""
+    return [Topic(name, array_class) for name, array_class in sorted(subject.device_array_classes().items())]

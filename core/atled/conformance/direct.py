@@ -1,0 +1,185 @@
+"""One implementation run by itself, without the engine: on memory of our own, poisoned and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.call import ArrayDesc, Call, Native, Prepared
+from atled.conformance.cases import Case
+from atled.place import ArrayClass
+from atled.storage import ALIGNMENT
+from atled_contexts import Implementation, native_executor
+
+_POISON = 0xFF  # every float of such bytes is NaN
+_GUARD = 0xA5
+
+
+class HostArray:
+    """Aligned memory with guard bytes on both sides, poisoned.
+
+    values: the array.
+    """
+
+    def __init__(self, desc: ArrayDesc) -> None:
+        raw = np.full(desc.nbytes + 3 * ALIGNMENT, _GUARD, np.uint8)
+        start = ALIGNMENT - raw.ctypes.data % ALIGNMENT
+        self._before = raw[:start]
+        self._after = raw[start + desc.nbytes :]
+        inside = raw[start : start + desc.nbytes]
+        inside[:] = _POISON
+        self.values = np.ndarray(desc.shape, desc.dtype, inside)
+
+    def put(self, values: np.ndarray) -> None:
+        """Fill it."""
+        self.values[...] = values
+
+    def get(self) -> np.ndarray:
+        """A copy of what is in it."""
+        return self.values.copy()
+
+    @property
+    def argument(self) -> Any:
+        """What an implementation gets."""
+        return self.values
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing was written beside it."""
+        return bool((self._before == _GUARD).all() and (self._after == _GUARD).all())
+
+
+class DeviceArray:
+    """Memory of an array class, poisoned."""
+
+    is_intact = True  # what lies beside it cannot be seen from here
+
+    def __init__(self, desc: ArrayDesc, array_class: ArrayClass, device: str) -> None:
+        self._desc = desc
+        self._class = array_class
+        self._buffer = array_class.allocate(ArrayDesc((desc.size,), desc.dtype), device)
+        self.argument = array_class.view(self._buffer, desc.shape)
+        poison = np.frombuffer(bytes([_POISON]) * desc.nbytes, desc.dtype).reshape(desc.shape)
+        self.put(poison)
+
+    def put(self, values: np.ndarray) -> None:
+        """Fill it."""
+        self._class.upload(np.ascontiguousarray(values, self._desc.dtype).reshape(-1), self._buffer)
+
+    def get(self) -> np.ndarray:
+        """A copy of what is in it."""
+        values = np.empty(self._desc.size, self._desc.dtype)
+        self._class.download(self._buffer, values)
+        return values.reshape(self._desc.shape)
+
+
+Memory = HostArray | DeviceArray
+
+
+class Launch:
+    """A prepared call with arrays of its own: fill, run, look.
+
+    case: what is called.  implementation: who computes it.  prepared: as `prepare` gave it.
+    forms: names of the ways to run it: "run", "native", "native in 3 parts".
+    """
+
+    def __init__(self, case: Case, implementation: Implementation, prepared: Prepared | None = None) -> None:
+        self.case = case
+        self.implementation = implementation
+        self.call: Call = case.call
+        self.prepared = implementation.prepare(case.call) if prepared is None else prepared
+        assert isinstance(self.prepared, Prepared), f"prepare gave {self.prepared!r} instead of a Prepared"
+        self._array_class = case.subject.array_class_of(case.backend)
+        self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.inputs)]
+        self.outputs: list[Memory] = [self._output(number, desc) for number, desc in enumerate(self.call.outputs)]
+        self._workspace = self._scratch()
+        self.forms = dict(self._forms())
+        self.fill()
+
+    def _input(self, number: int, desc: ArrayDesc | None) -> Memory | None:
+        if desc is None:
+            return None
+        is_stream = self.case.spec.input_at(number).kind == "stream"
+        return HostArray(desc) if is_stream else self._memory(desc)
+
+    def _output(self, number: int, desc: ArrayDesc) -> Memory:
+        source = self.case.spec.inplace.get(number)
+        if source is None:
+            return self._memory(desc)
+        shared = self.inputs[source]
+        assert shared is not None  # a spec updates nothing in place that may be absent
+        return shared
+
+    def _memory(self, desc: ArrayDesc) -> Memory:
+        if self._array_class is None:
+            return HostArray(desc)
+        return DeviceArray(desc, self._array_class, self.call.device_id)
+
+    def _scratch(self) -> list[HostArray]:
+        size = self.prepared.workspace
+        return [HostArray(ArrayDesc((size,), np.uint8))] if size else []
+
+    def fill(self, seed: int = 0) -> None:
+        """Put the case's inputs in."""
+        for memory, values in zip(self.inputs, self.case.inputs(seed), strict=True):
+            if memory is not None and values is not None:
+                memory.put(values)
+
+    def run(self, form: str) -> None:
+        """Launch it once."""
+        self.forms[form]()
+
+    def results(self) -> list[np.ndarray]:
+        """Copies of the outputs."""
+        return [memory.get() for memory in self.outputs]
+
+    def inputs_now(self) -> list[np.ndarray | None]:
+        """Copies of the inputs as they are."""
+        return [None if memory is None else memory.get() for memory in self.inputs]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing was written beside the arrays, as far as that can be seen."""
+        return all(memory is None or memory.is_intact for memory in [*self.inputs, *self.outputs, *self._workspace])
+
+    def _forms(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        arguments = [None if memory is None else memory.argument for memory in [*self.inputs, *self.outputs]]
+        arguments += [memory.values for memory in self._workspace]
+        run, native = self.prepared.run, self.prepared.native
+        if run is not None:
+            yield "run", lambda: run(*arguments, *self.case.floats)
+        executor: Any = native_executor(self.case.backend)  # what it offers is looked at below
+        if native is None or executor is None:
+            assert run is not None, "machine code only, but the backend has no native executor"
+            return
+        for parts in sorted({1, native.parts}):
+            yield (
+                "native" if parts == 1 else f"native in {parts} parts",
+                self._native(native, parts, executor, arguments),
+            )
+
+    def _native(self, native: Native, parts: int, executor: Any, arguments: Sequence[Any]) -> Callable[[], None]:
+        block = native.block.copy()
+        for word, argument in zip(native.arguments, arguments, strict=True):
+            if word >= 0 and argument is not None:
+                block[word] = argument.ctypes.data
+        for name, value in zip(self.case.spec.float_names, self.case.floats, strict=True):
+            word = native.attributes.get(name, -1)
+            if word >= 0:
+                block.view(np.float64)[word] = value
+        row = np.array([[native.address, block.ctypes.data, parts, 0]], np.int64)
+
+        def launch() -> None:
+            # The row holds the block's address only: both must stay alive.
+            status = executor.run_program(row.ctypes.data, 0, 1) if len(block) else 0
+            code = status & 0xFFFF
+            assert not code, f"the kernel returned {code}: {native.errors.get(code, 'not among its errors')}"
+
+        return launch
+
+
+def launches(case: Case) -> list[Launch]:
+    """One launch per implementation that accepts the call."""
+    return [Launch(case, implementation) for implementation in case.subject.accepting(case)]

@@ -1,0 +1,56 @@
+"""Notices what an implementation does beside computing: asking others, moving data between memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from atled.graph.binding import Binding
+from atled.graph.eager import OneCall
+from atled.ops.spec import OpSpec
+from atled.place import ArrayClass
+from atled_contexts import registry
+
+
+@contextmanager
+def watch(spec: OpSpec, array_class: ArrayClass | None) -> Iterator[list[str]]:
+    """Within the block, collect in words: use of the op's reference, of the engine, of other backends, of transfers."""
+    seen: list[str] = []
+    with ExitStack() as patches:
+
+        def notice(owner: Any, name: str, words: str) -> None:
+            original = getattr(owner, name)
+            patches.enter_context(_replaced(owner, name, _noticing(original, seen, words)))
+
+        notice(spec, "reference", f"called the reference of {spec.name}")
+        notice(Binding, "run", "let the engine compute an op")
+        notice(OneCall, "run", "let the engine compute an op")
+        notice(registry.Registry, "implementations", "looked for implementations by itself")
+        if array_class is not None:
+            notice(type(array_class), "upload", f"uploaded to {array_class.name or 'the device'}")
+            notice(type(array_class), "download", f"downloaded from {array_class.name or 'the device'}")
+        yield seen
+
+
+def _noticing(original: Callable[..., Any], seen: list[str], words: str) -> Callable[..., Any]:
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        if words not in seen:
+            seen.append(words)
+        return original(*arguments, **keywords)
+
+    return watched
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    is_own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)

@@ -1,0 +1,229 @@
+"""Fusion: neighbouring elementwise nodes become one node with one formula, which reads each array once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from atled.call import Call
+from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.ops.elementwise import ProgramOp
+from atled.ops.formula import Expr, Program, name, number, substitute
+from atled.ops.spec import Attribute, Input
+
+MOST_NODES = 40
+MOST_OPERANDS = 24
+"""Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
+
+_COPY = name("x")
+
+
+class FusedOp(ProgramOp, abstract=True):
+    """An op that fusion made of several; it exists only inside a plan.
+
+    names: of the ops in it, in the order in which they ran.
+    """
+
+    def __init__(self, program: Program, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.inputs = tuple(Input(item) for item in program.inputs)
+        self.attributes = tuple(Attribute(item, "float") for item in program.attributes)
+        self.outputs = program.output_names
+        vars(self).update(program=program, category="fused")
+        super().__init__("+".join(names), f"Fused: {', '.join(names)}.")
+
+
+def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list[IRNode]:
+    """The nodes to run instead of `nodes`, in an order in which they can run.
+
+    kept: values that must exist afterwards although no node may read them.
+    """
+    groups = _Groups(nodes)
+    if not groups.any:
+        return list(nodes)
+    return _rewrite(graph, nodes, groups, set(kept))
+
+
+def _formula(node: IRNode) -> Expr | None:
+    """The formula of a node that may be fused, in the names of its spec's inputs; None for other nodes."""
+    spec, decision = node.spec, node.decision
+    if spec is None or decision is None or not decision.implementation.fuses or node.computed or spec.inplace:
+        return None
+    if spec.copies:
+        return _COPY
+    program = spec.program
+    if program is None or len(program.outputs) != 1 or program.in_place:
+        return None
+    return program.expressions[0]
+
+
+class _Groups:
+    """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
+
+    def __init__(self, nodes: Sequence[IRNode]) -> None:
+        self._nodes = nodes
+        self._index = {node: position for position, node in enumerate(nodes)}
+        self.group_of: dict[IRNode, int] = {}
+        self.members: dict[int, list[IRNode]] = {}
+        for position, node in enumerate(nodes):
+            if _formula(node) is not None:
+                self._place(position, node)
+        self.any = any(len(members) > 1 for members in self.members.values())
+
+    def _place(self, position: int, node: IRNode) -> None:
+        """Put a node into the group of one of its producers, or into a group of its own."""
+        for value in node.inputs:
+            producer = None if value is None else value.node
+            group = None if producer is None else self.group_of.get(producer)
+            if group is not None and self._fits(group, node):
+                self.group_of[node] = group
+                self.members[group].append(node)
+                return
+        self.group_of[node] = position
+        self.members[position] = [node]
+
+    def _fits(self, group: int, node: IRNode) -> bool:
+        members = self.members[group]
+        first = members[0]
+        assert first.decision is not None and node.decision is not None
+        alike = (
+            node.outputs[0].shape == first.outputs[0].shape
+            and node.outputs[0].dtype == first.outputs[0].dtype
+            and node.outputs[0].place is first.outputs[0].place
+            and node.decision.backend == first.decision.backend
+            and node.decision.type_config == first.decision.type_config
+            and node.context.deterministic == first.context.deterministic
+        )
+        if not alike or len(members) >= MOST_NODES:
+            return False
+        operands = {v for member in [*members, node] for v in (*member.inputs, *member.outputs)}
+        return len(operands) <= MOST_OPERANDS and not self._passes_outside(group, node)
+
+    def _passes_outside(self, group: int, node: IRNode) -> bool:
+        """Whether an input of the node depends on the group through a node outside it: then they cannot run together."""
+        seen: set[IRNode] = set()
+        stack = [
+            value.node
+            for value in node.inputs
+            if value is not None and value.node is not None and self.group_of.get(value.node) != group
+        ]
+        while stack:
+            outside = stack.pop()
+            # What comes before the first node of the group cannot depend on it, unless fusion moved it later.
+            if outside in seen or outside not in self._index:
+                continue
+            seen.add(outside)
+            other = self.group_of.get(outside)
+            if other == group:
+                return True
+            for related in self.members[other] if other is not None else [outside]:
+                stack += [v.node for v in related.inputs if v is not None and v.node is not None]
+        return False
+
+
+def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[IRValue]) -> list[IRNode]:
+    readers: dict[IRValue, set[int | IRNode]] = {}
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None:
+                readers.setdefault(value, set()).add(groups.group_of.get(node, node))
+    units: dict[int | IRNode, list[IRNode]] = {}
+    for node in nodes:
+        units.setdefault(groups.group_of.get(node, node), []).append(node)
+    order = _ordered(units, groups)
+    result = []
+    for unit in order:
+        members = units[unit]
+        if len(members) == 1:
+            result.append(members[0])
+        else:
+            outputs = [
+                member.outputs[0]
+                for member in members
+                if member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ()))
+            ]
+            result.append(_fused_node(graph, members, outputs))
+    return result
+
+
+def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[int | IRNode]:
+    """The units in an order in which they can run."""
+    made_by = {output: unit for unit, members in units.items() for member in members for output in member.outputs}
+    order: list[int | IRNode] = []
+    done: set[int | IRNode] = set()
+    for start in units:
+        stack: list[tuple[int | IRNode, bool]] = [(start, False)]
+        while stack:
+            unit, expanded = stack.pop()
+            if unit in done:
+                continue
+            if expanded:
+                done.add(unit)
+                order.append(unit)
+                continue
+            stack.append((unit, True))
+            for member in units[unit]:
+                for value in member.inputs:
+                    maker = None if value is None else made_by.get(value)
+                    if maker is not None and maker != unit and maker not in done:
+                        stack.append((maker, False))
+    return order
+
+
+def _fused_node(graph: Graph, members: Sequence[IRNode], outputs: Sequence[IRValue]) -> IRNode:
+    """One node for the members of a group; the given values become its outputs."""
+    inside = {member.outputs[0] for member in members}
+    inputs: dict[IRValue, str] = {}
+    floats: dict[int, str] = {}
+    expressions: dict[IRValue, Expr] = {}
+    for member in members:
+        formula = _formula(member)
+        assert formula is not None and member.spec is not None
+        names = ("x",) if member.spec.copies else member.spec.program.inputs  # type: ignore[union-attr]  # has a formula
+        replaced: dict[str, Expr] = {}
+        for item, value in zip(names, member.inputs, strict=True):
+            assert value is not None
+            if value in inside:
+                replaced[item] = expressions[value]
+            else:
+                replaced[item] = name(inputs.setdefault(value, f"x{len(inputs)}"))
+        for item in member.spec.float_names:
+            slot = member.attributes[item]
+            assert isinstance(slot, FloatSlot)
+            kind, *source = graph.floats[slot.index]
+            # Numbers of gradient rules are part of the structure; those of users are run-time values.
+            replaced[item] = (
+                number(source[0]) if kind == "constant" else name(floats.setdefault(slot.index, f"f{len(floats)}"))
+            )
+        expressions[member.outputs[0]] = substitute(formula, replaced)
+    program = Program(
+        tuple(inputs.values()),
+        tuple(floats.values()),
+        tuple((f"y{position}", expressions[value]) for position, value in enumerate(outputs)),
+    )
+    return _node(members, program, list(inputs), list(floats), outputs)
+
+
+def _node(
+    members: Sequence[IRNode], program: Program, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
+) -> IRNode:
+    first = members[0]
+    assert first.decision is not None
+    spec = FusedOp(program, [member.name for member in members])
+    old: Call = first.decision.call
+    call = Call(
+        spec,
+        tuple(value.desc for value in inputs),
+        tuple(value.desc for value in outputs),
+        {},
+        device_id=old.device_id,
+        type_config=old.type_config,
+        deterministic=old.deterministic,
+    )
+    attributes = {item: FloatSlot(index) for item, index in zip(program.attributes, floats, strict=True)}
+    node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
+    node.outputs = tuple(outputs)
+    for position, value in enumerate(outputs):
+        value.node = node
+        value.position = position
+    return node
+

@@ -1,0 +1,170 @@
+"""Shadow verification of one step: its inputs copied before it runs, its results compared with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.call import Call
+from atled.errors import four_parts, in_words
+from atled.graph.dispatch import compute_dtype
+from atled.graph.plan import Slot, Step, Template
+from atled.ops.spec import OpSpec
+from atled.reference import prepare_reference, reference_run
+from atled_contexts import Decision, Verification, VerificationError
+
+_SMALLEST_SCALE = 1e-3  # an array of zeros, or nearly, is compared with this instead of with its largest element
+
+ArrayAt = Callable[[int], Any]
+"""The array of a slot: NumPy's or the device's own."""
+
+
+class Shadow:
+    """One run of one step, as the reference would have it."""
+
+    def __init__(self, template: Template, step: Step, array_at: ArrayAt, floats: Sequence[float]) -> None:
+        assert step.node.spec is not None and step.node.decision is not None
+        self._template = template
+        self._spec: OpSpec = step.node.spec
+        self._decision: Decision[Call] = step.node.decision
+        self._array_at = array_at
+        self._inputs = step.arguments[: step.input_count]
+        self._outputs = step.arguments[step.input_count :]
+        # Now, before the step runs: it may write into its inputs.
+        self._before = [None if slot < 0 else self._host_copy(slot) for slot in self._inputs]
+        self._floats = dict(zip(self._spec.float_names, floats, strict=True))
+
+    def check(self) -> None:
+        """Compare what the step made with the reference; VerificationError where it differs by more than the tolerance."""
+        got = {name: self._host_copy(slot) for name, slot in self._results()}
+        wanted = self._recomputed(self._in_float64)
+        worst = self._worst(wanted, got)
+        if worst is None:
+            return
+        # A second opinion: near a jump (rounding, a comparison, overflow) the dtype of the call may fall on the other side.
+        narrow = self._recomputed(self._in_own_dtype)
+        if self._worst(narrow, got) is not None:
+            raise self._error(*worst)
+
+    def _results(self) -> list[tuple[str, int]]:
+        """Names and slots of all that the step writes: outputs, then the inputs that it changes."""
+        spec = self._spec
+        names = [*spec.outputs[: len(self._outputs)]]
+        names += [f"{spec.outputs[-1]}[{position}]" for position in range(len(names), len(self._outputs))]
+        changed = [(f"changed {spec.input_names[position]}", self._inputs[position]) for position in spec.mutated]
+        return [*zip(names, self._outputs, strict=True), *changed]
+
+    def _slot(self, number: int) -> Slot:
+        return self._template.slots[number]
+
+    def _host_copy(self, number: int) -> np.ndarray:
+        slot = self._slot(number)
+        array = self._array_at(number)
+        if slot.place.array_class is None:
+            copied: np.ndarray = array.copy()
+            return copied
+        values = np.empty(slot.desc.shape, slot.desc.dtype)
+        slot.place.array_class.download(array, values)
+        return values
+
+    def _recomputed(self, compute: Callable[[list[np.ndarray | None]], list[np.ndarray]]) -> list[np.ndarray]:
+        inputs = [None if array is None else array.copy() for array in self._before]
+        try:
+            outputs = compute(inputs)
+        except Exception as error:  # whatever the reference raises, the implementation gave a result instead
+            text = f"it gave a result, where the reference raises {in_words(error)}"
+            raise self._made_error(text, float("nan")) from error
+        return [*outputs, *(array for position in self._spec.mutated if (array := inputs[position]) is not None)]
+
+    def _in_float64(self, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
+        for position, array in enumerate(inputs):
+            if array is not None and array.dtype.kind == "f":
+                inputs[position] = array.astype(np.float64)
+        attributes = {**self._decision.call.attributes, **self._floats}
+        if not self._spec.user_inputs:
+            # What makes its output from nothing is told the dtype.
+            hidden = [item.name for item in self._spec.attributes if item.hidden and item.kind == "dtype"]
+            attributes.update(dict.fromkeys(hidden, np.dtype(np.float64)))
+        values = self._spec.reference(*inputs, **attributes)
+        return [np.asarray(value) for value in ([values] if isinstance(values, np.ndarray | np.generic) else values)]
+
+    def _in_own_dtype(self, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
+        call = self._decision.call
+        outputs = [np.empty(desc.shape, desc.dtype) for desc in call.outputs]
+        reference_run(call)(*inputs, *outputs, *self._floats.values())
+        return outputs
+
+    def _worst(
+        self, wanted: Sequence[np.ndarray], got: dict[str, np.ndarray]
+    ) -> tuple[str, float, int, int, float] | None:
+        """The first result that differs: its name, largest difference, count of elements that differ, of all, tolerance."""
+        for want, (name, found) in zip(wanted, got.items(), strict=True):
+            tolerance = self._tolerance(found.dtype)
+            far, error = _differences(want, found, tolerance)
+            if far:
+                return name, error, far, found.size, tolerance
+        return None
+
+    def _tolerance(self, dtype: np.dtype) -> float:
+        tolerances = self._spec.tolerance
+        computed = tolerances[compute_dtype(self._decision.type_config).name]
+        return max(computed, tolerances.get(dtype.name, 0.0))
+
+    def _error(self, name: str, error: float, far: int, size: int, tolerance: float) -> VerificationError:
+        return self._made_error(
+            f"{far} of {size} elements of {name} differ from the reference, the largest difference is {error:.3g}",
+            error,
+            f"the op's tolerance is {tolerance:g}, relative to the largest element; the reference ran in float64",
+        )
+
+    def _made_error(self, wrong: str, error: float, considered: str = "") -> VerificationError:
+        decision = self._decision
+        return VerificationError(
+            four_parts(
+                f"{decision.call} by {decision.backend} of plugin {decision.plugin}",
+                wrong,
+                considered,
+                f"report it to the authors of plugin {decision.plugin}; using='reference' computes this call without "
+                "it. The arrays hold what was computed so far",
+            ),
+            op=decision.op,
+            backend=decision.backend,
+            plugin=decision.plugin,
+            call=repr(decision.call),
+            error=error,
+        )
+
+
+def _differences(want: np.ndarray, got: np.ndarray, tolerance: float) -> tuple[int, float]:
+    """How many elements are too far from those wanted, and the largest distance."""
+    if want.shape != got.shape:
+        return max(want.size, got.size, 1), float("nan")
+    with np.errstate(over="ignore", invalid="ignore"):  # a large number becomes inf in a narrow dtype, as it should
+        want = want.astype(got.dtype)
+        if got.dtype.kind != "f":
+            unequal = want != got
+            return int(unequal.sum()), float(np.abs(want.astype(np.float64) - got).max(initial=0.0, where=unequal))
+        wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
+        distance = np.abs(wide_want - wide_got)
+        finite = np.isfinite(wide_want)
+        scale = max(float(np.abs(wide_want).max(initial=0.0, where=finite)), _SMALLEST_SCALE)
+        near = distance <= tolerance * (scale + np.abs(wide_want))
+        same = (want == got) | (np.isnan(want) & np.isnan(got))
+        far = ~(near & finite & np.isfinite(wide_got) | same)
+    known = far & np.isfinite(distance)
+    largest = float(distance.max(initial=0.0, where=known)) if known.any() else float("nan")
+    return int(far.sum()), largest
+
+
+def shadow_of(
+    verification: Verification, template: Template, step: Step, array_at: ArrayAt, floats: Sequence[float]
+) -> Shadow | None:
+    """The shadow of a step that is to be checked; None for one that is not picked, and for the reference itself."""
+    decision = step.node.decision
+    if decision is None or step.node.spec is None or decision.implementation.prepare is prepare_reference:
+        return None
+    if not verification.wants(step.name):
+        return None
+    return Shadow(template, step, array_at, floats)

@@ -1,0 +1,54 @@
+"""Overriding the Context for one call: `F.relu(x, using="cpu")`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from atled.apply import apply
+from atled.errors import four_parts
+from atled.ops.spec import OpSpec
+from atled_contexts import Context, context_scope, get_current_context, plugin_generation
+
+Using = str | Sequence[str] | Context
+"""Backends in order of preference, as a Context takes them, or a whole Context."""
+
+_LIMIT = 256
+# Making a Context checks it against the plugins, some 40 us: too much for each call.
+_made: dict[Hashable, Context] = {}
+
+
+def overridden(using: Using) -> Context:
+    """The present Context with other backends; a Context is taken as it is.
+
+    ContextError: unknown or unusable backends.  TypeError: neither backends nor a Context.
+    """
+    if isinstance(using, Context):
+        return using
+    if not isinstance(using, str | list | tuple):
+        raise TypeError(
+            four_parts(
+                f"using={using!r}",
+                f"that is {type(using).__name__}",
+                "",
+                "pass a backend such as 'cpu' or 'cpu:half', a list of them, or a Context",
+            )
+        )
+    present = get_current_context()
+    backends = using if isinstance(using, str) else tuple(using)
+    key = (present, backends, plugin_generation())
+    found = _made.get(key)
+    if found is None:
+        found = present.using(list(backends) if isinstance(backends, tuple) else backends)
+        if len(_made) >= _LIMIT:
+            _made.clear()
+        _made[key] = found
+    return found
+
+
+def apply_using(
+    using: Using, spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: Sequence[Any] | None
+) -> Any:
+    """Call an op under another Context; see `apply` and `overridden`."""
+    with context_scope(overridden(using)):
+        return apply(spec, inputs, attributes, outputs)

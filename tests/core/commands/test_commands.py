@@ -1,0 +1,89 @@
+"""The command line finds its verbs and tells users what to do about their errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from atled import commands
+from atled.commands import USER_ERROR, CommandError, main, verbs
+
+
+def test_every_verb_has_a_summary_and_what_the_command_line_calls():
+    assert "demo" in verbs()
+    for verb in verbs():
+        module = commands._module(verb)
+        assert module.__doc__
+        assert callable(module.add_arguments)
+        assert callable(module.run)
+
+
+def test_without_a_verb_all_are_described(capsys):
+    assert main([]) == USER_ERROR
+    shown = capsys.readouterr().out
+    assert "demo      train a small network" in shown
+
+
+def test_an_unknown_verb_is_refused_with_the_nearest_one(capsys):
+    assert main(["dmo"]) == USER_ERROR
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no such verb" in err
+    assert "did you mean 'demo'?" in err
+
+
+def test_what_the_user_can_mend_is_shown_without_a_traceback(monkeypatch, capsys):
+    def run(arguments):
+        raise CommandError("mend it like this")
+
+    monkeypatch.setattr(commands._module("demo"), "run", run)
+    assert main(["demo", "digits"]) == USER_ERROR
+    assert capsys.readouterr().err == "atled: mend it like this\n"
+
+
+def test_an_interrupt_ends_with_the_status_of_shells(monkeypatch, capsys):
+    def run(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands._module("demo"), "run", run)
+    assert main(["demo", "digits"]) == 130
+    assert capsys.readouterr().err == "atled: interrupted\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def run(arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(commands._module("demo"), "run", run)
+    with pytest.raises(ZeroDivisionError):
+        main(["demo", "digits"])
+
+
+def test_help_loads_no_optional_library():
+    script = (
+        "import sys, atled.commands\n"
+        "try: atled.commands.main(['demo', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'rich', 'sklearn', 'matplotlib', 'h5py', 'numba', 'llvmlite'} & set(sys.modules)\n"
+        "print('loaded:', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "python -m atled demo digits --json" in done.stdout
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_python_m_atled_runs_the_command_line():
+    done = subprocess.run([sys.executable, "-m", "atled", "dmo"], capture_output=True, text=True, check=False)
+    assert done.returncode == USER_ERROR
+    assert "did you mean 'demo'?" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
+def test_a_reader_that_leaves_causes_no_traceback():
+    command = [sys.executable, "-m", "atled"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert (process.returncode, err) == (141, b"")

@@ -1,0 +1,68 @@
+"""The examples run, in short form, and come out as they promise."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="the examples draw with matplotlib")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def load(name):
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(name, folder, *arguments):
+    outcome = load(name).main([*map(str, arguments), "--out", str(folder / "new"), "--context", "reference"])
+    assert outcome.picture.parent == folder / "new"
+    assert outcome.picture.read_bytes().startswith(PNG)
+    return outcome
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_describes_the_example(name, capsys):
+    module = load(name)
+    with pytest.raises(SystemExit) as ended:
+        module.main(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert module.__doc__.splitlines()[0] in shown
+    assert f"python examples/{name}.py" in shown
+
+
+def test_logistic_regression_separates_the_moons(tmp_path, capsys):
+    outcome = run("logistic_regression", tmp_path, "--steps", 300)
+    assert outcome.losses[-1] < 0.1 < 0.6 < outcome.losses[0]
+    assert outcome.accuracy > 0.98
+    assert str(outcome.picture) in capsys.readouterr().out
+
+
+def test_logistic_regression_with_a_straight_line_cannot(tmp_path):
+    outcome = run("logistic_regression", tmp_path, "--steps", 300, "--degree", 1)
+    assert 0.8 < outcome.accuracy < 0.95
+
+
+def test_static_and_dynamic_graphs_have_the_same_losses(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("cnn_static_and_dynamic", tmp_path, "--steps", 15)
+    assert outcome.static.losses == outcome.dynamic.losses
+    assert np.mean(outcome.static.losses[-5:]) < np.mean(outcome.static.losses[:5])
+    assert outcome.static.step_ms > 0
+    assert "largest difference: 0" in capsys.readouterr().out
+
+
+def test_vector_length_is_learned(tmp_path):
+    outcome = run("vector_length", tmp_path, "--steps", 500)
+    assert np.mean(outcome.losses[-20:]) < 0.05 * np.mean(outcome.losses[:20])
+    assert outcome.error < 0.5

@@ -1,0 +1,449 @@
+"""Arrays that travel between the host and simulated devices: every program gives what it gives on the reference."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.solvers as S
+from atled.place import TRANSFERS
+from atled_contexts import context_scope
+
+
+def reference(device_id="0"):
+    return nn.Context("reference:float")
+
+
+def sim(device_id="0"):
+    return nn.get_extension_context("sim", device_id=device_id, fallback="raise")
+
+
+def half(device_id="0"):
+    return nn.get_extension_context("sim", device_id=device_id, type_config="half", fallback="raise")
+
+
+def leaf(*shape, seed=0, need_grad=True):
+    return nn.Variable.from_numpy_array(np.random.default_rng(seed).standard_normal(shape).astype("f"), need_grad=need_grad)
+
+
+PROGRAMS = {}
+
+
+def program(function):
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def writing_through_a_held_view_before_each_forward(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.tanh(x) * 2.0
+    view = x.d
+    results = []
+    for value in (1.0, 2.0, 3.0):
+        view[...] = value
+        y.forward()
+        results.append(y.d.copy())
+    return results
+
+
+@program
+def a_held_view_of_a_result_shows_each_forward(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+    y.forward()
+    view = y.d
+    results = [view.copy()]
+    x.d = 0.5
+    y.forward()
+    results.append(view.copy())
+    return results
+
+
+@program
+def writing_into_a_result_between_forward_and_backward(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        h = F.sigmoid(x)
+        y = F.sum(F.pow_scalar(h, 2.0))
+    y.forward()
+    h.d[0] = 7.0
+    x.grad.zero()
+    y.backward()
+    return [x.g.copy()]
+
+
+@program
+def a_reshaped_variable_shows_the_same_memory(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        h = F.tanh(x)
+        r = F.reshape(h, (4, 3))
+        y = F.sum(r * r)
+    y.forward()
+    r.d[0, 0] = 5.0
+    x.grad.zero()
+    y.backward()
+    return [h.d.copy(), r.d.copy(), x.g.copy()]
+
+
+@program
+def a_reshaped_leaf_with_two_readers(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        r = F.reshape(x, (12,))
+        y = F.sum(F.tanh(r) * r) + F.sum(F.tanh(x))
+    x.grad.zero()
+    r.grad.zero()
+    y.forward()
+    y.backward()
+    first = [y.d.copy(), x.g.copy(), r.g.copy()]
+    x.d = np.ones((3, 4))
+    y.forward()
+    return [*first, y.d.copy()]
+
+
+@program
+def an_imperative_reshape_shares_memory_that_ops_change_in_place(context):
+    with context_scope(context()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.arange(6, dtype="f")))
+        r = F.reshape(a, (2, 3))
+        a += 1.0
+        r *= 2.0
+    return [a.data.copy(), r.data.copy()]
+
+
+@program
+def imperative_arithmetic(context):
+    with context_scope(context()):
+        a = nn.NdArray.from_numpy_array(np.arange(6, dtype="f").reshape(2, 3))
+        b = F.exp(a * 0.1)
+        b -= a
+        b /= 3.0
+        c = F.batch_matmul(F.reshape(b, (1, 2, 3)), F.reshape(a, (1, 3, 2)))
+        a.fill(2.0)
+        d = b + a
+        a.zero()
+        return [b.data, c.data, d.data, (a + d).data, (1.0 / d)[0].data]
+
+
+@program
+def imperative_results_written_by_the_user(context):
+    with context_scope(context()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.arange(6, dtype="f")))
+        a.data[2] = 9.0
+        b = a * 2.0
+        a.data = 1.0
+        return [b.data, (a + b).data, a.data]
+
+
+@program
+def arrays_that_become_leaves(context):
+    with context_scope(context()):
+        x = nn.Variable((6,), need_grad=True)
+        x.data = F.tanh(nn.NdArray.from_numpy_array(np.arange(6, dtype="f")))
+        y = F.sum(x * x)
+        y.forward()
+        y.backward()
+        return [y.d, x.g]
+
+
+@program
+def gradients_accumulate(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.sum(F.tanh(x))
+    x.grad.zero()
+    results = []
+    for factor in (1.0, 2.0, 2.0):
+        y.forward()
+        y.backward(factor)
+        results.append(x.g.copy())
+    x.grad.zero()
+    y.backward()
+    return [*results, x.g.copy()]
+
+
+@program
+def gradients_in_the_middle(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        h = F.tanh(x)
+        y = F.sum(F.exp(h) * h + F.reshape(h, (3, 4)))
+    results = []
+    for value in (1.0, 0.5):
+        x.d = value
+        x.grad.zero()
+        y.forward()
+        y.backward()
+        results += [h.g.copy(), x.g.copy(), y.parent.inputs[0].g.copy(), h.d.copy()]
+    return results
+
+
+@program
+def a_given_gradient(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+    x.grad.zero()
+    y.forward()
+    y.backward(np.arange(12.0).reshape(3, 4))
+    first = x.g.copy()
+    x.grad.zero()
+    y.g = 2.0
+    y.backward(None)
+    return [first, x.g.copy()]
+
+
+@program
+def two_graphs_over_the_same_arrays(context):
+    with context_scope(context()):
+        w = leaf(4, 2)
+        x, z = leaf(3, 4, seed=1), leaf(5, 4, seed=2)
+        first, second = F.sum(F.tanh(F.affine(x, w))), F.sum(F.relu(F.affine(z, w)))
+        solver = S.Momentum(0.1)
+        solver.set_parameters({"w": w})
+        results = []
+        for _ in range(3):
+            for loss in (first, second):
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.update()
+                results.append(loss.d.copy())
+    return [*results, w.d.copy()]
+
+
+@program
+def a_result_that_is_a_leaf_or_a_view_of_one(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.reshape(x, (12,))
+        z = F.identity(x)
+    y.forward()
+    z.forward()
+    x.grad.zero()
+    y.backward(3.0)
+    z.backward(2.0)
+    return [y.d, z.d, x.g]
+
+
+@program
+def random_masks_follow_the_seed(context):
+    with context_scope(context()):
+        x = leaf(20, 20)
+        y = F.dropout(x, 0.5, seed=3)
+        z = F.sum(y * y)
+        noise = F.randn(0.0, 1.0, (5,), seed=4)
+    results = []
+    for _ in range(2):
+        x.grad.zero()
+        z.forward()
+        z.backward()
+        noise.forward()
+        results += [y.d.copy(), x.g.copy(), noise.d.copy()]
+    return results
+
+
+@program
+def casting_a_leaf(context):
+    with context_scope(context()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+    y.forward()
+    x.data.cast(np.float64)
+    y.forward()
+    first = y.d.copy()
+    x.data.cast(np.int32)
+    y.forward()
+    return [first, y.d.copy()]
+
+
+@program
+def a_function_called_on_other_variables(context):
+    with context_scope(context()):
+        x, other = leaf(3, 4), leaf(3, 4, seed=1)
+        y = F.tanh(x)
+        out = nn.Variable((3, 4))
+    y.parent.forward([other], [out])
+    out.g = 1.0
+    other.grad.zero()
+    y.parent.backward([other], [out])
+    return [out.d, other.g]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_what_it_gives_on_the_reference(name):
+    for found, wanted in zip(PROGRAMS[name](sim), PROGRAMS[name](reference), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_in_half_precision_gives_what_it_gives_on_the_reference(name):
+    half_reference = PROGRAMS[name](lambda: nn.Context("reference:half"))
+    for found, wanted in zip(PROGRAMS[name](half), half_reference, strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_result_stays_on_the_device_until_it_is_read(device):
+    with context_scope(sim()):
+        a = nn.NdArray.from_numpy_array(np.ones((2, 2), "f"))
+        b = F.tanh(a)
+        c = b + a
+        assert (device.counts.uploads, device.counts.downloads) == (1, 0)
+        assert (c.data == b.data + 1).all()
+    assert device.counts.downloads == 2
+
+
+def test_an_unchanged_array_goes_up_once_and_a_changed_one_again():
+    with context_scope(sim()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+    for _ in range(3):
+        y.forward()
+    assert TRANSFERS.calls == 1
+    x.d = 2.0
+    for _ in range(3):
+        y.forward()
+    assert TRANSFERS.calls == 2
+
+
+def test_an_array_goes_up_before_each_run_while_a_view_is_alive():
+    with context_scope(sim()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+    view = x.d
+    for _ in range(3):
+        y.forward()
+    assert TRANSFERS.calls == 3
+    del view
+    y.forward()  # it may have been written through until now
+    y.forward()
+    assert TRANSFERS.calls == 4
+
+
+def test_a_reshaped_leaf_goes_up_once():
+    with context_scope(sim()):
+        y = F.tanh(F.reshape(leaf(3, 4), (12,)))
+    y.forward()
+    y.forward()
+    assert TRANSFERS.calls == 1
+
+
+def test_reading_a_result_does_not_compile_or_bind_anew(device):
+    with context_scope(sim()):
+        y = F.sum(F.tanh(leaf(3, 4)))
+    y.forward()
+    y.d  # noqa: B018  # reading is the point
+    y.forward()
+    device.reset_counts()
+    bound = y.value.forward
+    y.d  # noqa: B018  # as above
+    y.forward()
+    assert y.value.forward is bound
+    assert device.counts.allocations == 0
+
+
+def test_one_graph_on_two_devices_copies_between_them():
+    def build(first, second):
+        x = leaf(3, 4)
+        with context_scope(first):
+            h = F.tanh(x)
+        with context_scope(second):
+            k = F.exp(h)
+        with context_scope(first):
+            y = F.sum(k * h)
+        return x, h, k, y
+
+    results = []
+    for first, second in ((reference(), reference()), (sim("0"), sim("1"))):
+        x, h, k, y = build(first, second)
+        x.grad.zero()
+        with nn.trace() as trace:
+            y.forward()
+            y.backward()
+        results.append([y.d.copy(), k.d.copy(), x.g.copy(), k.g.copy(), h.g.copy()])
+    for found, wanted in zip(results[1], results[0], strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    moves = {(row.source, row.destination): row.count for row in trace.transfers()}
+    assert moves[("SimArray:0", "SimArray:1")] == 2  # h forward, the gradient of k backward
+    assert moves[("SimArray:1", "SimArray:0")] == 3  # k forward, k again and the gradient of h backward
+    assert repr(h.value.data.cell.place) == "SimArray:0"
+
+
+@pytest.mark.parametrize("order", ["host first", "device first"])
+def test_a_graph_partly_on_the_host(order):
+    def build(first, second):
+        x = leaf(3, 4)
+        with context_scope(first):
+            h = F.tanh(F.reshape(x, (4, 3)))
+        with context_scope(second):
+            y = F.sum(F.exp(h) * F.reshape(x, (4, 3)))
+        return x, h, y
+
+    contexts = (reference(), sim()) if order == "host first" else (sim(), reference())
+    results = []
+    for pair in ((reference(), reference()), contexts):
+        x, h, y = build(*pair)
+        found = []
+        for value in (0.5, 1.5):
+            x.d = value
+            x.grad.zero()
+            y.forward()
+            y.backward()
+            found += [y.d.copy(), x.g.copy(), h.g.copy()]
+        results.append(found)
+    for found, wanted in zip(results[1], results[0], strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_imperative_ops_of_the_host_take_arrays_of_the_device():
+    with context_scope(sim()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.arange(6, dtype="f")))
+    b = F.relu(a)  # the default Context, whose kernels may be machine code
+    a += 1.0
+    np.testing.assert_array_equal(b.data, np.tanh(np.arange(6, dtype="f")))
+    np.testing.assert_array_equal(a.data, np.tanh(np.arange(6, dtype="f")) + 1)
+
+
+def test_a_graph_of_the_host_reads_what_a_device_wrote():
+    x = leaf(3, 4)
+    with context_scope(reference()):
+        on_host = F.sum(x)
+    on_host.forward()
+    with context_scope(sim()):
+        on_device = F.sum(x * 2.0)
+        solver = S.Sgd(1.0)
+        solver.set_parameters({"x": x})
+    before = x.d.copy()
+    on_device.forward()
+    solver.zero_grad()
+    on_device.backward()
+    with context_scope(sim()):
+        solver.update()
+    on_host.forward()
+    np.testing.assert_allclose(on_host.d, (before - 2).sum(), rtol=1e-6)
+    np.testing.assert_array_equal(x.d, before - 2)
+
+
+def test_a_device_is_used_with_its_own_array_class_wherever_it_is_listed():
+    x = leaf(3, 4)
+    with nn.context_scope(nn.Context(["sim:float", "reference:float"], "CpuArray", fallback="raise")):
+        y = F.tanh(x)
+    y.forward()
+    assert repr(y.value.data.cell.place) == "SimArray:0"
+
+
+def test_a_gradient_check_by_the_solver_reads_the_device():
+    with context_scope(sim()):
+        x = leaf(3, 4)
+        y = F.sum(F.log(x * 0.0))
+        solver = S.Sgd(1.0)
+        solver.set_parameters({"x": x})
+        y.forward()
+        y.backward()
+        assert solver.check_inf_or_nan_grad()
