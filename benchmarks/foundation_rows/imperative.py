@@ -16,7 +16,10 @@ _B = np.array([0.5, 0.25, 0, -1], np.float32)
 
 
 def addition(library: str) -> Case:
-    """`add2(a, b)` of NdArrays (`torch.add` of tensors), 100 times."""
+    """`add2(a, b)` of NdArrays (`torch.add` of tensors), 100 times.
+
+    NNabla 1.39 looks for a module that is not there at every call, so a busy file system trebles its time.
+    """
     if library == "torch":
         torch = importlib.import_module("torch")
         add, a, b = torch.add, torch.tensor(_A), torch.tensor(_B)

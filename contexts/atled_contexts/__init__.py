@@ -12,6 +12,7 @@ from atled_contexts.candidate import Candidate
 from atled_contexts.context import Context
 from atled_contexts.discovery import (
     add_builtin,
+    handed_over,
     plugin_generation,
     plugins,
     register_plugin,
@@ -41,6 +42,7 @@ from atled_contexts.lookup import (
     native_executor,
 )
 from atled_contexts.observation import active_trace, active_verification, is_observed
+from atled_contexts.package_files import CONFORMANCE, MANIFEST, package_folder, read_package_file
 from atled_contexts.plugin import (
     API_VERSION,
     BackendInfo,
@@ -100,6 +102,8 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "API_VERSION",
+    "CONFORMANCE",
+    "MANIFEST",
     "BackendInfo",
     "BackendStatus",
     "Candidate",
@@ -149,11 +153,13 @@ __all__ = [
     "fallback_counts",
     "get_current_context",
     "get_extension_context",
+    "handed_over",
     "hookimpl",
     "implementations",
     "is_observed",
     "is_preparation_watched",
     "native_executor",
+    "package_folder",
     "parse_bool",
     "parse_choice",
     "parse_int",
@@ -162,6 +168,7 @@ __all__ = [
     "parse_text",
     "plugin_generation",
     "plugins",
+    "read_package_file",
     "register_plugin",
     "reload_plugins",
     "report_preparation",

@@ -128,6 +128,30 @@ class Plugins:
         present = self._registry
         return present if present is not None else self._discover()
 
+    def handed(self, name: str) -> tuple[PluginInfo, Registrar, str]:
+        """What a plugin says of itself and hands over, whether or not it can work here, and its module."""
+        with self._lock:
+            if self._installed is None:
+                self._installed = _list_installed()
+            sources = {source.name: source for source in (*self._installed, *self._given.values())}
+        source = sources.get(name)
+        if source is None:
+            raise PluginError(
+                message(
+                    f"plugin {name!r}",
+                    "there is none of that name",
+                    f"known are {listing(sorted(sources))}",
+                    did_you_mean(name, sources, "install it, or call register_plugin"),
+                )
+            )
+        from atled_contexts.hooks import PluginHooks  # lazy: see `_examine`
+
+        hooks = PluginHooks(name, source.load())
+        info = _ask_info(hooks)
+        registrar = Registrar(info)
+        hooks.call("atled_register", registrar=registrar)
+        return info, registrar, source.module
+
     def _changed(self) -> None:
         self._registry = None
         self.generation = next(_generations)
@@ -443,6 +467,14 @@ def unregister_plugin(name: str) -> None:
 def reload_plugins() -> None:
     """Forget what discovery found; the next need lists, probes and registers everything anew."""
     current.reload()
+
+
+def handed_over(name: str) -> tuple[PluginInfo, Registrar, str]:
+    """What a plugin says of itself and hands over, whether or not it can work here, and the module it is in.
+
+    For pages and manifests: nothing is registered. PluginError: no plugin has that name; what it raises passes through.
+    """
+    return current.handed(name)
 
 
 def registry() -> Registry:

@@ -152,6 +152,13 @@ class Registrar:
             raise PluginError(message(asked, "the backend has one already", "", "register one executor per backend"))
         self.native_executors[backend] = executor
 
+    def offered(self, op: str, backend: str) -> tuple[Implementation, ...]:
+        """All implementations of (op, backend): those handed over, else what the backend's families give."""
+        found = self.implementations.get((op, backend))
+        if found is not None:
+            return tuple(found)
+        return tuple(made for provider in self.families.get(backend, ()) if (made := provider(op)) is not None)
+
     def _check(self, backend: str, asked: str) -> None:
         if backend not in self._backends:
             raise PluginError(

@@ -10,6 +10,9 @@ import numpy as np
 from atled.call import Call, Prepared
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
 
+ADOPTED_NOTE = "adopted reference"
+"""What marks a reference that a host backend took as its own implementation."""
+
 _HALF = np.dtype(np.float16)
 _SINGLE = np.dtype(np.float32)
 
@@ -55,7 +58,7 @@ def prepare_reference(call: Call) -> Prepared:
 def adopt_reference(op: str, backend: str) -> Implementation:
     """The reference as a host backend's own implementation of an op; `explain` shows it as adopted."""
     return Implementation(
-        op, backend, prepare_reference, prefers=lambda call: -1.0, note="adopted reference", op_version=None
+        op, backend, prepare_reference, prefers=lambda call: -1.0, note=ADOPTED_NOTE, op_version=None
     )
 
 

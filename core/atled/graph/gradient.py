@@ -106,16 +106,16 @@ def backpropagate(
                 if gradient is None or value not in needing:
                     continue
                 assert value is not None
-                value.settle(gradient.place)
-                # The gradient of whole numbers is none: it stays in the dtype it was computed in.
-                dtype = value.dtype if value.dtype.kind == "f" else gradient.dtype
-                if gradient.place is not value.place or gradient.dtype != dtype:
-                    gradient = graph.coerce(gradient, value.place, dtype, graph.context)
+                # The gradient of whole numbers is none: it stays in the dtype it was computed in. Where it is computed it
+                # stays in any case: what needs it next may be there, wherever the value is.
+                if value.dtype.kind == "f":
+                    gradient = graph.coerce(gradient, None, value.dtype, node.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"
                 before = cotangents.get(value)
                 if before is not None:
                     graph.context = _context_there(value, (before, gradient)) or node.context
                     gradient = graph.op("Add2", before, gradient)
+                    graph.context = node.context
                 cotangents[value] = gradient
     finally:
         graph.context = outer_context
@@ -136,9 +136,7 @@ def _pull_back(
 ) -> Sequence[IRValue | None]:
     spec = node.spec
     if spec is None:
-        (source,) = node.inputs
-        assert source is not None and arriving[0] is not None
-        return (graph.coerce(arriving[0], source.place, source.dtype, graph.context),)
+        return (arriving[0],)  # a copy between memories
     if spec.no_gradient == "raises":
         raise RuntimeError(
             four_parts(f"backward through {spec.name}", "the op has no gradient", "", "cut the graph with F.unlink before it")

@@ -122,7 +122,7 @@ def test_a_context_without_a_host_backend_never_leaves_its_device():
     with atled_sim.refuse({"Tanh"}):
         x, y = chain(nn.Context("sim:float"), F.exp, F.tanh)
         before = x.d.copy()
-        with pytest.raises(SelectionError, match="it never leaves its device"):
+        with pytest.raises(SelectionError, match=r"reference:float +NumPy +forbidden"):
             y.forward()
         np.testing.assert_array_equal(x.d, before)
     assert fallback_counts() == {}
@@ -178,7 +178,7 @@ def test_a_step_of_training_counts_every_byte_that_a_fallback_moves():
         training.step()
         after = fallback_counts()[("Tanh", "reference")]
     assert after.calls - before.calls == 3
-    # Besides the batch, the loss and the forward copies, backward fetches the three results of Tanh.
+    # Besides the batch, the loss and the copies of forward, the device fetches the results of Tanh for its gradient.
     results = 4 * 8 * (4 * 16 + 8 * 16 + 16)
     assert after.bytes_moved - before.bytes_moved == 2 * results
     assert TRANSFERS.bytes_moved == BATCH_BYTES + 4 + 2 * results + results

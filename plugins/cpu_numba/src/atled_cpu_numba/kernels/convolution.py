@@ -27,7 +27,7 @@ from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
 
@@ -272,6 +272,7 @@ def prepare(call: Call) -> Prepared:
     )
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
+    parts = fitting_shares(parts, share_bytes)
     bias = () if len(call.inputs) == 2 else (-1 if call.inputs[2] is None else 3,)
     arguments = (1, 2, *bias, 4, 5)
     note = (

@@ -27,7 +27,7 @@ from atled_cpu_numba.kernels.convolution import two
 from atled_cpu_numba.kernels.convolution_geometry import windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
@@ -175,15 +175,18 @@ def prepare(call: Call) -> Prepared:
     parts = min(parts, groups * pieces)
 
     phases = len(layout.phases)
-    padded_maps = -(-maps // lanes.dot_rows) * lanes.dot_rows
-    image_bytes = 4 * layout.image_pitch * (channels * phases + padded_maps)
+    piece_channels = -(-channels // pieces) if by_channels else channels
+    piece_maps = maps if by_channels else -(-maps // pieces)
+    piece_maps = -(-piece_maps // lanes.dot_rows) * lanes.dot_rows
+    image_bytes = 4 * layout.image_pitch * (piece_channels * phases + piece_maps)
     chunk = max(1, min(images, _CHUNK_BYTES // image_bytes))
     chunk = -(-images // -(-images // chunk))
     plane_length = layout.plane_length(chunk, lanes.vector)
     gy_length = layout._replace(front=0, back=0).plane_length(chunk, lanes.vector)
     share_bytes = _INNER_BYTES + 8 * (channels * taps + lanes.dot_columns)
-    share_bytes += 4 * (channels * phases * plane_length + padded_maps * gy_length)
+    share_bytes += 4 * (piece_channels * phases * plane_length + piece_maps * gy_length)
     share_bytes = -(-share_bytes // 64) * 64
+    parts = fitting_shares(parts, share_bytes)
 
     words = [
         COPY_IMAGES.address(),

@@ -14,6 +14,7 @@ from atled_cpu_numba.store import Kernel
 # Below this a second thread costs more than it brings; above, this is about what one share should take.
 SHARE_US = 15.0
 MOST_SHARES = 16
+MOST_WORKSPACE_BYTES = 256 << 20
 
 
 def share_count(work_us: float, units: int) -> int:
@@ -24,6 +25,11 @@ def share_count(work_us: float, units: int) -> int:
     if work_us < 2 * SHARE_US:
         return 1
     return max(1, min(MOST_SHARES, units, int(work_us / SHARE_US)))
+
+
+def fitting_shares(parts: int, share_bytes: int) -> int:
+    """As many of `parts` as get `share_bytes` of workspace each out of 256 MiB, at least one."""
+    return max(1, min(parts, MOST_WORKSPACE_BYTES // share_bytes))
 
 
 def float_bits(value: float) -> int:

@@ -1,0 +1,176 @@
+"""Manifests: what a plugin offers, as a JSON file in its package that is read without importing it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from atled.call import ArrayDesc, Call
+from atled.errors import four_parts
+from atled.graph.dispatch import TYPE_DTYPES, describe_call
+from atled.ops.elementwise import ElementwiseGradient
+from atled.ops.samples import Sample
+from atled.ops.spec import SPECS, OpSpec
+from atled_contexts import (
+    MANIFEST,
+    Context,
+    Implementation,
+    PluginError,
+    Registrar,
+    handed_over,
+    package_folder,
+)
+
+FORMAT = 1
+"""Version of the file's layout."""
+
+UNNAMED = "implementation"
+"""Stands for an implementation without a note."""
+
+_STREAM = ArrayDesc((2,), "int64")
+
+# Any: values of JSON, throughout this module.
+Manifest = dict[str, Any]
+
+
+def catalogue() -> list[OpSpec]:
+    """The op specs of the library by name; gradients of formulas, which follow from these, are left out."""
+    import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
+
+    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and _is_ours(spec)]
+    return sorted(found, key=lambda spec: spec.name)
+
+
+def _is_ours(spec: OpSpec) -> bool:
+    # A program may define op specs of its own.
+    return type(spec).__module__.startswith("atled.ops.")
+
+
+def make_manifest(plugin: str) -> Manifest:
+    """What a plugin offers, from what it registers; it need not be usable here.
+
+    Each backend has per op the version of the op spec, and per type config the notes of the implementations that
+    compute the spec's samples. An op has "partial", a list of type configs, where some of the samples are refused.
+
+    PluginError: no plugin has that name. What the plugin raises passes through.
+    """
+    info, registrar, _ = handed_over(plugin)
+    calls = {spec.name: _Calls(spec) for spec in catalogue()}
+    return {
+        "format": FORMAT,
+        "plugin": info.name,
+        "distribution": info.distribution,
+        "api_version": info.api_version,
+        "extension_names": sorted(info.extension_names),
+        "backends": {
+            backend.name: {
+                "type_configs": list(backend.type_configs),
+                "host": backend.host,
+                "device_family": backend.device_family,
+                "default_priority": backend.default_priority,
+                "array_classes": list(backend.array_classes),
+                "ops": _ops(registrar, backend.name, backend.type_configs, calls.values()),
+            }
+            for backend in sorted(info.backends, key=lambda backend: backend.name)
+        },
+    }
+
+
+class _Calls:
+    """The calls that the samples of a spec make, by type config."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self._arrays = [(sample, sample.draw()) for sample in spec.samples()]
+        self._made: dict[str, list[Call]] = {}
+
+    def of(self, type_config: str) -> list[Call]:
+        """One call per sample."""
+        if type_config not in self._made:
+            self._made[type_config] = [self._call(sample, arrays, type_config) for sample, arrays in self._arrays]
+        return self._made[type_config]
+
+    def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str) -> Call:
+        dtype = TYPE_DTYPES[type_config]
+        descs = [
+            None if array is None else ArrayDesc(array.shape, dtype if array.dtype.kind == "f" else array.dtype)
+            for array in arrays
+        ]
+        attributes = self.spec.check_attributes(sample.attributes, descs)
+        inputs = [*descs, _STREAM] if self.spec.random else descs
+        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "0")
+
+
+def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls: Iterable[_Calls]) -> Manifest:
+    known = [name for name in type_configs if name in TYPE_DTYPES]
+    listed = {}
+    for one in calls:
+        entry = _entry(registrar.offered(one.spec.name, backend), one, known)
+        if entry is not None:
+            listed[one.spec.name] = entry
+    return listed
+
+
+def _entry(offered: Sequence[Implementation], calls: _Calls, type_configs: Sequence[str]) -> Manifest | None:
+    """One op of one backend; None where the backend computes none of its samples."""
+    present = [made for made in offered if made.op_version in (None, calls.spec.version)]
+    entry: Manifest = {"version": calls.spec.version}
+    partial = []
+    for type_config in type_configs:
+        notes = [_note(present, call) for call in calls.of(type_config)]
+        if any(notes):
+            entry[type_config] = sorted({note for note in notes if note})
+            if not all(notes):
+                partial.append(type_config)
+    if len(entry) == 1:
+        return None
+    return {**entry, "partial": partial} if partial else entry
+
+
+def _note(offered: Sequence[Implementation], call: Call) -> str:
+    """The note of the implementation that would compute the call; "" where none would."""
+    accepting = [made for made in offered if made.accepts is None or made.accepts(call) is True]
+    if not accepting:
+        return ""
+    best = max(accepting, key=lambda made: 0.0 if made.prefers is None else made.prefers(call))
+    return best.note or UNNAMED
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """A manifest as the text of its file: one line per op, so that a change shows as one."""
+    backends = manifest["backends"]
+    shell = {**manifest, "backends": {name: {**backend, "ops": f"@{name}"} for name, backend in backends.items()}}
+    text = json.dumps(shell, indent=1)
+    for name, backend in backends.items():
+        lines = [f"    {json.dumps(op)}: {json.dumps(entry)}" for op, entry in backend["ops"].items()]
+        text = text.replace(json.dumps(f"@{name}"), "{\n" + ",\n".join(lines) + "\n   }" if lines else "{}")
+    return text + "\n"
+
+
+def manifest_path(plugin: str) -> Path:
+    """Where the manifest of an installed plugin is; PluginError for a plugin that has no package."""
+    _, _, module = handed_over(plugin)
+    folder = package_folder(module)
+    if folder is None:
+        raise PluginError(
+            four_parts(
+                f"the manifest of plugin {plugin!r}",
+                "it is not in an installed package",
+                "",
+                "give it an entry point of group 'atled.plugins' in a package",
+            )
+        )
+    return folder / MANIFEST
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Write a text file; the old one stays as it is until the new one is complete."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
