@@ -115,7 +115,7 @@ class ArrayCell:
         """Whether it has a copy on a device, so that plans must see at each run which copy is the head."""
         if self.place is not HOST:
             return True
-        return bool(self._copies) and any(place is not HOST for place, _ in self._copies)
+        return self._copies is not None and any(place is not HOST for place, _ in self._copies)
 
     def storage_at(self, place: Place, dtype: np.dtype) -> Storage | None:
         """The storage at that place with that dtype, if there is one; its values need not be the present ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,27 @@ class ArrayClass:
 
     def seconds_between(self, first: Any, last: Any) -> float:  # Any: see above
         """Wait until both marks were passed; the seconds between them by the device's clock."""
+        raise NotImplementedError
+
+    # What a class may offer beside; the conformance kit checks what is there.
+
+    def statistics(self, device_id: str) -> Mapping[str, int]:
+        """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.
+
+        Empty where the class keeps none.
+        """
+        return {}
+
+    def dlpack_device(self, device_id: str) -> tuple[int, int] | None:
+        """(type, number) of a device as DLPack counts them; None where the class offers no DLPack."""
+        return None
+
+    def to_dlpack(self, source: Any, **options: Any) -> Any:  # Any: the device's own array; options and capsule as DLPack
+        """A DLPack capsule over an array, no copy; the options are those of `__dlpack__`."""
+        raise NotImplementedError
+
+    def from_dlpack(self, source: Any, target: Any) -> None:  # Any: see above
+        """Copy from an object with `__dlpack__`, of the target's device, shape and dtype."""
         raise NotImplementedError
 
 

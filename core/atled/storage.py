@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 
 import numpy as np
@@ -11,58 +10,79 @@ ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register."""
 
 _POOL_LIMIT_BYTES = 1 << 30
+_LARGE_BYTES = 1 << 16
+_SMALL_LIMIT_BYTES = 4 << 20
+_SIZES_LIMIT = 4096
+
+
+class _Shelf:
+    """The freed buffers of one size class: (uint8 array, address) each.
+
+    Lists append and pop atomically, so no lock is needed on the way of every array that is made or dropped; a lock
+    could not be held there anyway, because a garbage collection may drop arrays in the midst of anything.
+    """
+
+    __slots__ = ("capacity", "free", "limit")
+
+    def __init__(self, capacity: int, limit_bytes: int) -> None:
+        self.capacity = capacity
+        self.free: list[tuple[np.ndarray, int]] = []
+        self.limit = limit_bytes // capacity
 
 
 class Pool:
     """Freed buffers by size class, so that the next one of that size costs no page faults.
 
-    limit_bytes: the most that is kept; what would exceed it goes back to the system.
+    limit_bytes: the most that is kept; what would exceed it goes back to the system. Small buffers, below 64 KiB, have
+        a limit of 4 MiB per size class of their own.
     """
 
     def __init__(self, limit_bytes: int = _POOL_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
-        self.kept_bytes = 0
-        self.reused_count = 0
         self.allocated_count = 0
-        self._free: dict[int, list[tuple[np.ndarray, int]]] = {}
-        # A lock of its own would deadlock: a garbage collection inside `take` may run `give` in the same thread.
-        self._lock = threading.RLock()
+        self._shelves: dict[int, _Shelf] = {}
+        # Sizes that were asked for lead to their shelf without arithmetic.
+        self._by_size: dict[int, _Shelf] = {}
 
-    def take(self, nbytes: int) -> tuple[np.ndarray, int, int]:
-        """A buffer of at least nbytes: (uint8 array, address, capacity in bytes)."""
-        capacity = size_class(nbytes)
-        with self._lock:
-            free = self._free.get(capacity)
-            if free:
-                raw, address = free.pop()
-                self.kept_bytes -= capacity
-                self.reused_count += 1
-                return raw, address, capacity
-            self.allocated_count += 1
+    def shelf(self, nbytes: int) -> _Shelf:
+        """Where buffers of at least nbytes are kept."""
+        shelf = self._by_size.get(nbytes)
+        if shelf is None:
+            capacity = size_class(nbytes)
+            limit = min(self.limit_bytes, _SMALL_LIMIT_BYTES) if capacity < _LARGE_BYTES else self.limit_bytes
+            shelf = self._shelves.setdefault(capacity, _Shelf(capacity, limit))
+            if len(self._by_size) >= _SIZES_LIMIT:
+                self._by_size.clear()
+            self._by_size[nbytes] = shelf
+        return shelf
+
+    def allocate(self, capacity: int) -> tuple[np.ndarray, int]:
+        """A new aligned buffer and its address."""
+        self.allocated_count += 1
         whole = np.empty(capacity + ALIGNMENT, np.uint8)
         start = whole.ctypes.data
         offset = -start % ALIGNMENT
-        return whole[offset : offset + capacity], start + offset, capacity
+        return whole[offset : offset + capacity], start + offset
 
-    def give(self, raw: np.ndarray, address: int, capacity: int) -> None:
-        """Keep a buffer that nobody refers to any more."""
-        with self._lock:
-            if self.kept_bytes + capacity <= self.limit_bytes:
-                self._free.setdefault(capacity, []).append((raw, address))
-                self.kept_bytes += capacity
+    def has_room(self, capacity: int) -> bool:
+        """Whether one more large buffer may be kept."""
+        return self.kept_bytes + capacity <= self.limit_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes in buffers that wait to be used again."""
+        return sum(len(shelf.free) * shelf.capacity for shelf in list(self._shelves.values()))
 
     def clear(self) -> None:
         """Give all kept buffers back to the system."""
-        with self._lock:
-            self._free.clear()
-            self.kept_bytes = 0
+        for shelf in list(self._shelves.values()):
+            shelf.free.clear()
 
     def statistics(self) -> dict[str, int]:
-        """Counts and bytes: kept_bytes, limit_bytes, reused_count, allocated_count."""
+        """Counts and bytes: kept_bytes, limit_bytes, allocated_count (new buffers taken from the system)."""
         return {
             "kept_bytes": self.kept_bytes,
             "limit_bytes": self.limit_bytes,
-            "reused_count": self.reused_count,
             "allocated_count": self.allocated_count,
         }
 
@@ -86,11 +106,16 @@ class HostStorage:
     seen_changed: whether one may have been written through since a copy was last made of the values.
     """
 
-    __slots__ = ("__weakref__", "_capacity", "_pool", "_raw", "_root", "address", "exported", "nbytes", "seen_changed")
+    __slots__ = ("__weakref__", "_buffer", "_pool", "_root", "_shelf", "address", "exported", "nbytes", "seen_changed")
 
     def __init__(self, nbytes: int, pool: Pool = POOL) -> None:
         self._pool = pool
-        self._raw, self.address, self._capacity = pool.take(nbytes)
+        self._shelf = shelf = pool.shelf(nbytes)
+        try:
+            self._buffer = shelf.free.pop()
+        except IndexError:
+            self._buffer = pool.allocate(shelf.capacity)
+        self.address = self._buffer[1]
         self.nbytes = nbytes
         self.exported = False
         self.seen_changed = False
@@ -98,7 +123,7 @@ class HostStorage:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """A view for the engine's own use, which must keep this storage alive itself."""
-        return np.ndarray(shape, dtype, self._raw)
+        return np.ndarray(shape, dtype, self._buffer[0])
 
     def export(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """A writable view for the user. From now on the buffer never enters the pool: views may outlive us."""
@@ -108,7 +133,7 @@ class HostStorage:
         if root is None:
             # Based on a memoryview, not on the array: NumPy then keeps `root` alive as the base of every
             # view derived from it, which makes `has_live_view` exact.
-            root = np.frombuffer(memoryview(self._raw), np.uint8)
+            root = np.frombuffer(memoryview(self._buffer[0]), np.uint8)
             self._root = weakref.ref(root)
         return np.ndarray(shape, dtype, root)
 
@@ -118,5 +143,9 @@ class HostStorage:
         return self._root is not None and self._root() is not None
 
     def __del__(self) -> None:
-        if not self.exported:
-            self._pool.give(self._raw, self.address, self._capacity)
+        if self.exported:
+            return
+        shelf = self._shelf
+        capacity = shelf.capacity
+        if len(shelf.free) < shelf.limit and (capacity < _LARGE_BYTES or self._pool.has_room(capacity)):
+            shelf.free.append(self._buffer)

@@ -50,7 +50,7 @@ Columns = Sequence[tuple[str, str, Manifest]]
 
 
 def _totals(specs: Sequence[OpSpec], columns: Columns) -> str:
-    lines = ["## In numbers\n", _row(["", *(mark for mark in (_OWN, _MIXED, _ADOPTED, _NONE))]), _rule(4)]
+    lines = ["## In numbers\n", _row(["", _OWN, _MIXED, _ADOPTED, _NONE]), _rule(4)]
     for backend, type_config, ops in columns:
         marks = [_mark(ops.get(spec.name), type_config) for spec in specs]
         counts = [str(marks.count(mark)) for mark in (_OWN, _MIXED, _ADOPTED, _NONE)]

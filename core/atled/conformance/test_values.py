@@ -9,7 +9,7 @@ import pytest
 
 from atled.conformance import cases
 from atled.conformance.cases import Case, RefusedCase, over
-from atled.conformance.checks import check_refused, check_values, compare, output_names
+from atled.conformance.checks import check_refused, check_values, output_names
 from atled.conformance.running import call, oracle, typed, widened
 from atled.conformance.subject import rounded
 from atled.ops.samples import Exact
@@ -17,7 +17,8 @@ from atled_contexts import SelectionError
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (2, 0, 3), (1,), (1, 1, 1, 1), (7,), (33, 3))
 _LARGE = (7, 1237, 3)  # some tens of thousands of elements, of sizes that fit no vector
-_SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38, -3e38, 88.9, -104.5)
+_SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.9, -104.5)
+_HUGE = 3e38  # close to the largest float32; for ops of one input: of several, the order of operations decides
 
 
 def _skip_refused(case: Case) -> None:
@@ -76,12 +77,13 @@ def _check_shape(case: Case, shape: tuple[int, ...]) -> None:
 
 @over(cases.elementwise)
 def test_special_values(case: Case) -> None:
-    """NaN, infinities and the largest numbers give what the reference gives for them, in its precision or in float64."""
+    """NaN, infinities and large numbers give what the reference gives for them, in its precision or in float64."""
     _skip_refused(case)
     spec = case.spec
-    values = np.array(_SPECIAL)
+    huge = _HUGE if len(spec.inputs) == 1 else np.sqrt(_HUGE)
+    values = np.array([*_SPECIAL, huge, -huge])
     # Each input sees each value, and pairs of inputs many pairs.
-    arrays = typed([np.tile(values, 4) if i == 0 else np.repeat(values, 4) for i in range(len(spec.inputs))], case.type_config)
+    arrays = typed([np.tile(values, 13) if i % 2 else np.repeat(values, 13) for i in range(len(spec.inputs))], case.type_config)
     with np.errstate(all="ignore"):
         exact, _ = oracle(spec, [widened(a) for a in arrays], case.sample.attributes)
         same, _ = oracle(spec, arrays, case.sample.attributes)
@@ -99,14 +101,6 @@ def _alike(want: np.ndarray, got: np.ndarray, tolerance: float) -> np.ndarray:
     return np.isclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-@over(cases.samples)
-def test_strided_inputs(case: Case) -> None:
-    """Arrays that are not contiguous, or not to be written to, come out the same after `.d = array`."""
-    if case.number:
-        pytest.skip("one sample of each op is enough")
-    _skip_refused(case)
-
-
 @over(cases.refused)
 def test_refusals(case: RefusedCase) -> None:
     """What the spec says must be refused is refused, with the error it promises."""
@@ -115,5 +109,3 @@ def test_refusals(case: RefusedCase) -> None:
     except SelectionError as error:
         pytest.skip(f"the plugin refuses the call for another reason: {str(error).splitlines()[0]}")
 
-
-_ = compare

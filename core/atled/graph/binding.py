@@ -28,9 +28,9 @@ class Binding:
 
     A binding owns references to all its storages and is locked while it runs.
 
-    Arrays that never left host memory are trusted to keep their head: what replaces it raises the epoch, and a run costs
-    nothing for them. Those that travel between memories are looked at before each run (`_reads`), and told of their new
-    values after it (`_writes`); binding changes neither their head nor their values.
+    Arrays that never left host memory are trusted to keep their head: what replaces it raises the epoch, and a run
+    costs nothing for them. Those that travel between memories are looked at before each run (`_reads`), and told of
+    their new values after it (`_writes`); binding changes neither their head nor their values.
     """
 
     def __init__(
@@ -189,11 +189,12 @@ class Binding:
         if kind == "native":
             execute = self.template.steps[first].executor.run_program
             rows = self._rows_address
+            steps = self.template.steps  # not `self`: a cycle would keep the storages until the next garbage collection
 
             def run_native() -> None:
                 status = execute(rows, first, end)
                 if status:
-                    raise native_error(self.template.steps[(status >> 16) - 1], status)
+                    raise native_error(steps[(status >> 16) - 1], status)
 
             return run_native
         launches = [self._launch(step) for step in self.template.steps[first:end]]

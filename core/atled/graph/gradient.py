@@ -106,8 +106,8 @@ def backpropagate(
                 if gradient is None or value not in needing:
                     continue
                 assert value is not None
-                # The gradient of whole numbers is none: it stays in the dtype it was computed in. Where it is computed it
-                # stays in any case: what needs it next may be there, wherever the value is.
+                # The gradient of whole numbers is none: it stays in the dtype it was computed in. Where it is computed
+                # it stays in any case: what needs it next may be there, wherever the value is.
                 if value.dtype.kind == "f":
                     gradient = graph.coerce(gradient, None, value.dtype, node.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"

@@ -64,7 +64,7 @@ class IRValue:
 
     @property
     def place(self) -> Place | None:
-        """The memory; None for an external value that nothing computes with yet: it is wanted where it is first used."""
+        """The memory; None for an external value that nothing computes with yet: it is wanted at its first use."""
         return self.base._place
 
     def settle(self, place: Place | None) -> None:
@@ -284,7 +284,7 @@ class Graph:
         return value if place is None or value.place is place else self._at(value, place, context)
 
     def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
-        """The value at another place: a copy that the outside array keeps there, else a transfer; one for all readers."""
+        """The value at another place: a copy that the outside array keeps there, else a transfer; one for all."""
         found = self._moved.get((value, place))
         if found is not None:
             return found

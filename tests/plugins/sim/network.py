@@ -1,4 +1,4 @@
-"""A small convolutional network with everything that keeps state: batch statistics, running statistics, masks, moments."""
+"""A small convolutional network with everything that keeps state: statistics, masks, moments."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ def half(device_id="0"):
 
 
 def leaf(*shape, seed=0, need_grad=True):
-    return nn.Variable.from_numpy_array(np.random.default_rng(seed).standard_normal(shape).astype("f"), need_grad=need_grad)
+    values = np.random.default_rng(seed).standard_normal(shape).astype("f")
+    return nn.Variable.from_numpy_array(values, need_grad=need_grad)
 
 
 PROGRAMS = {}

@@ -159,7 +159,8 @@ def test_faults_can_be_limited_to_a_device():
 
 def test_a_fault_names_the_call():
     x = upload(np.zeros(3, np.float32))
-    with faults.fail("launch"), pytest.raises(atled_sim.SimFault, match=r"launch of ReLU\(float32\[3\].* on device '0'"):
+    expected = r"launch of ReLU\(float32\[3\].* on device '0'"
+    with faults.fail("launch"), pytest.raises(atled_sim.SimFault, match=expected):
         prepared("ReLU", (3,)).run(x, x)
 
 

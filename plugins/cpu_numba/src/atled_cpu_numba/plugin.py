@@ -35,6 +35,10 @@ declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel
 _KERNELS: Mapping[str, tuple[str, ...]] = {
     "whole_numbers": ("Cast",),
     "kernels.matmul": ("Affine", "BatchMatmul"),
+    "kernels.convolution": ("Convolution", "ConvolutionDataGrad"),
+    "kernels.convolution_weight": ("ConvolutionWeightGrad",),
+    "kernels.embedding": ("Embed", "EmbedGrad"),
+    "kernels.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
     "kernels.reduction": ("Sum", "Mean"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
     "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
@@ -45,6 +49,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPoolingGather",
         "MaxPoolingGrad",
     ),
+    "kernels.transposition": ("Transpose",),
 }
 
 _COPIES = ("Broadcast", "Cast", "Identity")

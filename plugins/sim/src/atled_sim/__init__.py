@@ -1,7 +1,8 @@
 """Backend `sim`: a simulated device, for tests of transfers, placement and fallback, and a template for plugins.
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
-`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults` and `refusal` are for tests.
+`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults` and `refusal` are for
+tests.
 """
 
 from atled_sim import faults

@@ -1,0 +1,120 @@
+"""Run a script and report who computed what: backend, calls, time, fallbacks, bytes moved per op.
+
+The script runs as `python SCRIPT ARGUMENTS` would run it, under a trace that makes each op a step of its own, so small ops
+take longer than without. Work of threads that the script starts is not seen unless it uses `nn.bind`.
+
+The exit status is that of the script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atled_contexts import Trace
+
+_EXAMPLES = """\
+examples:
+  python -m atled explain train.py --epochs 3
+  python -m atled explain --chrome trace.json train.py
+  python -m atled explain --json train.py > trace.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `explain`."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object; what the script prints goes to stderr then"
+    )
+    parser.add_argument("--chrome", metavar="FILE", help="write every call with its time, for chrome://tracing or Perfetto")
+    parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="for the script")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the script and report; its exit status."""
+    from atled.commands import CommandError
+    from atled.errors import four_parts
+    from atled_contexts import fallback_counts, reset_fallback_counts, trace
+
+    script = arguments.script
+    if not os.path.isfile(script):
+        raise CommandError(four_parts(f"explain {script}", "there is no such file", "", "give the path of a script"))
+    if arguments.chrome:
+        _check_writable(arguments.chrome)
+    reset_fallback_counts()
+    with trace() as collected, _output(sys.stderr if arguments.json else sys.stdout):
+        status = _run_script(script, arguments.arguments)
+    if arguments.chrome:
+        collected.save_chrome(arguments.chrome)
+    fallbacks = [
+        {"op": op, "backend": backend, "calls": count.calls, "bytes_moved": count.bytes_moved}
+        for (op, backend), count in fallback_counts().items()
+    ]
+    if arguments.json:
+        import json
+
+        files = [arguments.chrome] if arguments.chrome else []
+        report = {"script": script, "status": status, **collected.to_json(), "fallback_counts": fallbacks, "files": files}
+        print(json.dumps(report, indent=2))
+    else:
+        _print(script, status, collected, fallbacks, arguments.chrome)
+    return status
+
+
+def _check_writable(path: str) -> None:
+    from atled.commands import CommandError
+    from atled.errors import four_parts
+
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        # Before the script runs, which may take hours.
+        raise CommandError(four_parts(f"--chrome {path}", f"{folder} cannot be written to", "", "choose another file"))
+
+
+@contextlib.contextmanager
+def _output(stream: Any) -> Iterator[None]:
+    with contextlib.redirect_stdout(stream):
+        yield
+
+
+def _run_script(script: str, arguments: list[str]) -> int:
+    """Run a file as the main program; its exit status, after telling of an exception."""
+    import runpy
+    import traceback
+
+    words, path = sys.argv, list(sys.path)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code or 0
+        print(stop.code, file=sys.stderr)
+        return 1
+    except Exception:  # the script's own: told as Python would, and what ran until then is still reported
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.argv, sys.path[:] = words, path
+    return 0
+
+
+def _print(script: str, status: int, collected: Trace, fallbacks: list[dict[str, Any]], chrome: str | None) -> None:
+    print(f"\n{script}: exit status {status}")
+    print(collected)
+    if fallbacks:
+        print("\nfallbacks:")
+        for entry in fallbacks:
+            print(f"  {entry['op']} went to {entry['backend']}: {entry['calls']} calls, {entry['bytes_moved']} bytes moved")
+    if chrome:
+        print(f"\nwrote {chrome}: open it in https://ui.perfetto.dev or chrome://tracing")
+    if collected.dropped:
+        print(f"{collected.dropped} calls are in the table, but not in the file of single calls: it would grow too large")

@@ -1,0 +1,141 @@
+"""The array class of a device by itself: what goes in comes out, on the device that was asked."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atled.call import ArrayDesc
+from atled.conformance.cases import Topic, array_classes, over
+from atled.conformance.subject import Subject
+from atled.place import ArrayClass
+from atled_contexts import devices
+
+_DTYPES = ("float32", "float16", "float64", "int64", "int32", "uint8", "bool")
+
+
+def _per_dtype(subject: Subject) -> list[Topic]:
+    return [
+        Topic(f"{case.name}-{dtype}", (case.value, np.dtype(dtype)))
+        for case in array_classes(subject)
+        for dtype in _DTYPES
+    ]
+
+
+def _values(dtype: np.dtype, size: int = 37) -> np.ndarray:
+    """Numbers that no other dtype of that size holds."""
+    rng = np.random.default_rng(4)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, size).astype(bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([limits.max, limits.min, *rng.integers(0, 100, size - 2)], dtype)
+    return np.array([np.nan, np.inf, np.finfo(dtype).max, *rng.standard_normal(size - 3)], dtype)
+
+
+def _up(array_class: ArrayClass, device: str, values: np.ndarray) -> object:
+    array = array_class.allocate(ArrayDesc(values.shape, values.dtype), device)
+    array_class.upload(values, array)
+    return array
+
+
+def _down(array_class: ArrayClass, array: object, like: np.ndarray) -> np.ndarray:
+    values = np.zeros_like(like)
+    array_class.download(array, values)
+    return values
+
+
+@over(_per_dtype)
+def test_round_trip(subject: Subject, case: Topic) -> None:
+    """What is uploaded is downloaded, to the last bit, and is a copy on both ways."""
+    array_class, dtype = case.value
+    values = _values(dtype)
+    source = values.copy()
+    array = _up(array_class, subject.device, source)
+    array_class.synchronize(subject.device)
+    source[...] = 0
+    found = _down(array_class, array, values)
+    np.testing.assert_array_equal(found, values, f"{dtype} does not come back as it went")
+    found[...] = 0
+    np.testing.assert_array_equal(_down(array_class, array, values), values, "the result of a download is no copy")
+
+
+@over(_per_dtype)
+def test_copy_fill_view(subject: Subject, case: Topic) -> None:
+    """A copy on the device is one; a fill reaches all; a view is the same memory."""
+    array_class, dtype = case.value
+    values = _values(dtype, 24)
+    source = _up(array_class, subject.device, values)
+    target = array_class.allocate(ArrayDesc(values.shape, dtype), subject.device)
+    array_class.copy(source, target)
+    np.testing.assert_array_equal(_down(array_class, target, values), values, "a copy differs")
+    view = array_class.view(source, (2, 3, 4))
+    array_class.fill(source, 1.0)
+    ones = np.ones((2, 3, 4), dtype)
+    np.testing.assert_array_equal(_down(array_class, view, ones), ones, "a view does not show what was filled in")
+    np.testing.assert_array_equal(_down(array_class, target, values), values, "a copy changes with its source")
+
+
+@over(_per_dtype)
+def test_empty_arrays(subject: Subject, case: Topic) -> None:
+    """Arrays without elements can be made, filled, viewed and moved."""
+    array_class, dtype = case.value
+    values = np.zeros(0, dtype)
+    array = _up(array_class, subject.device, values)
+    array_class.fill(array, 1.0)
+    view = array_class.view(array, (3, 0, 2))
+    assert _down(array_class, view, np.zeros((3, 0, 2), dtype)).shape == (3, 0, 2)
+
+
+@over(array_classes)
+def test_device_ids(subject: Subject, case: Topic) -> None:
+    """Arrays of one device are not seen in the memory of another, and are kept apart."""
+    array_class: ArrayClass = case.value
+    (backend, *_) = [info.name for info in subject.backends if not info.host]
+    ids = devices(backend)
+    if len(ids) < 2:
+        pytest.skip("there is one device only")
+    arrays = [_up(array_class, device, np.full(5, number, np.float32)) for number, device in enumerate(ids)]
+    for number, array in enumerate(arrays):
+        np.testing.assert_array_equal(_down(array_class, array, np.zeros(5, np.float32)), np.full(5, number, np.float32))
+    for device in ids:
+        others = {other: _in_use(array_class, other) for other in ids}
+        if others[device] is None:
+            return
+        held = array_class.allocate(ArrayDesc((1000,), np.float32), device)
+        for other in ids:
+            grown = (_in_use(array_class, other) or 0) - (others[other] or 0)
+            assert (grown > 0) == (other == device), f"an array for device {device!r} takes {grown} bytes of {other!r}"
+        del held
+
+
+def _in_use(array_class: ArrayClass, device: str) -> int | None:
+    gc.collect()
+    return array_class.statistics(device).get("bytes_in_use")
+
+
+@over(array_classes)
+def test_memory_returned(subject: Subject, case: Topic) -> None:
+    """Memory is given back when nothing refers to it any more, by the array class's own statistics."""
+    array_class: ArrayClass = case.value
+    if _in_use(array_class, subject.device) is None:
+        pytest.skip("the array class keeps no statistics of bytes_in_use")
+
+    def use() -> None:
+        arrays = [_up(array_class, subject.device, np.zeros(size, np.float32)) for size in range(0, 5000, 500)]
+        views = [array_class.view(array, (1, size)) for array, size in zip(arrays, range(0, 5000, 500), strict=True)]
+        assert len(views) == len(arrays)
+
+    _assert_returned(array_class, subject.device, use)
+
+
+def _assert_returned(array_class: ArrayClass, device: str, use: Callable[[], None]) -> None:
+    use()  # what is made once and kept, such as a queue or a cache
+    before = _in_use(array_class, device)
+    for _ in range(3):
+        use()
+    after = _in_use(array_class, device)
+    assert after == before, f"{after} bytes in use after the same work, {before} before"

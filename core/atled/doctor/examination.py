@@ -1,0 +1,184 @@
+"""The examination: everything that doctor reports, as plain values for `json.dumps`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import atled
+from atled.doctor.hardware import hardware_hints
+from atled.doctor.self_test import self_test
+from atled.errors import did_you_mean, in_words
+from atled_contexts import (
+    API_VERSION,
+    Context,
+    PluginRecord,
+    SettingError,
+    backend_status,
+    backends,
+    declared_settings,
+    devices,
+    entry_points,
+    get_current_context,
+    plugins,
+    setting,
+    setting_source,
+)
+
+Report = dict[str, Any]
+"""Strings, numbers, booleans, None, and lists and dicts of these."""
+
+
+def examine(names: Sequence[str] = (), *, with_self_tests: bool = True) -> Report:
+    """Look at everything.
+
+    names: plugins or backends that must be usable, besides those that settings ask for.
+
+    The report is "ok" if nothing that was asked for is unusable and the settings can be read; "problems" says in words
+    what is not.
+    """
+    problems: list[str] = []
+    try:
+        records = plugins()
+    except SettingError as error:
+        records = ()
+        problems.append(str(error))
+    context = _default_context(problems) if not problems else None
+    usable = backends() if not problems or records else ()
+    tests = [self_test(name, device) for name in usable for device in _own_devices(name)] if with_self_tests else []
+    report: Report = {
+        "versions": _versions(),
+        "plugins": [_plugin(record) for record in records],
+        "devices": [_devices(name) for name in usable],
+        "context": None if context is None else _context(context),
+        "settings": [_setting(one.name, one.default, one.help) for one in declared_settings()],
+        "self_tests": tests,
+        "hints": hardware_hints(records),
+        "asked": _asked(names),
+    }
+    problems += [text for text in map(_asked_problem(records), report["asked"]) if text]
+    problems += [_failed(test) for test in tests if not test["passed"] and _matters(test, report)]
+    return {"ok": not problems, "problems": problems, **report}
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "atled": atled.__version__,
+        "plugin API": API_VERSION,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "executable": sys.executable,
+    }
+
+
+def _plugin(record: PluginRecord) -> Report:
+    needed = entry_points.requirements_of(record.distribution) if record.distribution else ()
+    libraries = [name for name in needed if name not in ("atled", record.distribution)]
+    return {
+        "name": record.name,
+        "source": record.source,
+        "state": record.state,
+        "reason": record.reason,
+        "remedy": record.remedy,
+        "exception": in_words(record.exception) if record.exception is not None else "",
+        "distribution": record.distribution,
+        "version": record.version,
+        "file": record.file,
+        "api_version": record.info.api_version if record.info is not None else "",
+        "backends": list(record.backends),
+        "libraries": {name: entry_points.version_of(name) for name in libraries},
+    }
+
+
+def _own_devices(backend: str) -> list[str]:
+    """The device ids of a backend, host memory once; none where they cannot be listed, which `_devices` tells."""
+    listed = _devices(backend)["devices"]
+    info = backend_status(backend).info
+    return listed[:1] if info is not None and info.host else listed
+
+
+def _devices(backend: str) -> Report:
+    try:
+        found = [device for device in devices(backend) if device]
+        return {"backend": backend, "devices": found, "error": ""}
+    except Exception as error:  # what a plugin's hook raises; it is told
+        return {"backend": backend, "devices": [], "error": str(error)}
+
+
+def _default_context(problems: list[str]) -> Context | None:
+    try:
+        return get_current_context()
+    except ValueError as error:  # ContextError, SettingError: what the environment asks for cannot be
+        problems.append(str(error))
+        return None
+
+
+def _context(context: Context) -> Report:
+    return {
+        "backends": context.backend,
+        "array_class": context.array_class,
+        "device_id": context.device_id,
+        "fallback": context.fallback,
+        "deterministic": context.deterministic,
+    }
+
+
+def _setting(name: str, default: Any, help: str) -> Report:
+    entry = {"name": name, "source": setting_source(name), "default": _plain(default), "help": help, "error": ""}
+    try:
+        return {**entry, "value": _plain(setting(name))}
+    except SettingError as error:
+        return {**entry, "value": None, "error": str(error)}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _asked(names: Sequence[str]) -> list[str]:
+    """Names of plugins and backends that must be usable: those given, and those that settings ask for."""
+    asked = [*names]
+    for variable in ("ATLED_BACKENDS", "ATLED_PLUGINS_ONLY"):
+        try:
+            asked += [entry.partition(":")[0] for entry in setting(variable)]
+        except SettingError:
+            continue  # discovery raised it already, and that is among the problems
+    return list(dict.fromkeys(asked))
+
+
+def _asked_problem(records: Sequence[PluginRecord]) -> Any:
+    by_name = {name: record for record in records for name in (record.name, record.distribution) if name}
+
+    def problem(name: str) -> str:
+        record = by_name.get(name)
+        if record is not None:
+            return "" if record.usable else f"plugin {name} is {record.state}: {record.reason}"
+        if not records:
+            return ""
+        status = backend_status(name)
+        if status.usable:
+            return ""
+        if status.state != "absent":
+            return f"backend {name} is {status.state}: {status.reason}"
+        known = [*by_name, *(backend for record in records for backend in record.backends)]
+        return f"{name} is no plugin or backend that is known here; {did_you_mean(name, known, 'install it')}"
+
+    return problem
+
+
+def _matters(test: Report, report: Report) -> bool:
+    """Whether a failed test is of something that is asked for, or that the default Context uses."""
+    owners = [one["name"] for one in report["plugins"] if test["backend"] in one["backends"]]
+    chosen = [entry.partition(":")[0] for entry in (report["context"] or {}).get("backends", ())]
+    return bool({test["backend"], *owners} & {*report["asked"], *chosen})
+
+
+def _failed(test: Report) -> str:
+    return f"the self-test of backend {test['backend']} on device {test['device']} failed: {test['error']}"

@@ -1,0 +1,64 @@
+"""Host memory: alignment, the pool, and views that outlive their storage."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from atled.storage import ALIGNMENT, HostStorage, Pool, size_class
+
+FLOAT32 = np.dtype(np.float32)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 64, 65, 1000, 1 << 20, (1 << 20) + 1])
+def test_size_classes_waste_at_most_a_quarter(nbytes):
+    capacity = size_class(nbytes)
+    assert capacity >= nbytes
+    assert capacity % ALIGNMENT == 0
+    assert nbytes <= 64 or capacity <= max(nbytes * 1.25, nbytes + ALIGNMENT)
+
+
+@pytest.mark.parametrize("nbytes", [0, 4, 100, 5000, 1 << 22])
+def test_buffers_are_aligned(nbytes):
+    assert HostStorage(nbytes, Pool()).address % ALIGNMENT == 0
+
+
+def test_a_dropped_buffer_is_used_again():
+    pool = Pool()
+    storage = HostStorage(1000, pool)
+    address = storage.address
+    del storage
+    assert HostStorage(1010, pool).address == address
+    assert pool.allocated_count == 1
+
+
+def test_a_buffer_with_views_never_enters_the_pool():
+    pool = Pool()
+    storage = HostStorage(40, pool)
+    view = storage.export((10,), FLOAT32)
+    view[...] = 7
+    part = view[2:]
+    del storage, view
+    others = [HostStorage(40, pool).array((10,), FLOAT32) for _ in range(5)]
+    for other in others:
+        other[...] = 0
+    gc.collect()
+    np.testing.assert_array_equal(part, np.full(8, 7))
+    assert pool.kept_bytes <= 5 * 64
+
+
+def test_views_are_known_to_live_through_any_chain_of_views():
+    storage = HostStorage(40, Pool())
+    part = storage.export((10,), FLOAT32)[2:].reshape(2, 4).T
+    assert storage.has_live_view
+    del part
+    assert not storage.has_live_view
+
+
+def test_the_pool_keeps_no_more_than_its_limit():
+    pool = Pool(limit_bytes=3 << 20)
+    storages = [HostStorage(1 << 20, pool) for _ in range(5)]
+    storages.clear()
+    assert pool.kept_bytes == 3 << 20
+    pool.clear()
+    assert pool.kept_bytes == 0
