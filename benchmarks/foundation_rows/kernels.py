@@ -137,7 +137,7 @@ def kernel(library: str, name: str) -> Case:
     from atled.call import ArrayDesc
     from atled.graph.binding import Binding
     from atled.graph.ir import Graph
-    from atled.graph.plan import lower
+    from atled.graph.lowering import lower
     from atled.place import HOST
 
     chosen = KERNELS[name]

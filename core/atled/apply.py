@@ -69,6 +69,8 @@ def apply(
             return call(inputs, attributes)  # type: ignore[arg-type]  # a key is only for NdArrays
     at_once = any(isinstance(item, NdArray) for item in inputs)
     values = [_value(spec, position, item, at_once) for position, item in enumerate(inputs)]
+    if not values and spec.variadic:
+        raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
     descs = [None if value is None else ArrayDesc(value.shape) for value in values]
     if len(descs) > 1 and isinstance(spec, ProgramOp):
         _check_axis_counts(spec, descs)
@@ -132,6 +134,8 @@ def _value(spec: OpSpec, position: int, item: Any, at_once: bool) -> Value | Non
 
 def _check_outputs(function: Function, outputs: Sequence[NdArray | Variable]) -> None:
     name, count = function.spec.name, function.visible
+    if not isinstance(outputs, Sequence):
+        raise TypeError(four_parts(f"{name}(outputs={outputs!r})", "not a list", "", "pass a list of NdArrays"))
     if len(outputs) != count:
         raise ValueError(
             four_parts(

@@ -485,6 +485,39 @@ class NdArray(ArrayOperators):
             return values.astype(dtype)
         return values.copy() if copy else values
 
+    @classmethod
+    def from_dlpack(cls, source: Any) -> NdArray:
+        """A copy of an array of another library, on its own device where a plugin has it; the dtype is kept.
+
+        TypeError: `source` does not speak DLPack.  BufferError: no usable plugin computes on its device.
+        """
+        from atled.interchange import from_dlpack  # it builds on this module
+
+        return from_dlpack(source)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The memory itself for another library: `numpy.from_dlpack(array)`, `torch.from_dlpack(array)`.
+
+        On the host writing is seen on both sides. Device memory is for reading: what another library writes there is
+        not seen by copies that exist elsewhere.
+        """
+        from atled.interchange import to_dlpack  # it builds on this module
+
+        return to_dlpack(self, dl_device, stream=stream, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(type, number) of the device that `__dlpack__` hands out."""
+        from atled.interchange import dlpack_device  # it builds on this module
+
+        return dlpack_device(self)
+
     def __repr__(self) -> str:
         return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"
 

@@ -138,8 +138,7 @@ def _desc(item: Variable | NdArray | None) -> ArrayDesc | None:
 
 def _explain_function(function: Function) -> CallExplanation:
     descs = [
-        None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
-        for value in function.inputs
+        None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32) for value in function.inputs
     ]
     return _explain(function.spec, descs, function.attributes, function.context)
 

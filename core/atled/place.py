@@ -72,8 +72,8 @@ class ArrayClass:
         """A DLPack capsule over an array, no copy; the options are those of `__dlpack__`."""
         raise NotImplementedError
 
-    def from_dlpack(self, source: Any, target: Any) -> None:  # Any: see above
-        """Copy from an object with `__dlpack__`, of the target's device, shape and dtype."""
+    def from_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
+        """An array over the memory of an object with `__dlpack__` on that device, no copy, and its description."""
         raise NotImplementedError
 
 

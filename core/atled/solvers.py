@@ -15,7 +15,8 @@ from atled.errors import four_parts
 from atled.graph.binding import Binding
 from atled.graph.executor import TEMPLATES, Bound
 from atled.graph.ir import Graph
-from atled.graph.plan import Template, lower
+from atled.graph.lowering import lower
+from atled.graph.plan import Template
 from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage
@@ -412,6 +413,11 @@ class AMSGRAD(_WithMoments):
     ) -> None:
         super().__init__(alpha, beta1, beta2, eps)
         self._bias_correction = bool(bias_correction)
+
+    @property
+    def info(self) -> dict[str, float]:
+        """Hyper-parameters by name."""
+        return {**super().info, "bias_correction": self._bias_correction}
 
     def _bias_factor(self, step: int) -> float:
         return super()._bias_factor(step) if self._bias_correction else 1.0

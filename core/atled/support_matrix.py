@@ -8,7 +8,7 @@ from atled.manifest import Manifest, catalogue, make_manifest
 from atled.ops.spec import OpSpec
 from atled.reference import ADOPTED_NOTE
 
-_OWN, _MIXED, _ADOPTED, _NONE = "●", "◐", "○", "–"
+_OWN, _MIXED, _ADOPTED, _NONE = "●", "◐", "○", "-"
 
 _HEAD = """\
 # Which backend computes what
@@ -23,10 +23,11 @@ is float32, `half` float16 with accumulation in float32, `double` float64):
 | ● | an implementation of the backend's own, for all samples |
 | ◐ | one of its own for some of them; for the rest the adopted reference, or nobody |
 | ○ | the op's NumPy reference, which a host backend may adopt as its own |
-| – | nobody: such a call falls back to the next backend, or raises, as the Context says |
+| - | nobody: such a call falls back to the next backend, or raises, as the Context says |
 
-Gradients of elementwise ops are formulas themselves and follow their op. A call of your own may be accepted or refused for
-reasons that no sample shows: `nn.explain(F.convolution, x, w)` tells for one call, `with nn.trace()` for a whole program.
+Gradients of elementwise ops are formulas themselves and follow their op. A call of your own may be accepted or refused
+for reasons that no sample shows: `nn.explain(F.convolution, x, w)` tells for one call, `with nn.trace()` for a whole
+program.
 """
 
 

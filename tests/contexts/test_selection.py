@@ -110,6 +110,12 @@ def test_quiet_only_counts(host):
     assert fallback_counts() == {}
 
 
+def test_a_caller_who_counts_what_it_runs_is_told_but_not_counted(host):
+    with pytest.warns(FallbackWarning):
+        select("Bar", Context("fast"), 1, FakeCall, count=False)
+    assert fallback_counts() == {}
+
+
 def test_raise_refuses_with_all_candidates_and_a_remedy(host):
     host.foo = "too odd"
     with pytest.raises(SelectionError) as caught:

@@ -88,7 +88,9 @@ def test_size_from_axis_counts_from_the_axis_on():
 # Values in and out.
 
 
-@pytest.mark.parametrize("values", [3, 2.5, np.int64(3), np.ones((2, 3)), np.arange(3), [[1], [2]], np.ones((2, 3), bool)])
+@pytest.mark.parametrize(
+    "values", [3, 2.5, np.int64(3), np.ones((2, 3)), np.arange(3), [[1], [2]], np.ones((2, 3), bool)]
+)
 def test_assigning_broadcasts_and_keeps_the_dtype(values):
     v = nn.Variable((2, 3))
     v.d = values

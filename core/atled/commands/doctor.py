@@ -1,7 +1,7 @@
 """Say what is installed, what of it works, and what to do about the rest.
 
-Shows every plugin with its state, reason and remedy, distribution and file; devices; versions; the settings in force and
-where each comes from; a self-test of one op per backend and device; and hints for hardware without a plugin.
+Shows every plugin with its state, reason and remedy, distribution and file; devices; versions; the settings in
+force and where each comes from; a self-test of one op per backend and device; and hints for hardware without a plugin.
 
 The exit status is 1 if anything asked for is not usable: what the arguments name, what ATLED_BACKENDS or
 ATLED_PLUGINS_ONLY name, and the default Context.

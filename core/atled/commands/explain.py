@@ -1,7 +1,7 @@
 """Run a script and report who computed what: backend, calls, time, fallbacks, bytes moved per op.
 
-The script runs as `python SCRIPT ARGUMENTS` would run it, under a trace that makes each op a step of its own, so small ops
-take longer than without. Work of threads that the script starts is not seen unless it uses `nn.bind`.
+The script runs as `python SCRIPT ARGUMENTS` would run it, under a trace that makes each op a step of its own, so small
+ops take longer than without. Work of threads that the script starts is not seen unless it uses `nn.bind`.
 
 The exit status is that of the script.
 """
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object; what the script prints goes to stderr then"
     )
-    parser.add_argument("--chrome", metavar="FILE", help="write every call with its time, for chrome://tracing or Perfetto")
+    parser.add_argument("--chrome", metavar="FILE", help="write every call with its time, for chrome://tracing")
     parser.add_argument("script", metavar="SCRIPT", help="the Python file to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="for the script")
 
@@ -60,8 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         import json
 
-        files = [arguments.chrome] if arguments.chrome else []
-        report = {"script": script, "status": status, **collected.to_json(), "fallback_counts": fallbacks, "files": files}
+        report = {
+            "script": script,
+            "status": status,
+            **collected.to_json(),
+            "fallback_counts": fallbacks,
+            "files": [arguments.chrome] if arguments.chrome else [],
+        }
         print(json.dumps(report, indent=2))
     else:
         _print(script, status, collected, fallbacks, arguments.chrome)
@@ -113,8 +118,9 @@ def _print(script: str, status: int, collected: Trace, fallbacks: list[dict[str,
     if fallbacks:
         print("\nfallbacks:")
         for entry in fallbacks:
-            print(f"  {entry['op']} went to {entry['backend']}: {entry['calls']} calls, {entry['bytes_moved']} bytes moved")
+            counts = f"{entry['calls']} calls, {entry['bytes_moved']} bytes moved"
+            print(f"  {entry['op']} went to {entry['backend']}: {counts}")
     if chrome:
         print(f"\nwrote {chrome}: open it in https://ui.perfetto.dev or chrome://tracing")
     if collected.dropped:
-        print(f"{collected.dropped} calls are in the table, but not in the file of single calls: it would grow too large")
+        print(f"{collected.dropped} calls are in the table only: the file would grow too large")

@@ -179,7 +179,8 @@ def _about(item: pytest.Item) -> tuple[str, str, str]:
     check = getattr(item, "originalname", item.name).removeprefix("test_")
     callspec = getattr(item, "callspec", None)
     case = callspec.params.get("case") if callspec is not None else None
-    return (check, case.name, case.id) if case is not None else (check, "-", "-")
+    # Without cases to give, pytest makes an item of its own that it skips.
+    return (check, case.name, case.id) if hasattr(case, "id") else (check, "-", "-")
 
 
 def _last_words(report: pytest.TestReport) -> str:

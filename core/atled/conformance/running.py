@@ -12,7 +12,8 @@ from atled.call import ArrayDesc
 from atled.graph.binding import Binding
 from atled.graph.dispatch import TYPE_DTYPES
 from atled.graph.ir import Graph, IRValue
-from atled.graph.plan import Template, lower
+from atled.graph.lowering import lower
+from atled.graph.plan import Template
 from atled.ops.spec import SPECS, OpSpec
 from atled.place import HOST
 from atled_contexts import Context

@@ -42,7 +42,8 @@ def hardware_hints(records: Iterable[PluginRecord]) -> list[str]:
     for family, look in _TRACES:
         seen = look()
         if seen and not any(record.usable for record in _plugins_for(family, known)):
-            hints.append(f"{seen}, but no usable plugin has a backend of device family {family!r}: {_remedy(family, known)}")
+            missing = f"no usable plugin has a backend of device family {family!r}"
+            hints.append(f"{seen}, but {missing}: {_remedy(family, known)}")
     return hints
 
 

@@ -111,7 +111,8 @@ def _field(name: str, value: str) -> Iterator[Line]:
 
 
 def _item(style: str, text: str) -> Iterator[Line]:
-    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, WIDTH - _INDENT, break_long_words=False)]
+    room = WIDTH - _INDENT
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, room, break_long_words=False)]
     yield style, "  - ", lines[0]
     for line in lines[1:]:
         yield _plain(" " * _INDENT + line)

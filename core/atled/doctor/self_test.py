@@ -34,9 +34,10 @@ def self_test(backend: str, device_id: str) -> dict[str, Any]:
 def _try_one(backend: str, found: dict[str, Any]) -> str:
     for name in _FUNCTIONS:
         function = getattr(functions, name)
-        arrays = [np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4).T.copy() for _ in function.spec.user_inputs]
+        ramp = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+        arrays: list[np.ndarray] = [ramp for _ in function.spec.user_inputs]
         if name == "affine":
-            arrays = [arrays[0], np.ones((3, 2), np.float32), np.ones(2, np.float32)]
+            arrays = [ramp, np.ones((3, 2), np.float32), np.ones(2, np.float32)]
         inputs = [NdArray.from_numpy_array(array) for array in arrays]
         chosen = explain(function, *inputs).calls[0].chosen
         if chosen is None or chosen.backend != backend:
@@ -46,7 +47,9 @@ def _try_one(backend: str, found: dict[str, Any]) -> str:
     return f"it computes none of {', '.join(_FUNCTIONS)}"
 
 
-def _compare(backend: str, function: Any, inputs: list[NdArray], arrays: list[np.ndarray], found: dict[str, Any]) -> str:
+def _compare(
+    backend: str, function: Any, inputs: list[NdArray], arrays: list[np.ndarray], found: dict[str, Any]
+) -> str:
     """What is wrong with a call, in words; "" where nothing is."""
     start = time.perf_counter()
     with trace() as ran:

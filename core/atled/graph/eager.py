@@ -12,7 +12,8 @@ from atled.call import ArrayDesc
 from atled.graph.binding import Binding, native_error
 from atled.graph.dispatch import compute_dtype
 from atled.graph.ir import Graph, IRValue
-from atled.graph.plan import Template, lower
+from atled.graph.lowering import lower
+from atled.graph.plan import Template
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage

@@ -17,7 +17,8 @@ from atled.graph.binding import Binding
 from atled.graph.eager import OneCall, one_call, settle_inputs
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRNode, IRValue
-from atled.graph.plan import Template, is_own, lower
+from atled.graph.lowering import is_own, lower
+from atled.graph.plan import Template
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
 from atled.graph.value import Function, Value, needs_gradient
 from atled.place import Place

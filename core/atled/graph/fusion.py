@@ -14,6 +14,7 @@ MOST_NODES = 40
 MOST_OPERANDS = 24
 """Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
 
+_SHOWN = 4  # names of different ops in the name of a fused one
 _COPY = name("x")
 
 
@@ -29,7 +30,9 @@ class FusedOp(ProgramOp, abstract=True):
         self.attributes = tuple(Attribute(item, "float") for item in program.attributes)
         self.outputs = program.output_names
         vars(self).update(program=program, category="fused")
-        super().__init__("+".join(names), f"Fused: {', '.join(names)}.")
+        different = list(dict.fromkeys(names))
+        shown = "+".join(different[:_SHOWN]) + ("+..." if len(different) > _SHOWN else "")
+        super().__init__(shown, f"Fused: {', '.join(names)}.")
 
 
 def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list[IRNode]:

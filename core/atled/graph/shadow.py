@@ -37,13 +37,13 @@ class Shadow:
         self._floats = dict(zip(self._spec.float_names, floats, strict=True))
 
     def check(self) -> None:
-        """Compare what the step made with the reference; VerificationError where it differs by more than the tolerance."""
+        """Compare what the step made with the reference; VerificationError where it differs beyond the tolerance."""
         got = {name: self._host_copy(slot) for name, slot in self._results()}
         wanted = self._recomputed(self._in_float64)
         worst = self._worst(wanted, got)
         if worst is None:
             return
-        # A second opinion: near a jump (rounding, a comparison, overflow) the dtype of the call may fall on the other side.
+        # A second opinion: at a jump (rounding, comparison, overflow) the dtype of the call may fall on the other side.
         narrow = self._recomputed(self._in_own_dtype)
         if self._worst(narrow, got) is not None:
             raise self._error(*worst)
@@ -99,7 +99,7 @@ class Shadow:
     def _worst(
         self, wanted: Sequence[np.ndarray], got: dict[str, np.ndarray]
     ) -> tuple[str, float, int, int, float] | None:
-        """The first result that differs: its name, largest difference, count of elements that differ, of all, tolerance."""
+        """The first result that differs: name, largest difference, how many elements differ, of how many, tolerance."""
         for want, (name, found) in zip(wanted, got.items(), strict=True):
             tolerance = self._tolerance(found.dtype)
             far, error = _differences(want, found, tolerance)

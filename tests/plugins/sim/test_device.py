@@ -99,6 +99,7 @@ def test_memory_is_given_back_with_the_last_array(device):
     array = upload(np.zeros(100, np.float32))
     view = ARRAY_CLASS.view(array, (10, 10))
     assert device.memory.bytes_in_use == before + 400
+    assert ARRAY_CLASS.statistics("0")["bytes_in_use"] == before + 400
     del array
     gc.collect()
     assert device.memory.bytes_in_use == before + 400

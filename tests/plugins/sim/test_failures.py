@@ -79,12 +79,11 @@ def test_after_any_failure_the_next_step_is_right(sim, operation, warm):
         x, w, loss, solver = network(sim)
         if warm:
             train(loss, solver, sim)
-        with faults.fail(operation, nth) as fault:
-            with contextlib.suppress(atled_sim.SimFault):
-                x.d = x.d.copy()
-                loss.forward()
-                solver.zero_grad()
-                loss.backward()
+        with faults.fail(operation, nth) as fault, contextlib.suppress(atled_sim.SimFault):
+            x.d = x.d.copy()
+            loss.forward()
+            solver.zero_grad()
+            loss.backward()
         if not fault.happened:
             break
         train(loss, solver, sim)
@@ -99,9 +98,8 @@ def test_a_failed_backward_leaves_nothing_for_the_solver(sim):
         before = w.d.copy()
         loss.forward()
         solver.zero_grad()
-        with faults.fail("launch", nth) as fault:
-            with contextlib.suppress(atled_sim.SimFault):
-                loss.backward()
+        with faults.fail("launch", nth) as fault, contextlib.suppress(atled_sim.SimFault):
+            loss.backward()
         if not fault.happened:
             break
         with context_scope(sim):

@@ -17,7 +17,7 @@ from atled_sim.refusal import accepts
 
 def provide(op: str) -> Implementation:
     """The implementation of any op."""
-    return Implementation(op, "sim", prepare, accepts=accepts, note="simulated", op_version=None)
+    return Implementation(op, "sim", prepare, accepts=accepts, note="reference, simulated", op_version=None)
 
 
 def prepare(call: Call) -> Prepared:

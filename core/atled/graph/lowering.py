@@ -1,0 +1,133 @@
+"""Lowering: from a graph of nodes to the template of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atled.graph.fusion import fuse
+from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.memory import reuse_memory
+from atled.graph.plan import Slot, Step, Template
+from atled.ops.spec import SPECS
+from atled.place import HOST
+
+
+def lower(graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] = ()) -> Template:
+    """The template that computes `results`, one target each, and runs every step that changes an outside array.
+
+    A result that is another result's memory, an outside array or a view gets a copy of its own.
+    watched: values that are computed anyway and whose slots the template is to name.
+    """
+    values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
+    nodes = fuse(graph, _needed(graph, [*values, *watched]), [*values, *watched])
+    slots: list[Slot] = []
+    slot_of: dict[IRValue, int] = {}
+    memories = 0
+    target_of = {value: index for index, value in enumerate(values)}
+
+    def slot_for(value: IRValue) -> int:
+        nonlocal memories
+        found = slot_of.get(value)
+        if found is not None:
+            return found
+        node = value.node
+        if value.external < 0 and node is not None and node.spec is not None and node.spec.views:
+            source = slots[slot_for(_first(node))]
+            slot = Slot(value.desc, source.place, source.memory, source.source)
+            if source.source[0] == "target":
+                # A view of a result: readers of the view read the result's memory.
+                slot.source = ("internal",)
+        else:
+            if value.external >= 0:
+                origin: tuple[Any, ...] = ("external", value.external)
+            elif value in target_of:
+                origin = ("target", target_of[value])
+            else:
+                origin = ("internal",)
+            slot = Slot(value.desc, value.place or HOST, memories, origin)
+            memories += 1
+        slots.append(slot)
+        slot_of[value] = len(slots) - 1
+        return len(slots) - 1
+
+    steps: list[Step] = []
+    for node in nodes:
+        if node.spec is not None and node.spec.views:
+            slot_for(node.outputs[0])
+            continue
+        steps.append(_step(node, slot_for, slots, slot_of))
+    for number, step in enumerate(steps):
+        for argument in step.arguments[: step.input_count]:
+            if argument >= 0:
+                slots[argument].last_reader = number
+    targets = [slot_for(value) for value in values]
+    shown = [slot_for(value) for value in watched]
+    reuse_memory(slots, steps, shown)
+    return Template(slots, steps, graph, targets, shown)
+
+
+def _first(node: IRNode) -> IRValue:
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _step(node: IRNode, slot_for: Any, slots: list[Slot], slot_of: dict[IRValue, int]) -> Step:
+    inputs = tuple(-1 if value is None else slot_for(value) for value in node.inputs)
+    if node.spec is None:
+        return Step(node, None, (*inputs, slot_for(node.outputs[0])), ())
+    outputs = []
+    for position, value in enumerate(node.outputs):
+        source = node.spec.inplace.get(position)
+        if source is None:
+            outputs.append(slot_for(value))
+        else:
+            slot_of[value] = inputs[source]
+            outputs.append(inputs[source])
+    assert node.decision is not None
+    prepared = node.decision.implementation.prepare(node.decision.call)
+    floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
+    return Step(node, prepared, (*inputs, *outputs), floats)
+
+
+def _float_number(attributes: Mapping[str, Any], name: str) -> int:
+    slot = attributes[name]
+    assert isinstance(slot, FloatSlot)
+    return slot.index
+
+
+def is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
+    """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already."""
+    if value.external >= 0 or value.base is not value or (value.node is not None and value.node.computed):
+        return False
+    return not any(earlier.base is value for earlier in results)
+
+
+def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
+    """The value, or a copy of it where it cannot be a result as it is."""
+    in_place = value.node is not None and value.node.spec is not None and value.position in value.node.spec.inplace
+    if in_place or is_own(value, results[:index]):
+        return value
+    context = graph.context if value.node is None else value.node.context
+    return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+
+
+def _needed(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
+    """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
+    needed: set[IRNode] = set()
+    stack = [value.node for value in values if value.external < 0 and value.node is not None]
+    stack += [
+        node
+        for node in graph.nodes
+        if node.spec is not None and (node.spec.mutated or node.spec.inplace) and not node.computed
+    ]
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        stack += [
+            value.node for value in node.inputs if value is not None and value.external < 0 and value.node is not None
+        ]
+    return [node for node in graph.nodes if node in needed]

@@ -1,0 +1,205 @@
+"""Verification by the reference: what is found, what is no error, what is left out."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+from atled.conformance.running import call, typed
+from spec_cases import all_specs
+from wrong_plugin import off_by_one, wrong
+
+
+@pytest.fixture(autouse=True)
+def fresh_parameters():
+    nn.clear_parameters()
+    yield
+    nn.clear_parameters()
+
+
+def array(*shape, seed=0):
+    """Standard normal numbers."""
+    return nn.NdArray.from_numpy_array(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def test_an_op_that_diverges_is_named_with_plugin_call_and_error():
+    x = array(2, 3)
+    with wrong(ReLU=off_by_one), nn.verify(), pytest.raises(nn.VerificationError) as caught:
+        F.relu(x, using="wrong")
+    error = caught.value
+    assert (error.op, error.backend, error.plugin) == ("ReLU", "wrong", "wrong-plugin")
+    assert error.error == pytest.approx(1.0) and "ReLU(float32[2, 3]" in error.call
+    assert str(error).startswith(
+        "ReLU(float32[2, 3], inplace=False) by wrong of plugin wrong-plugin: 6 of 6 elements of y"
+    )
+    assert "What to do: report it to the authors of plugin wrong-plugin" in str(error)
+
+
+def test_the_first_op_of_a_graph_that_diverges_is_the_one_reported_and_arrays_stay_as_computed():
+    x = nn.Variable((2, 3), need_grad=True)
+    x.d = 1.0
+    with wrong(Exp=off_by_one, Sinh=off_by_one), nn.using("wrong"):
+        y = F.exp(F.relu(x))
+        z = F.sinh(y)
+        with nn.verify(), pytest.raises(nn.VerificationError, match="^Exp"):
+            z.forward()
+        np.testing.assert_allclose(y.d, np.e + 1, rtol=1e-6)
+        z.forward()  # unverified: the wrong value, as before
+
+
+def test_gradients_are_verified_too():
+    x = nn.Variable((2, 3), need_grad=True)
+    x.d = 0.5
+    with wrong(TanhGradX=off_by_one), nn.using("wrong"):
+        y = F.tanh(x)
+        with nn.verify() as checks:
+            y.forward()
+            with pytest.raises(nn.VerificationError, match="^TanhGradX"):
+                y.backward()
+    assert checks.by_op["Tanh"] == 1
+
+
+def test_solver_updates_in_place_are_compared_with_what_was_there_before():
+    w = PF.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
+    solver = S.Momentum(0.1)
+    solver.set_parameters(nn.get_parameters())
+    with wrong(), nn.using("wrong"):
+        loss = F.sum(F.mul2(w, w))
+        with nn.verify() as checks:
+            for _ in range(3):
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.update()
+    assert checks.checked == checks.calls > 0 and checks.by_op["MomentumUpdate"] == 3
+
+
+def test_a_wrong_solver_update_is_found():
+    PF.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
+    (w,) = nn.get_parameters().values()
+    solver = S.Sgd(0.1)
+
+    def stands_still(w, *rest):
+        w += 0.05
+
+    with wrong(SgdUpdate=stands_still), nn.using("wrong"):
+        solver.set_parameters(nn.get_parameters())
+        loss = F.sum(w)
+        loss.forward()
+        solver.zero_grad()
+        loss.backward()
+        with nn.verify(), pytest.raises(nn.VerificationError, match="^SgdUpdate"):
+            solver.update()
+
+
+def test_changed_inputs_are_compared():
+    def forgets_statistics(x, beta, gamma, mean, variance, *outputs):
+        mean[...] = 0
+
+    x = nn.Variable((4, 2, 3, 3))
+    x.d = np.random.default_rng(1).standard_normal(x.shape)
+    with wrong(BatchNormalization=forgets_statistics), nn.using("wrong"):
+        y = PF.batch_normalization(x)
+        with nn.verify(), pytest.raises(nn.VerificationError, match="changed mean"):
+            y.forward()
+
+
+def test_random_ops_are_compared_on_the_same_numbers():
+    x = nn.Variable((50,))
+    x.d = 1.0
+    with wrong(), nn.using("wrong"), nn.verify() as checks:
+        y = F.dropout(x, 0.5)
+        draws = []
+        for _ in range(3):
+            y.forward()
+            draws.append(y.d.copy())
+        F.rand(shape=(10,), seed=3).forward()
+    assert checks.by_op == {"Dropout": 3, "Rand": 1}
+    assert not np.array_equal(draws[0], draws[1])
+
+
+def test_a_device_is_verified_and_its_arrays_stay_there():
+    pytest.importorskip("atled_sim")
+    x = array(4, 3)
+    with nn.context_scope(nn.get_extension_context("sim", fallback="raise")), nn.verify() as checks, nn.trace() as t:
+        y = F.softmax(F.exp(x), axis=1)
+    assert checks.by_op == {"Exp": 1, "Softmax": 1}
+    assert {row.backend for row in t.rows() if row.op in checks.by_op} == {"sim"}
+    np.testing.assert_allclose(y.data.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_half_is_judged_by_the_tolerance_of_half():
+    with wrong(), nn.using("wrong:half"), nn.verify() as checks:
+        F.affine(array(8, 64), array(64, 16, seed=1), array(16, seed=2))
+    assert checks.by_op["Affine"] == 1
+
+
+def test_overflow_in_the_dtype_of_the_call_is_no_error():
+    with wrong(), nn.verify():
+        y = F.exp(nn.NdArray.from_numpy_array(np.array([1.0, 100.0, -np.inf, np.nan], np.float32)), using="wrong")
+    np.testing.assert_array_equal(np.isinf(y.data), [False, True, False, False])
+
+
+def test_what_only_the_narrow_dtype_decides_is_no_error():
+    # 0.1 equals itself in float32; in float64 the 0.1 that was rounded to float32 is another number.
+    x = nn.NdArray.from_numpy_array(np.full(4, 0.1, np.float32))
+    with wrong(), nn.verify() as checks:
+        assert not F.not_equal_scalar(x, 0.1, using="wrong").data.any()
+    assert checks.checked == 1
+
+
+def test_a_reference_that_refuses_what_the_implementation_computes_is_a_divergence():
+    def takes_any_label(x, labels, loss, *rest):
+        loss[...] = 0
+
+    takes_any_label.instead = True
+    labels = nn.NdArray.from_numpy_array(np.array([[7]]))
+    with wrong(SoftmaxCrossEntropy=takes_any_label), nn.verify(), pytest.raises(nn.VerificationError) as caught:
+        F.softmax_cross_entropy(array(1, 3), labels, using="wrong")
+    assert "it gave a result, where the reference raises IndexError" in str(caught.value)
+    assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_the_reference_and_adopted_references_are_left_out():
+    with nn.verify() as checks:
+        F.relu(array(2, 3), using="reference")
+    assert (checks.calls, checks.checked) == (0, 0)
+
+
+def test_a_share_of_the_calls_is_checked():
+    x = array(4)
+    with wrong(), nn.verify(0.25) as checks:
+        for _ in range(200):
+            F.relu(x, using="wrong")
+    assert checks.calls == 200 and 25 < checks.checked < 75
+
+
+def test_the_environment_asks_for_it(monkeypatch):
+    from atled_contexts import get_current_context, reload_plugins
+
+    with wrong(ReLU=off_by_one):
+        monkeypatch.setenv("ATLED_VERIFY", "1")
+        reload_plugins()
+        get_current_context()
+        try:
+            with pytest.raises(nn.VerificationError):
+                F.relu(array(2), using="wrong")
+        finally:
+            monkeypatch.delenv("ATLED_VERIFY")
+            reload_plugins()
+            get_current_context()
+        F.relu(array(2), using="wrong")
+
+
+@pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
+def test_samples_pass_on_the_default_backend(spec):
+    # What the spec promises must not be called a divergence: the same tolerances, another comparison.
+    backend = nn.get_current_context().backends[0][0]
+    samples = spec.samples()
+    runs = [(sample, "float") for sample in samples] + [(sample, "half") for sample in samples[:1]]
+    with nn.verify() as checks:
+        for sample, type_config in runs:
+            call(spec, typed(sample.draw(), type_config), sample.attributes, nn.Context([f"{backend}:{type_config}"]))
+    assert checks.checked == checks.calls
