@@ -164,7 +164,9 @@ def test_each_backward_uses_the_grad_that_it_is_given():
         assert_array_equal(x.g, 4 * (5 if grad is None else np.ravel(grad)))
 
 
-@pytest.mark.parametrize(("grad", "error"), [(np.ones(3), ValueError), ("a", TypeError), (nn.NdArray((3,)), ValueError)])
+@pytest.mark.parametrize(
+    ("grad", "error"), [(np.ones(3), ValueError), ("a", TypeError), (nn.NdArray((3,)), ValueError)]
+)
 def test_a_grad_that_does_not_fit_changes_nothing(grad, error):
     x = leaf([2, 3], True)
     y = x * x

@@ -51,8 +51,8 @@ SIGNATURES = {
     "prelu": ("PReLU", "x0, x1, base_axis=1"),
     "batch_normalization": (
         "BatchNormalization",
-        "x, beta, gamma, mean, variance, axes=(1,), decay_rate=0.9, eps=1e-05, batch_stat=True, "
-        "output_stat=False",
+        ("x, beta, gamma, mean, variance, axes=(1,), decay_rate=0.9, eps=1e-05, batch_stat=True, "
+        "output_stat=False"),
     ),
     "mean_subtraction": ("MeanSubtraction", "x, mean, t, base_axis=1, update_running_mean=True"),
     "clip_grad_by_value": ("ClipGradByValue", "x, min, max"),
@@ -145,9 +145,9 @@ SIGNATURES = {
     "random_shift": ("RandomShift", "x, shifts=None, border_mode='nearest', base_axis=1, seed=-1"),
     "image_augmentation": (
         "ImageAugmentation",
-        "x, shape=None, pad=(0, 0), min_scale=1.0, max_scale=1.0, angle=0.0, aspect_ratio=1.0, "
+        ("x, shape=None, pad=(0, 0), min_scale=1.0, max_scale=1.0, angle=0.0, aspect_ratio=1.0, "
         "distortion=0.0, flip_lr=False, flip_ud=False, brightness=0.0, brightness_each=False, "
-        "contrast=1.0, contrast_center=0.0, contrast_each=False, noise=0.0, seed=-1",
+        "contrast=1.0, contrast_center=0.0, contrast_each=False, noise=0.0, seed=-1"),
     ),
     "sigmoid_cross_entropy": ("SigmoidCrossEntropy", "x, target"),
     "binary_cross_entropy": ("BinaryCrossEntropy", "x, target"),
@@ -163,25 +163,25 @@ SIGNATURES = {
     "binary_connect_affine": ("BinaryConnectAffine", "x, weight, binary_weight, bias=None, base_axis=1"),
     "binary_connect_convolution": (
         "BinaryConnectConvolution",
-        "x, weight, binary_weight, bias=None, base_axis=1, pad=None, stride=None, "
-        "dilation=None, group=1",
+        ("x, weight, binary_weight, bias=None, base_axis=1, pad=None, stride=None, "
+        "dilation=None, group=1"),
     ),
     "binary_weight_affine": ("BinaryWeightAffine", "x, weight, binary_weight, alpha, bias=None, base_axis=1"),
     "binary_weight_convolution": (
         "BinaryWeightConvolution",
-        "x, weight, binary_weight, alpha, bias=None, base_axis=1, pad=None, stride=None, "
-        "dilation=None, group=1",
+        ("x, weight, binary_weight, alpha, bias=None, base_axis=1, pad=None, stride=None, "
+        "dilation=None, group=1"),
     ),
     "inq_affine": (
         "INQAffine",
-        "x, weight, indicator_fixedweights, bias=None, base_axis=1, num_bits=4, "
-        "inq_iterations=(), selection_algorithm='largest_abs', seed=-1",
+        ("x, weight, indicator_fixedweights, bias=None, base_axis=1, num_bits=4, "
+        "inq_iterations=(), selection_algorithm='largest_abs', seed=-1"),
     ),
     "inq_convolution": (
         "INQConvolution",
-        "x, weight, indicator_fixedweights, bias=None, base_axis=1, pad=None, stride=None, "
+        ("x, weight, indicator_fixedweights, bias=None, base_axis=1, pad=None, stride=None, "
         "dilation=None, group=1, num_bits=4, inq_iterations=(), "
-        "selection_algorithm='largest_abs', seed=-1",
+        "selection_algorithm='largest_abs', seed=-1"),
     ),
     "fixed_point_quantize": (
         "FixedPointQuantize",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -13,7 +14,7 @@ from atled.call import ArrayDesc, Call
 from atled.conformance.running import STREAM_KEY, oracle, typed, widened
 from atled.graph.dispatch import describe_call
 from atled.ops.elementwise import Elementwise, derived_name, derived_spec
-from atled.ops.samples import Refused, Sample
+from atled.ops.samples import Exact, Refused, Sample
 from atled.ops.spec import SPECS, OpSpec
 
 if TYPE_CHECKING:
@@ -74,12 +75,15 @@ class Case:
     number: of the sample among those of its spec.
     """
 
-    def __init__(self, subject: Subject, spec: OpSpec, number: int, backend: str, type_config: str) -> None:
+    def __init__(
+        self, subject: Subject, spec: OpSpec, number: int, backend: str, type_config: str, sample: Sample | None = None
+    ) -> None:
         self.subject = subject
         self.spec = spec
         self.number = number
         self.backend = backend
         self.type_config = type_config
+        self._sample = sample
 
     @property
     def name(self) -> str:
@@ -95,7 +99,16 @@ class Case:
     @property
     def sample(self) -> Sample:
         """The sample."""
-        return samples_of(self.spec)[self.number]
+        return samples_of(self.spec)[self.number] if self._sample is None else self._sample
+
+    def resized(self, shape: tuple[int, ...]) -> Case:
+        """The same with another shape of all inputs, as an elementwise op allows."""
+        sample = copy.copy(self.sample)
+        sample.inputs = tuple(copy.copy(data) for data in sample.inputs)
+        for data in sample.inputs:
+            if data is not None:
+                data.shape = shape
+        return Case(self.subject, self.spec, self.number, self.backend, self.type_config, sample)
 
     @property
     def context(self) -> Context:
@@ -132,6 +145,7 @@ class Case:
 
         The reference sees inputs rounded to the type config, so that only arithmetic is judged.
         """
+        assert self._sample is None, "only those of the spec have a number"
         return _expected(self.spec, self.number, self.type_config, seed)
 
     @property
@@ -217,8 +231,12 @@ def first_differentiable(subject: Subject) -> list[Case]:
 
 
 def elementwise(subject: Subject) -> list[Case]:
-    """One sample of every op with a scalar formula."""
-    return [case for case in first_samples(subject) if case.spec.program is not None]
+    """One sample of every op with a scalar formula, of those whose values do not fix its shape."""
+    return [
+        case
+        for case in first_samples(subject)
+        if case.spec.program is not None and not any(isinstance(data, Exact) for data in case.sample.inputs)
+    ]
 
 
 def refused(subject: Subject) -> list[RefusedCase]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atled.graph.ir import IRValue
 
 _LEAST = {"pad": 0, "stride": 1, "dilation": 1, "shape": 0, "kernel": 1}
-_GEOMETRY = (
+GEOMETRY = (
     Attribute("base_axis", "int", 1),
     Attribute("pad", "ints", None),
     Attribute("stride", "ints", None),
@@ -27,10 +27,14 @@ _GEOMETRY = (
 )
 
 
-class _Convolutional(OpSpec, abstract=True):
-    """What convolution and its two gradients share: attributes, geometry, the split of channels into groups."""
+class Convolutional(OpSpec, abstract=True):
+    """What convolutions, their gradients and their transposed forms share: attributes and geometry.
+
+    grouping: name of the attribute that says how the channels are split.
+    """
 
     category = "layer"
+    grouping = "group"
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         ndim = inputs[0].ndim
@@ -43,8 +47,8 @@ class _Convolutional(OpSpec, abstract=True):
             raise self.error(
                 inputs, "there is no spatial axis behind the channel axis", "add one of size 1 or use affine"
             )
-        if attributes["group"] < 1:
-            raise self.error(inputs, f"group={attributes['group']}", "use 1 or more")
+        if attributes[self.grouping] < 1:
+            raise self.error(inputs, f"{self.grouping}={attributes[self.grouping]}", "use 1 or more")
         geometry = {
             name: per_axis(self, inputs, attributes, name, spatial, least=least, default=least)
             for name, least in _LEAST.items()
@@ -84,7 +88,12 @@ class _Convolutional(OpSpec, abstract=True):
         if 0 in weight.shape[2:]:
             raise self.error(inputs, "the kernel is empty", "give every kernel axis a size of at least 1")
 
-    def _window_counts(
+    def check_bias(self, inputs: Sequence[ArrayDesc | None], bias: ArrayDesc | None, maps: int) -> None:
+        """Refuse a bias that has not one entry per output map."""
+        if bias is not None and bias.shape != (maps,):
+            raise self.error(inputs, f"bias has shape {bias.shape}", f"use shape ({maps},)")
+
+    def window_counts(
         self,
         inputs: Sequence[ArrayDesc | None],
         sizes: Sequence[int],
@@ -93,6 +102,7 @@ class _Convolutional(OpSpec, abstract=True):
         stride: Sequence[int],
         dilation: Sequence[int],
     ) -> tuple[int, ...]:
+        """How many windows fit along each axis; refuses a kernel for which there is none."""
         counts = window_counts(sizes, kernel, pad, stride, dilation)
         if any(count < 1 for count in counts):
             raise self.error(
@@ -110,7 +120,7 @@ class _Convolutional(OpSpec, abstract=True):
             )
 
 
-class Convolution(_Convolutional):
+class Convolution(Convolutional):
     """Convolution (as the field has it: cross-correlation) over any number of spatial axes, with zero padding.
 
     `y[n, o, i] = bias[o] + sum over c, r of weight[o, c, r] * x[n, c', i * stride - pad + r * dilation]`, where i and r
@@ -135,7 +145,7 @@ class Convolution(_Convolutional):
 
     function = "convolution"
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
-    attributes = _GEOMETRY
+    attributes = GEOMETRY
 
     def infer(
         self,
@@ -153,9 +163,8 @@ class Convolution(_Convolutional):
         sizes = x.shape[base_axis + 1 :]
         self._check_weight(inputs, weight, len(sizes), group, channels=x.shape[base_axis])
         maps = weight.shape[0]
-        if bias is not None and bias.shape != (maps,):
-            raise self.error(inputs, f"bias has shape {bias.shape}", f"use shape ({maps},)")
-        counts = self._window_counts(inputs, sizes, weight.shape[2:], pad, stride, dilation)
+        self.check_bias(inputs, bias, maps)
+        counts = self.window_counts(inputs, sizes, weight.shape[2:], pad, stride, dilation)
         return ArrayDesc((*x.shape[:base_axis], maps, *counts), x.dtype)
 
     def reference(
@@ -231,7 +240,7 @@ class Convolution(_Convolutional):
         )
 
 
-class ConvolutionDataGrad(_Convolutional):
+class ConvolutionDataGrad(Convolutional):
     """Gradient of a convolution with respect to its input: the adjoint of `Convolution` in x.
 
     `gx[n, c, j] = sum over o, r, i with i * stride - pad + r * dilation = j of weight[o, c, r] * gy[n, o, i]`.
@@ -251,7 +260,7 @@ class ConvolutionDataGrad(_Convolutional):
 
     inputs = (Input("gy"), Input("weight"))
     outputs = ("gx",)
-    attributes = (*_GEOMETRY, Attribute("shape", "ints"))
+    attributes = (*GEOMETRY, Attribute("shape", "ints"))
 
     def infer(
         self,
@@ -267,7 +276,7 @@ class ConvolutionDataGrad(_Convolutional):
     ) -> ArrayDesc:
         inputs = (gy, weight)
         self._check_weight(inputs, weight, len(shape), group, maps=gy.shape[base_axis])
-        counts = self._window_counts(inputs, shape, weight.shape[2:], pad, stride, dilation)
+        counts = self.window_counts(inputs, shape, weight.shape[2:], pad, stride, dilation)
         self._check_gy(inputs, gy.shape[base_axis + 1 :], counts)
         return ArrayDesc((*gy.shape[:base_axis], weight.shape[1] * group, *shape), gy.dtype)
 
@@ -329,7 +338,7 @@ class ConvolutionDataGrad(_Convolutional):
         )
 
 
-class ConvolutionWeightGrad(_Convolutional):
+class ConvolutionWeightGrad(Convolutional):
     """Gradient of a convolution with respect to its weight: the adjoint of `Convolution` in weight.
 
     `gw[o, c, r] = sum over n, i of x[n, c', i * stride - pad + r * dilation] * gy[n, o, i]`.
@@ -349,7 +358,7 @@ class ConvolutionWeightGrad(_Convolutional):
 
     inputs = (Input("x"), Input("gy"))
     outputs = ("gw",)
-    attributes = (*_GEOMETRY, Attribute("kernel", "ints"))
+    attributes = (*GEOMETRY, Attribute("kernel", "ints"))
 
     def infer(
         self,
@@ -371,7 +380,7 @@ class ConvolutionWeightGrad(_Convolutional):
             raise self.error(
                 inputs, f"group={group} does not divide {channels} channels and {maps} maps", "use a common divisor"
             )
-        counts = self._window_counts(inputs, x.shape[base_axis + 1 :], kernel, pad, stride, dilation)
+        counts = self.window_counts(inputs, x.shape[base_axis + 1 :], kernel, pad, stride, dilation)
         self._check_gy(inputs, gy.shape[base_axis + 1 :], counts)
         return ArrayDesc((maps, channels // group, *kernel), x.dtype)
 

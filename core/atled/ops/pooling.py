@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from atled.graph.ir import IRValue
 
 
-class _Pooling(OpSpec, abstract=True):
+class Pooling(OpSpec, abstract=True):
     """What poolings share: kernel, stride, pad and how many windows there are."""
 
     category = "layer"
@@ -48,7 +48,7 @@ class _Pooling(OpSpec, abstract=True):
             per_axis(self, inputs, attributes, "shape", axes, least=0)
         return {**attributes, "stride": stride, "pad": pad}
 
-    def _window_counts(
+    def window_counts(
         self,
         inputs: Sequence[ArrayDesc | None],
         sizes: Sequence[int],
@@ -57,6 +57,7 @@ class _Pooling(OpSpec, abstract=True):
         ignore_border: bool,
         pad: Sequence[int],
     ) -> tuple[int, ...]:
+        """How many windows there are along each axis; refuses a kernel for which there is none."""
         counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
         if any(count < 1 for count in counts):
             raise self.error(
@@ -76,7 +77,7 @@ def pooled_sizes(
     return tuple(-(-(n + 2 * p) // s) for n, p, s in zip(sizes, pad, stride, strict=True))
 
 
-class MaxPooling(_Pooling):
+class MaxPooling(Pooling):
     """Maximum of each window over the trailing axes.
 
     Window i covers elements i * stride - pad to i * stride - pad + kernel - 1 of its axis, those of them that exist:
@@ -112,7 +113,7 @@ class MaxPooling(_Pooling):
         pad: tuple[int, ...],
     ) -> Sequence[ArrayDesc]:
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        counts = self._window_counts((x,), sizes, kernel, stride, ignore_border, pad)
+        counts = self.window_counts((x,), sizes, kernel, stride, ignore_border, pad)
         for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
             # The first window ends earliest and the last one starts latest, so they tell for all.
             if p >= k or (count - 1) * s - p >= n:
@@ -301,7 +302,7 @@ class MaxPoolingGather(_Placed):
         )
 
 
-class AveragePooling(_Pooling):
+class AveragePooling(Pooling):
     """Average of each window over the trailing axes.
 
     `y = sum of the real elements / n`, with n the size of the window clipped to the padded input (including_pad) or to
@@ -320,7 +321,7 @@ class AveragePooling(_Pooling):
     """
 
     function = "average_pooling"
-    attributes = (*_Pooling.attributes, Attribute("including_pad", "bool", True))
+    attributes = (*Pooling.attributes, Attribute("including_pad", "bool", True))
 
     def infer(
         self,
@@ -333,7 +334,7 @@ class AveragePooling(_Pooling):
         including_pad: bool,
     ) -> ArrayDesc:
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        return ArrayDesc(leading + self._window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
+        return ArrayDesc(leading + self.window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
 
     def reference(
         self,
@@ -381,7 +382,7 @@ class AveragePooling(_Pooling):
         )
 
 
-class AveragePoolingGrad(_Pooling):
+class AveragePoolingGrad(Pooling):
     """Gradient of average pooling: each `gy / n` is added to all real elements of its window.
 
     Args:
@@ -411,7 +412,7 @@ class AveragePoolingGrad(_Pooling):
         including_pad: bool,
         shape: tuple[int, ...],
     ) -> ArrayDesc:
-        counts = self._window_counts((gy,), shape, kernel, stride, ignore_border, pad)
+        counts = self.window_counts((gy,), shape, kernel, stride, ignore_border, pad)
         if gy.shape[-len(kernel) :] != counts:
             raise self.error((gy,), f"gy has spatial shape {list(gy.shape[-len(kernel) :])}", f"use {list(counts)}")
         return ArrayDesc(gy.shape[: -len(kernel)] + shape, gy.dtype)

@@ -33,7 +33,7 @@ def _reduced_count(shape: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(shape[axis] for axis in axes)
 
 
-def _canonical_axes(spec: OpSpec, axes: tuple[int, ...] | None, x: ArrayDesc) -> tuple[int, ...]:
+def canonical_axes(spec: OpSpec, axes: tuple[int, ...] | None, x: ArrayDesc) -> tuple[int, ...]:
     """Axes sorted and counted from the front, all axes for None; ValueError if one does not fit."""
     if axes is None:
         return tuple(range(x.ndim))
@@ -58,7 +58,7 @@ class Reduction(OpSpec, abstract=True):
     )
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        return {**attributes, "axes": _canonical_axes(self, attributes["axes"], inputs[0])}
+        return {**attributes, "axes": canonical_axes(self, attributes["axes"], inputs[0])}
 
     def infer(self, x: ArrayDesc, *, axes: tuple[int, ...], keep_dims: bool) -> ArrayDesc | Sequence[ArrayDesc]:
         return ArrayDesc((_kept if keep_dims else _dropped)(x.shape, axes), x.dtype)
@@ -322,7 +322,7 @@ class MaxMinGrad(OpSpec):
     outputs = ("gx",)
 
     def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
-        return {**attributes, "axes": _canonical_axes(self, attributes["axes"], ArrayDesc(attributes["shape"]))}
+        return {**attributes, "axes": canonical_axes(self, attributes["axes"], ArrayDesc(attributes["shape"]))}
 
     def infer(self, gy: ArrayDesc, index: ArrayDesc, *, axes: tuple[int, ...], shape: tuple[int, ...]) -> ArrayDesc:
         if gy.shape != index.shape:
@@ -384,7 +384,7 @@ class MaxMinGather(OpSpec):
     attributes = (Attribute("axes", "axes"),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        return {"axes": _canonical_axes(self, attributes["axes"], inputs[0])}
+        return {"axes": canonical_axes(self, attributes["axes"], inputs[0])}
 
     def infer(self, x: ArrayDesc, index: ArrayDesc, *, axes: tuple[int, ...]) -> ArrayDesc:
         _check_result_shape(self, (x, index), x.shape, axes)

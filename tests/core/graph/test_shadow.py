@@ -43,7 +43,7 @@ def test_the_first_op_of_a_graph_that_diverges_is_the_one_reported_and_arrays_st
     with wrong(Exp=off_by_one, Sinh=off_by_one), nn.using("wrong"):
         y = F.exp(F.relu(x))
         z = F.sinh(y)
-        with nn.verify(), pytest.raises(nn.VerificationError, match="^Exp"):
+        with nn.verify(), pytest.raises(nn.VerificationError, match=r"^Exp"):
             z.forward()
         np.testing.assert_allclose(y.d, np.e + 1, rtol=1e-6)
         z.forward()  # unverified: the wrong value, as before
@@ -56,7 +56,7 @@ def test_gradients_are_verified_too():
         y = F.tanh(x)
         with nn.verify() as checks:
             y.forward()
-            with pytest.raises(nn.VerificationError, match="^TanhGradX"):
+            with pytest.raises(nn.VerificationError, match=r"^TanhGradX"):
                 y.backward()
     assert checks.by_op["Tanh"] == 1
 
@@ -90,7 +90,7 @@ def test_a_wrong_solver_update_is_found():
         loss.forward()
         solver.zero_grad()
         loss.backward()
-        with nn.verify(), pytest.raises(nn.VerificationError, match="^SgdUpdate"):
+        with nn.verify(), pytest.raises(nn.VerificationError, match=r"^SgdUpdate"):
             solver.update()
 
 

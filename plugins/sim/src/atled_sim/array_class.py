@@ -42,11 +42,6 @@ class SimArrayClass(ArrayClass):
         """The same memory with another shape of equal size."""
         return array.reshaped(shape)
 
-    def statistics(self, device_id: str) -> dict[str, int]:
-        """Bytes in arrays that something refers to, and the most that ever were."""
-        memory = device(device_id).memory
-        return {"bytes_in_use": memory.bytes_in_use, "peak_bytes": memory.peak_bytes}
-
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""
         device(device_id).synchronize()

@@ -212,8 +212,11 @@ def accepts(call: Call) -> bool | str:
         assert b is not None
         if math.prod(a.shape[:-2]) != math.prod(b.shape[:-2]):
             return f"takes batches of equal size, not {a.shape[:-2]} and {b.shape[:-2]}"
-    if _PRODUCTS[call.spec.name](call).k == 0:
+    product = _PRODUCTS[call.spec.name](call)
+    if product.k == 0:
         return "takes no empty sums (inner size 0)"
+    if product.n == 0:
+        return "takes no results without columns"
     return True
 
 
