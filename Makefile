@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test bench lint lint-style lint-format lint-types format clean
+.PHONY: help demo test bench lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -22,6 +22,7 @@ help:
 	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
+	@echo "make generated  write anew what is generated from the op specs: stubs, manifests, support matrix"
 	@echo "make clean    remove the virtual environment, caches and built files"
 
 # One stamp for each extra; newer than every pyproject.toml means up to date. `dev` holds `test`, that holds `demo`.
@@ -57,6 +58,12 @@ lint-types: $(VENV)/.ready-dev
 format: $(VENV)/.ready-dev
 	@$(RUN) -m ruff check --fix-only --quiet
 	@$(RUN) -m ruff format
+
+# Checked in, and kept true by the tests.
+generated: $(VENV)/.ready-test
+	@$(RUN) -m atled.stubs
+	@$(RUN) -m atled manifest cpu-numba sim
+	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 
 # The environment is removed only if it is one, whatever VENV says.
 clean:

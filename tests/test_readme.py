@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/dispatch.md", "docs/support.md")
 
 
 def python_blocks(page):
@@ -34,6 +34,16 @@ def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path):
     assert "[10. 20. 30.]" in output
     assert "Affine" in output
     assert (tmp_path / "xor.h5").exists()
+
+
+def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
+    pytest.importorskip("atled_sim")
+    output = run("\n".join(python_blocks("docs/dispatch.md")), tmp_path)
+    assert (tmp_path / "trace.json").exists()
+    page = (ROOT / "docs/dispatch.md").read_text("utf-8")
+    texts = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (explained,) = (text for text in texts if text.startswith("Tanh("))
+    assert explained in output
 
 
 def test_plugin_of_the_contributing_page_computes(tmp_path):

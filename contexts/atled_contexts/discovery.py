@@ -212,7 +212,7 @@ def _list_installed() -> tuple[_Source, ...]:
 
 
 def _examine(source: _Source) -> PluginRecord | Loaded:
-    """Load, probe and register one plugin. No Exception leaves: it becomes the record."""
+    """Load, probe and register one plugin. What it raises, sys.exit() included, becomes the record."""
     # Lazy: pluggy is needed only once there is a plugin.
     from atled_contexts.hooks import PluginHooks
 
@@ -238,7 +238,7 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
         return _record(
             source, info, refusal.state, reason=refusal.reason, remedy=refusal.remedy, exception=refusal.cause
         )
-    except Exception as error:  # a broken plugin never takes another one down
+    except (Exception, SystemExit) as error:  # a broken plugin never takes another one down, nor the program
         skew = _manifest_refusal(source) if info is None else None
         if skew is not None:  # the likelier reason for the failure
             return _record(source, None, skew.state, reason=skew.reason, remedy=skew.remedy, exception=error)

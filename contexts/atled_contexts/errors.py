@@ -32,7 +32,17 @@ class VerificationError(RuntimeError):
     error: the largest absolute difference; nan where it cannot be told.
     """
 
-    def __init__(self, text: str, *, op: str, backend: str, plugin: str, call: str, error: float) -> None:
+    # Defaults, because an unpickled exception is made from its text alone and gets its fields afterwards.
+    def __init__(
+        self,
+        text: str,
+        *,
+        op: str = "",
+        backend: str = "",
+        plugin: str = "",
+        call: str = "",
+        error: float = float("nan"),
+    ) -> None:
         super().__init__(text)
         self.op = op
         self.backend = backend

@@ -205,12 +205,6 @@ class Registry:
             self._implementations[op, backend] = found
         return found
 
-    def registered_ops(self, backend: str) -> tuple[str, ...]:
-        """Names of the ops that a usable backend handed over one by one, sorted; those of its families left out."""
-        self.backend_info(backend)
-        handed = self._owners[backend].registrar.implementations
-        return tuple(sorted({op for op, owner in handed if owner == backend}))
-
     def native_executor(self, backend: str) -> object | None:
         """What runs native steps of a usable backend; None where its plugin brought nothing."""
         self.backend_info(backend)

@@ -14,7 +14,8 @@ from atled_contexts.observation import present
 EVENT_LIMIT = 500_000
 """Events that one trace keeps, some 150 MB; what comes later shows in the rows only and is counted as dropped."""
 
-_OP_WIDTH = 28  # columns, so that the whole table stays within 80
+_WIDTH = 80
+_OP_WIDTH = 28  # columns, so that the whole table stays within those
 _NAME_WIDTH = 14
 
 HOST_CLOCK = "host"
@@ -24,12 +25,12 @@ DEVICE_CLOCK = "device"
 class TraceRow:
     """What one op did on one backend.
 
-    note: of the implementation that ran last.  calls, fallbacks: counts.
+    note: of the implementation that ran last.  implementations: calls by note.  calls, fallbacks: counts.
     seconds: time in all calls.  clock: what measured it: "device" for the device's own events, "host" for ours.
     bytes_moved: bytes copied between devices for it.
     """
 
-    __slots__ = ("backend", "bytes_moved", "calls", "clock", "fallbacks", "note", "op", "seconds")
+    __slots__ = ("backend", "bytes_moved", "calls", "clock", "fallbacks", "implementations", "note", "op", "seconds")
 
     def __init__(self, op: str, backend: str) -> None:
         self.op = op
@@ -40,10 +41,12 @@ class TraceRow:
         self.fallbacks = 0
         self.bytes_moved = 0
         self.clock = HOST_CLOCK
+        self.implementations: dict[str, int] = {}
 
     def add(self, note: str, calls: int, seconds: float, fallbacks: int, bytes_moved: int, clock: str) -> None:
         """Add what further calls did."""
         self.note = note or self.note
+        self.implementations[note] = self.implementations.get(note, 0) + calls
         self.clock = clock
         self.calls += calls
         self.seconds += seconds
@@ -209,8 +212,9 @@ class Trace:
 
     def merge(self, other: Trace) -> None:
         """Add all that another trace collected."""
-        for row in reversed(other.rows()):
-            self._add(row.op, row.backend, row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved, row.clock)
+        with self._lock:
+            for row in reversed(other.rows()):
+                _merge(self._rows.setdefault((row.op, row.backend), TraceRow(row.op, row.backend)), row)
         for copied in other.transfers():
             self._add_transfer(copied.source, copied.destination, copied.count, copied.nbytes)
         for event in other.events():
@@ -244,10 +248,17 @@ class Trace:
             row.nbytes += nbytes
 
     def __str__(self) -> str:
+        return self.table()
+
+    def table(self, *, implementations: bool = False) -> str:
+        """What ran as a text table of 80 columns; with a line per implementation under each row, if wanted."""
         rows = self.rows()
         lines = [_line("op", "backend", "calls", "time", "share", "fallbacks", "moved")]
         total = sum(row.seconds for row in rows)
-        lines += [_row_line(row, total) for row in rows]
+        for row in rows:
+            lines.append(_row_line(row, total))
+            if implementations:
+                lines += [_cut(f"  {_count(calls):>6} x {note or '-'}", _WIDTH) for note, calls in _by_calls(row)]
         calls, fallbacks = sum(row.calls for row in rows), sum(row.fallbacks for row in rows)
         moved = sum(row.bytes_moved for row in rows)
         lines.append(_line("total", "", _count(calls), _duration(total), "", _count(fallbacks), _size(moved)))
@@ -277,8 +288,24 @@ def _begin(start: float | None, seconds: float) -> float:
 
 def _copy(row: TraceRow) -> TraceRow:
     copy = TraceRow(row.op, row.backend)
-    copy.add(row.note, row.calls, row.seconds, row.fallbacks, row.bytes_moved, row.clock)
+    _merge(copy, row)
     return copy
+
+
+def _merge(row: TraceRow, other: TraceRow) -> None:
+    """Add all of another row to a row."""
+    row.note = other.note or row.note
+    for note, calls in other.implementations.items():
+        row.implementations[note] = row.implementations.get(note, 0) + calls
+    row.calls += other.calls
+    row.seconds += other.seconds
+    row.fallbacks += other.fallbacks
+    row.bytes_moved += other.bytes_moved
+    row.clock = other.clock
+
+
+def _by_calls(row: TraceRow) -> list[tuple[str, int]]:
+    return sorted(row.implementations.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _row_line(row: TraceRow, total: float) -> str:

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 from atled.apply import auto_forward, get_auto_forward, set_auto_forward
 from atled.array import NdArray
+from atled.derivatives import grad
 from atled.explanation import explain
 from atled.function import Function
 from atled.parameter import (
@@ -61,6 +62,7 @@ __all__ = [
     "get_parameter",
     "get_parameter_or_create",
     "get_parameters",
+    "grad",
     "load_parameters",
     "parameter_scope",
     "pop_parameter",
@@ -83,3 +85,25 @@ def _reference_plugin() -> object:
 
 
 add_builtin("reference", _reference_plugin)
+
+# Parts of the NNabla API that few programs use, with the modules they are in: imported when they are first asked for.
+_LATER = {
+    "add_available_context": "atled.ext_utils",
+    "array_classes": "atled.array_preference",
+    "available_contexts": "atled.ext_utils",
+    "logger": "atled.logger",
+    "prefer_cached_array": "atled.array_preference",
+    "reset_array_preference": "atled.array_preference",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

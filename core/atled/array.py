@@ -174,6 +174,13 @@ class ArrayCell:
         self.zeroed = False
         self.is_lent = True
 
+    def copy_into(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Copy the present values into a storage of that place and dtype, unless it is the head."""
+        head = self.settle(dtype)
+        if head is not storage:
+            assert self.dtype is not None
+            _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+
     def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
         """A storage at that place with that dtype that holds the present values; the head stays where it is."""
         head = self.settle(dtype)

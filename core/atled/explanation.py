@@ -8,7 +8,7 @@ from typing import Any
 from atled.array import FLOAT32, NdArray
 from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
-from atled.graph.dispatch import describe_call
+from atled.graph.dispatch import describe_call, opaque_candidate
 from atled.graph.value import Function, functions_before
 from atled.ops.spec import OpSpec
 from atled.overriding import overridden
@@ -152,4 +152,6 @@ def _explain(
         return describe_call(spec, inputs, attributes, context, type_config, device_id)
 
     call = make_call(context.backends[0][1], context.device_id)
+    if spec.opaque:
+        return CallExplanation(spec, context, repr(call), [opaque_candidate(spec, context)])
     return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call))

@@ -1,4 +1,4 @@
-"""Function: the user's handle on one recorded op call."""
+"""Function: the user's handle on one recorded op call; and `PythonFunction`, for calls of the user's own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from atled.graph.executor import call_backward, call_function
 from atled.graph.value import Function as GraphFunction
 from atled.graph.value import Value
 from atled.operators import Calls
+from atled.python_function import PythonFunction
 from atled.variable import Variable
 from atled_contexts import Context
+
+__all__ = ["Function", "Info", "PythonFunction"]
 
 
 class Info:
@@ -64,7 +67,8 @@ class Function:
     @property
     def outputs(self) -> list[Variable]:
         """Its results that still exist."""
-        return [Variable.on(value) for value in self._function.live_outputs() if value is not None]
+        visible = self._function.live_outputs()[: self._function.visible]
+        return [Variable.on(value) for value in visible if value is not None]
 
     def min_outputs(self) -> int:
         """How many results it gives."""

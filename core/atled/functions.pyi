@@ -169,6 +169,36 @@ def bc_add2(
 ) -> Any:
     """Sum of arrays of equal shape."""
 
+def binary_connect_affine(
+    x: Array,
+    weight: Array,
+    binary_weight: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Affine map with the signs of its weight: `y = x sign(weight) + b`, where sign(0) = -1."""
+
+def binary_connect_convolution(
+    x: Array,
+    weight: Array,
+    binary_weight: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    group: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Convolution with the signs of its weight, where sign(0) = -1."""
+
 def binary_cross_entropy(
     x: Array,
     target: Array,
@@ -206,6 +236,38 @@ def binary_tanh(
     using: Using | None = None,
 ) -> Any:
     """1 above 0, else -1; straight-through gradient within (-1, 1)."""
+
+def binary_weight_affine(
+    x: Array,
+    weight: Array,
+    binary_weight: Array,
+    alpha: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Affine map with the scaled signs of its weight: `y = x (alpha sign(weight)) + b`, where sign(0) = -1."""
+
+def binary_weight_convolution(
+    x: Array,
+    weight: Array,
+    binary_weight: Array,
+    alpha: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    group: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Convolution with the scaled signs of its weight: `alpha sign(weight)` for a weight, where sign(0) = -1."""
 
 def broadcast(
     x: Array,
@@ -247,6 +309,53 @@ def ceil(
     using: Using | None = None,
 ) -> Any:
     """Smallest whole number that is not below x; straight-through gradient."""
+
+def celu(
+    x: Array,
+    alpha: float = 1.0,
+    axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Exponential linear unit of x and of -x, one behind the other: `y = concatenate(elu(x), elu(-x))`."""
+
+def clip_by_norm(
+    x: Array,
+    clip_norm: Array | float,
+    axis: int | Sequence[int] | None = None,
+) -> Any:
+    """The direction of x with another length: `y = clip_norm x / sqrt(sum(x^2))`."""
+
+def clip_by_value(
+    x: Array,
+    min: Array | float,
+    max: Array | float,
+) -> Any:
+    """Elements clipped to an interval: `y = minimum(maximum(x, min), max)`."""
+
+def clip_grad_by_norm(
+    x: Array,
+    clip_norm: float = 1.0,
+    axes: int | Sequence[int] | None = None,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """A copy, `y = x`, whose gradient is scaled to a norm: `gx = clip_norm gy / sqrt(sum(gy^2))`."""
+
+def clip_grad_by_value(
+    x: Array,
+    min: Array,
+    max: Array,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """A copy, `y = x`, whose gradient is clipped element by element: `gx = minimum(maximum(gy, min), max)`."""
 
 def concatenate(
     *x: Array,
@@ -311,6 +420,64 @@ def cosh(
     using: Using | None = None,
 ) -> Any:
     """Hyperbolic cosine."""
+
+def crelu(
+    x: Array,
+    axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Rectifier of x and of -x, one behind the other: `y = concatenate(maximum(x, 0), maximum(-x, 0))`."""
+
+def deconvolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    group: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Deconvolution, also called transposed convolution: the adjoint of `Convolution` in its input, plus a bias."""
+
+def depthwise_convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    multiplier: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Convolution of each channel by itself, with `multiplier` filters per channel."""
+
+def depthwise_deconvolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    divisor: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Deconvolution of each channel by itself; every `divisor` neighbouring channels are added into one output map."""
 
 def div2(
     x0: Array,
@@ -392,6 +559,31 @@ def exp(
     using: Using | None = None,
 ) -> Any:
     """Exponential function."""
+
+def fft(
+    x: Array,
+    signal_ndim: int,
+    normalized: bool = False,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Discrete Fourier transform: `Y[k] = sum over n of X[n] exp(-2 pi i (k n / N))`, over the signal axes."""
+
+def fixed_point_quantize(
+    x: Array,
+    sign: bool = True,
+    n: int = 8,
+    delta: float = 0.0625,
+    quantize: bool = True,
+    ste_fine_grained: bool = True,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Rounding to multiples of delta that n bits can hold: `y = sign(x) floor(|x| / delta + 0.5) delta`, clipped."""
 
 def flip(
     x: Array,
@@ -480,6 +672,91 @@ def identity(
     using: Using | None = None,
 ) -> Any:
     """A copy: `y = x`, in the dtype of x."""
+
+def ifft(
+    x: Array,
+    signal_ndim: int,
+    normalized: bool = False,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Inverse Fourier transform: `Y[n] = 1 / N sum over k of X[k] exp(2 pi i (k n / N))`, over the signal axes."""
+
+def image_augmentation(
+    x: Array,
+    shape: Sequence[int] | None = None,
+    pad: Sequence[int] = (0, 0),
+    min_scale: float = 1.0,
+    max_scale: float = 1.0,
+    angle: float = 0.0,
+    aspect_ratio: float = 1.0,
+    distortion: float = 0.0,
+    flip_lr: bool = False,
+    flip_ud: bool = False,
+    brightness: float = 0.0,
+    brightness_each: bool = False,
+    contrast: float = 1.0,
+    contrast_center: float = 0.0,
+    contrast_each: bool = False,
+    noise: float = 0.0,
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Images scaled, deformed, turned, distorted, flipped, cropped, and altered in brightness and contrast, at random."""
+
+def inq_affine(
+    x: Array,
+    weight: Array,
+    indicator_fixedweights: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    num_bits: int = 4,
+    inq_iterations: Sequence[int] = (),
+    selection_algorithm: str = 'largest_abs',
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Affine map `y = x weight + b` whose weights are fixed step by step to powers of two or 0."""
+
+def inq_convolution(
+    x: Array,
+    weight: Array,
+    indicator_fixedweights: Array,
+    bias: Array | None = None,
+    base_axis: int = 1,
+    pad: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    group: int = 1,
+    num_bits: int = 4,
+    inq_iterations: Sequence[int] = (),
+    selection_algorithm: str = 'largest_abs',
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Convolution whose weights are fixed step by step to powers of two or 0, as those of `INQAffine` are."""
+
+def kl_multinomial(
+    p: Array,
+    q: Array,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Kullback-Leibler divergence of multinomial distributions: `D = sum(p (log(p + 1e-8) - log(q + 1e-8)))`."""
 
 def leaky_relu(
     x: Array,
@@ -682,6 +959,19 @@ def mean(
 ) -> Any:
     """Mean over axes: `y = sum(x) / count`. The mean of nothing is NaN."""
 
+def mean_subtraction(
+    x: Array,
+    mean: Array,
+    t: Array,
+    base_axis: int = 1,
+    update_running_mean: bool = True,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Input minus its running mean: `y = x - mean`."""
+
 def min(
     x: Array,
     axis: int | Sequence[int] | None = None,
@@ -732,6 +1022,18 @@ def mul_scalar(
     using: Using | None = None,
 ) -> Any:
     """Product with a number."""
+
+def nms_detection2d(
+    x: Array,
+    thresh: float = 0.5,
+    nms: float = 0.45,
+    nms_per_class: bool = True,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Non-maximum suppression of boxes in two dimensions."""
 
 def not_equal(
     x0: Array,
@@ -785,6 +1087,21 @@ def pow2(
 ) -> Any:
     """Power; the gradient with respect to x1 needs a positive x0."""
 
+def pow2_quantize(
+    x: Array,
+    sign: bool = True,
+    with_zero: bool = True,
+    n: int = 8,
+    m: int = 1,
+    quantize: bool = True,
+    ste_fine_grained: bool = True,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Rounding to powers of two that n bits can hold: `y = sign(x) 2^round(log2 |x|)`, clipped."""
+
 def pow_scalar(
     x: Array,
     val: float = 1.0,
@@ -794,6 +1111,17 @@ def pow_scalar(
     using: Using | None = None,
 ) -> Any:
     """Power with a number as exponent."""
+
+def prelu(
+    x0: Array,
+    x1: Array,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Rectifier with a learned slope below 0: `y = x0 where x0 >= 0, else x1 x0`."""
 
 def prod(
     x: Array,
@@ -872,6 +1200,61 @@ def randn(
 ) -> Any:
     """Normal random numbers: `y = mu + sigma * normal`, by the Box-Muller method."""
 
+def random_crop(
+    x: Array,
+    shape: Sequence[int] | None = None,
+    base_axis: int = 1,
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """A part of each sample, at a random place: `y[b, i] = x[b, i + offset[b]]`."""
+
+def random_flip(
+    x: Array,
+    axes: int | Sequence[int] | None = None,
+    base_axis: int = 1,
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Each sample reversed along some axes, along each of them with probability 1/2."""
+
+def random_shift(
+    x: Array,
+    shifts: Sequence[int] | None = None,
+    border_mode: str = 'nearest',
+    base_axis: int = 1,
+    seed: int = -1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Each sample shifted by random numbers of places, as `Shift` does it."""
+
+def reduce_mean(
+    x: Array,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Mean of all elements; `Mean` can also average over some axes."""
+
+def reduce_sum(
+    x: Array,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Sum of all elements; `Sum` can also sum over some axes."""
+
 def relu(
     x: Array,
     inplace: bool = False,
@@ -912,6 +1295,17 @@ def selu(
     using: Using | None = None,
 ) -> Any:
     """Scaled exponential linear unit. Source: Klambauer and others, arXiv 1706.02515."""
+
+def shift(
+    x: Array,
+    shifts: Sequence[int] | None = None,
+    border_mode: str = 'nearest',
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Elements moved along the trailing axes, those of the border filling the gap: `y[i] = x[source(i - shift)]`."""
 
 def sigmoid(
     x: Array,
@@ -959,6 +1353,15 @@ def sinh(
     using: Using | None = None,
 ) -> Any:
     """Hyperbolic sine."""
+
+def sink(
+    *x: Array,
+    one_input_grad: bool = True,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    using: Using | None = None,
+) -> Any:
+    """One root for several ends of a graph: a single 0, whose forward computes all inputs."""
 
 def slice(
     x: Array,
@@ -1043,6 +1446,19 @@ def sum(
 ) -> Any:
     """Sum over axes: `y = sum(x)`. The sum of nothing is 0."""
 
+def sum_pooling(
+    x: Array,
+    kernel: Sequence[int],
+    stride: Sequence[int] | None = None,
+    ignore_border: bool = True,
+    pad: Sequence[int] | None = None,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Sum of each window over the trailing axes; padding adds nothing."""
+
 def swish(
     x: Array,
     n_outputs: int = -1,
@@ -1069,6 +1485,31 @@ def tanh(
     using: Using | None = None,
 ) -> Any:
     """Hyperbolic tangent."""
+
+def top_k_data(
+    x: Array,
+    k: int,
+    abs: bool = False,
+    reduce: bool = True,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """The k largest elements of each sample; of equal ones the first."""
+
+def top_k_grad(
+    x: Array,
+    k: int,
+    abs: bool = False,
+    base_axis: int = 1,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """The identity, whose gradient keeps the k largest elements of each sample of dy and sets the others to 0."""
 
 def top_n_error(
     x: Array,
@@ -1100,3 +1541,25 @@ def unlink(
     using: Using | None = None,
 ) -> Any:
     """`y = x` in the same memory, through which no gradient flows."""
+
+def unpooling(
+    x: Array,
+    kernel: Sequence[int],
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Every element repeated over a window: nearest-neighbour enlargement of the trailing axes."""
+
+def vat_noise(
+    x: Array,
+    w: Array,
+    base_axis: int = 1,
+    eps: float = 1.0,
+    n_outputs: int = -1,
+    outputs: Sequence[Array] | None = None,
+    *,
+    using: Using | None = None,
+) -> Any:
+    """The noise of virtual adversarial training: `y = eps x / sqrt(sum(x^2) + 1e-8)`, the sum being over a sample."""

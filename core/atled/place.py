@@ -64,6 +64,9 @@ class ArrayClass:
         """
         return {}
 
+    def clear_memory_cache(self, device_id: str) -> None:
+        """Give memory that the class keeps for later arrays back to the device; nothing where it keeps none."""
+
     def dlpack_device(self, device_id: str) -> tuple[int, int] | None:
         """(type, number) of a device as DLPack counts them; None where the class offers no DLPack."""
         return None

@@ -1,4 +1,4 @@
-"""Writes `functions.pyi`: what type checkers and editors are told of the functions made from op specs.
+"""Writes `functions.pyi`: what type checkers and editors are told of the functions of `atled.functions`.
 
 python -m atled.stubs            write the file beside functions.py
 python -m atled.stubs --check    exit with 1 if it is not up to date
@@ -7,11 +7,13 @@ python -m atled.stubs --check    exit with 1 if it is not up to date
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from atled import functions
+from atled import composites, functions
 from atled.ops.spec import FUNCTIONS, REQUIRED, Attribute, OpSpec
 
 PATH = Path(__file__).with_name("functions.pyi")
@@ -42,7 +44,8 @@ Array = Variable | NdArray
 def write_stubs() -> str:
     """The text of the stub file, functions in alphabetical order."""
     blocks = [_HEAD]
-    blocks += [_stub(FUNCTIONS[name]) for name in dir(functions) if name in FUNCTIONS]
+    for name in dir(functions):
+        blocks.append(_stub(FUNCTIONS[name]) if name in FUNCTIONS else _composite_stub(getattr(composites, name)))
     return "\n".join(blocks)
 
 
@@ -59,6 +62,16 @@ def _stub(spec: OpSpec) -> str:
     lines = "".join(f"    {parameter},\n" for parameter in parameters)
     first = spec.doc.splitlines()[0].replace("\\", "\\\\")
     return f'def {spec.function}(\n{lines}) -> Any:\n    """{first}"""\n'
+
+
+def _composite_stub(function: Callable[..., Any]) -> str:
+    """The stub of a plain Python function, whose annotations are text that means the same in both files."""
+    lines = ""
+    for parameter in inspect.signature(function).parameters.values():
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        lines += f"    {parameter.name}: {parameter.annotation}{default},\n"
+    first = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
+    return f'def {function.__name__}(\n{lines}) -> Any:\n    """{first}"""\n'
 
 
 def _parameter(attribute: Attribute) -> str:

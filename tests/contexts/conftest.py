@@ -51,7 +51,7 @@ def install(monkeypatch) -> Callable[..., None]:
     def put(**plugins: object) -> None:
         def loader(plugin):
             def load():
-                if isinstance(plugin, Exception):
+                if isinstance(plugin, BaseException):
                     raise plugin
                 return plugin
 

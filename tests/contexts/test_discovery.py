@@ -126,6 +126,7 @@ def broken(*_):
     ("plugin", "stage"),
     [
         (ImportError("boom"), "import"),
+        (SystemExit("boom"), "import"),
         (FakePlugin("sick", info=broken), "atled_info"),
         (FakePlugin("sick", probe=broken), "atled_probe"),
         (FakePlugin("sick", (BackendInfo("sick"),), register=broken), "atled_register"),

@@ -156,3 +156,16 @@ def test_rows_say_which_clock_measured_them():
         t.record("A", "cpu", "", 0.1)
         t.record("A", "gpu", "", 0.2, clock="device")
     assert {row.backend: row.clock for row in t.rows()} == {"cpu": "host", "gpu": "device"}
+
+
+def test_every_implementation_of_a_row_is_counted_and_shown_if_wanted():
+    with trace() as outer, trace() as t:
+        t.record("Affine", "cpu", "kernel; direct, 8x48 tiles" + " and more" * 9, 0.25, calls=2)
+        t.record("Affine", "cpu", "adopted reference", 0.5, calls=3)
+    (row,) = t.rows()
+    assert row.implementations["adopted reference"] == 3 and sum(row.implementations.values()) == row.calls == 5
+    assert "adopted" not in str(t)
+    lines = t.table(implementations=True).splitlines()
+    assert lines[2] == "       3 x adopted reference"
+    assert lines[3].startswith("       2 x kernel; direct") and max(map(len, lines)) <= 80
+    assert outer.rows()[0].implementations == row.implementations

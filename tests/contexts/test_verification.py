@@ -1,11 +1,13 @@
 """Verification: what is in force where, which calls it picks, typed settings."""
 
+import pickle
 import threading
 
 import pytest
 
 from atled_contexts import (
     SettingError,
+    VerificationError,
     active_trace,
     active_verification,
     backends,
@@ -91,6 +93,12 @@ def test_the_setting_is_typed(monkeypatch, reference, text, wrong):
     reload_plugins()
     with pytest.raises(SettingError, match=wrong):
         backends()
+
+
+def test_the_error_travels_between_processes():
+    error = VerificationError("wrong", op="ReLU", backend="b", plugin="p", call="ReLU(...)", error=0.5)
+    found = pickle.loads(pickle.dumps(error))
+    assert (str(found), found.op, found.plugin, found.error) == ("wrong", "ReLU", "p", 0.5)
 
 
 def test_a_bound_function_carries_the_verification_into_a_thread():

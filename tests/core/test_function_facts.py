@@ -53,7 +53,10 @@ FACTS = {
     ),
     "embed truncates": (lambda: F.embed(leaf([1.9, 0]), leaf([[1, 2], [3, 4]])), [[3, 4], [1, 2]]),
     "one_hot of pairs": (lambda: F.one_hot(leaf([[1, 0]]), (2, 3)), [[[0, 0, 0], [1, 0, 0]]]),
-    "broadcast_to aligns to the last axes": (lambda: F.broadcast_to(leaf(np.zeros((2, 3))), leaf([1, 2, 3])), [[1, 2, 3]] * 2),
+    "broadcast_to aligns to the last axes": (
+        lambda: F.broadcast_to(leaf(np.zeros((2, 3))), leaf([1, 2, 3])),
+        [[1, 2, 3], [1, 2, 3]],
+    ),
     "broadcast_to from an axis": (
         lambda: F.broadcast_to(leaf(np.zeros((2, 3))), leaf([1, 2]), 0),
         [[1, 1, 1], [2, 2, 2]],

@@ -174,6 +174,15 @@ def test_packed_and_big_endian_float32_will_do(path):
         np.testing.assert_array_equal(get_parameter(name).d, [[0, 1, 2], [3, 4, 5]])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int64, np.uint8])
+def test_other_dtypes_of_numbers_become_float32(path, dtype):
+    with h5py.File(path, "w") as file:
+        write(file, "W", (1.5, 2), dtype=dtype)
+    load_parameters(path)
+    assert get_parameter("W").d.dtype == np.float32
+    np.testing.assert_array_equal(get_parameter("W").d, np.array((1.5, 2), dtype))
+
+
 # Files that must be refused.
 
 
@@ -203,8 +212,9 @@ def unwritten(file, key):
 
 
 FOREIGN = {
-    "int": ("dtype is int64", lambda file, key: write(file, key, dtype=np.int64)),
-    "double": ("dtype is float64", lambda file, key: write(file, key, dtype=np.float64)),
+    "bool": ("dtype is bool", lambda file, key: write(file, key, dtype=np.bool_)),
+    "complex": ("dtype is complex64", lambda file, key: write(file, key, dtype=np.complex64)),
+    "too large": ("too large for float32", lambda file, key: write(file, key, (1e300, 0), dtype=np.float64)),
     "text": ("dtype is object", lambda file, key: file.create_dataset(key, data="text")),
     "compound": ("dtype is", lambda file, key: file.create_dataset(key, data=np.zeros(2, [("a", "f4"), ("b", "f4")]))),
     "null": ("holds no array", lambda file, key: file.create_dataset(key, data=h5py.Empty("f4"))),

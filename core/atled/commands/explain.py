@@ -114,7 +114,7 @@ def _run_script(script: str, arguments: list[str]) -> int:
 
 def _print(script: str, status: int, collected: Trace, fallbacks: list[dict[str, Any]], chrome: str | None) -> None:
     print(f"\n{script}: exit status {status}")
-    print(collected)
+    print(collected.table(implementations=True))
     if fallbacks:
         print("\nfallbacks:")
         for entry in fallbacks:

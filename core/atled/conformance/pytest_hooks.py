@@ -28,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--atled-plugin", metavar="NAME", help="plugin to check: its entry point, distribution or backend, or module:OBJECT"
     )
     group.addoption("--device", metavar="ID", help="device to run on (default: the first that the plugin lists)")
+    group.addoption(
+        "--atled-ops", metavar="NAMES", default="", help="check these ops only, such as Affine,*Pooling (default: all)"
+    )
     group.addoption("--atled-xfail", metavar="FILE", help="expected failures, lines check::op::reason")
     group.addoption(
         "--max-examples", type=int, default=20, metavar="N", help="random shapes per op (default: 20; 0: none)"
@@ -44,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
             four_parts("the conformance kit", "no plugin is named", "", "add --atled-plugin NAME to the command line")
         )
     try:
-        subject = find_subject(asked, config.getoption("--device"))
+        ops = [name.strip() for name in config.getoption("--atled-ops").split(",") if name.strip()]
+        subject = find_subject(asked, config.getoption("--device"), ops)
         xfail = config.getoption("--atled-xfail")
         expected = read_expected_failures(Path(xfail)) if xfail else ExpectedFailures()
         files = {name: _file(config, f"--atled-{name}") for name in ("report", "badge")}
@@ -63,6 +67,13 @@ def _file(config: pytest.Config, option: str) -> Path | None:
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise ValueError(four_parts(f"{option} {text}", f"{path.parent} is no folder to write to", "", "make it first"))
     return path
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave the process as it was."""
+    subject = config.stash.get(_SUBJECT, None)
+    if subject is not None:
+        subject.release()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -116,13 +127,11 @@ class Run:
             entry = self.expected.about(*about)
             if entry is not None:
                 item.add_marker(pytest.mark.xfail(reason=entry.reason, strict=False))
-        # A selection by -k comes later than this; one by `::` or a module earlier.
-        if any("::" in argument or argument.startswith(f"{PACKAGE}.") for argument in config.args):
+        narrowed = any("::" in argument or argument.startswith(f"{PACKAGE}.") for argument in config.args)
+        if narrowed or self.report.subject.ops or config.getoption("--max-examples") <= 0:
             self.report.complete = False
-        elif config.getoption("--max-examples") > 0:
+        else:
             self.problems += self.expected.unknown(known)
-        if config.getoption("--max-examples") <= 0:
-            self.report.complete = False
 
     def pytest_deselected(self) -> None:
         """Something is left out: the run proves less."""

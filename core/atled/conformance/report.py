@@ -77,6 +77,7 @@ class Report:
             "platform": platform.platform(),
             "checks": {check: dict(sorted(counts.items())) for check, counts in sorted(self.by_check.items())},
             "failures": self.failures,
+            "ops": list(subject.ops) or "all",
             "ops_missing": subject.missing(),
         }
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from atled.conformance.cases import Case, all_specs, samples_of
+from atled.conformance.running import spec_named
 from atled.errors import did_you_mean, four_parts, in_words, listing
 from atled.graph.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
@@ -24,6 +27,7 @@ from atled_contexts import (
     implementations,
     plugins,
     register_plugin,
+    unregister_plugin,
 )
 
 
@@ -37,22 +41,29 @@ class Subject:
     origin: "module:OBJECT" where the plugin was given as one, else "".
     record, info: what discovery made of it, and what it says of itself.
     device: device id that everything runs on.
+    ops: patterns of the names of the ops to check; none for all.
     provider_errors: per (backend, op) what the plugin raised when it was asked for implementations.
     """
 
-    def __init__(self, record: PluginRecord, device: str, origin: str = "") -> None:
+    def __init__(self, record: PluginRecord, device: str, origin: str = "", ops: Sequence[str] = ()) -> None:
         assert record.info is not None
         self.record = record
         self.origin = origin
         self.info: PluginInfo = record.info
         self.backends: tuple[BackendInfo, ...] = self.info.backends
         self.device = device
+        self.ops = tuple(ops)
         self.provider_errors: dict[tuple[str, str], Exception] = {}
 
     @property
     def name(self) -> str:
         """Name of the plugin's entry point."""
         return self.record.name
+
+    def release(self) -> None:
+        """Take back what finding it registered."""
+        if self.origin:
+            unregister_plugin(self.name)
 
     def backend(self, name: str) -> BackendInfo:
         """One of its backends."""
@@ -83,9 +94,10 @@ class Subject:
         return Context([f"reference:{type_config}"], fallback="raise")
 
     def implementations(self, op: str, backend: str) -> tuple[Implementation, ...]:
-        """What the plugin offers for an op; nothing, with the error kept, where asking fails."""
+        """What the plugin offers for an op in its present version; nothing, with the error kept, where asking fails."""
         try:
-            return implementations(op, backend)
+            offered = implementations(op, backend)
+            return tuple(made for made in offered if made.op_version in (None, spec_named(op).version))
         except Exception as error:  # the plugin's own code; the check `registration` reports it
             self.provider_errors[backend, op] = error
             return ()
@@ -98,8 +110,12 @@ class Subject:
             for info in self.backends
             if self.type_configs(info.name)
             for spec in all_specs()
-            if not spec.views and samples_of(spec) and self.implementations(spec.name, info.name)
+            if not spec.views and samples_of(spec) and self._is_wanted(spec.name)
+            if self.implementations(spec.name, info.name)
         )
+
+    def _is_wanted(self, op: str) -> bool:
+        return not self.ops or any(fnmatchcase(op, pattern) for pattern in self.ops)
 
     def missing(self) -> dict[str, list[str]]:
         """Per backend the ops that it leaves to others."""
@@ -153,10 +169,10 @@ def _answer(made: Implementation, case: Case) -> bool | str:
         return in_words(error)
 
 
-def find_subject(asked: str, device: str | None) -> Subject:
+def find_subject(asked: str, device: str | None = None, ops: Sequence[str] = ()) -> Subject:
     """The plugin of a name: that of its entry point, distribution or backend, or "module:OBJECT".
 
-    device: device id; None takes the first that the plugin lists.
+    device: device id; None takes the first that the plugin lists.  ops: see Subject.
     SubjectError: there is no such plugin, it cannot be used, or it has no such device.
     """
     origin = ""
@@ -181,7 +197,7 @@ def find_subject(asked: str, device: str | None) -> Subject:
                 f"--atled-plugin {asked}", f"{record.title} is {record.state}: {record.reason}", "", record.remedy
             )
         ) from record.exception
-    return Subject(record, _device(record, device), origin)
+    return Subject(record, _device(record, device), origin, ops)
 
 
 def _names(record: PluginRecord) -> set[str]:

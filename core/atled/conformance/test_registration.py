@@ -10,8 +10,8 @@ import pytest
 
 from atled.conformance.cases import Topic, all_specs, backends, over
 from atled.conformance.subject import Subject
-from atled.errors import did_you_mean, in_words
-from atled_contexts import Context, context_scope, discovery, get_current_context, get_extension_context
+from atled.errors import did_you_mean, in_words, listing
+from atled_contexts import Context, context_scope, get_current_context, get_extension_context, handed_over
 
 _OWN = "atled atled_contexts atled_pytest numpy pluggy"  # what the core itself has imported by then
 
@@ -20,14 +20,15 @@ _IMPORT = """
 import sys
 import numpy, pluggy, atled, atled_contexts
 from atled_contexts.hooks import PluginHooks
-{more}
+import importlib, importlib.metadata
 before = set(sys.modules)
 {load}
 PluginHooks("subject", plugin).call("atled_info")
 own = plugin.__name__ if isinstance(plugin, type(sys)) else type(plugin).__module__
 packages = {{own.partition(".")[0], "{package}"}} | set("{core}".split())
 new = {{name.partition(".")[0] for name in set(sys.modules) - before}} - packages
-print(*sorted(name for name in new - set(sys.stdlib_module_names) if not name.startswith("__editable__")))
+made_by_installing = ("__editable__", "_sysconfigdata")
+print(*sorted(name for name in new - set(sys.stdlib_module_names) if not name.startswith(made_by_installing)))
 """
 
 _LOAD_ENTRY = """
@@ -50,14 +51,18 @@ def test_info(subject: Subject) -> None:
 
 
 def test_registration(subject: Subject) -> None:
-    """Every op that is handed over by name is one that there is, and providers raise nothing."""
-    known = {spec.name for spec in all_specs()}
+    """What is handed over by name is for ops that there are, in their present version, and providers raise nothing."""
+    versions = {spec.name: spec.version for spec in all_specs()}
     subject.implemented()
     for (backend, op), error in subject.provider_errors.items():
         pytest.fail(f"{backend}: the provider raised for {op}: {in_words(error)}")
-    for info in subject.backends:
-        for op in discovery.registry().registered_ops(info.name):
-            assert op in known, f"{info.name}: there is no op {op!r}; {did_you_mean(op, known, 'take it out')}"
+    _, registrar, _ = handed_over(subject.name)
+    for (op, backend), offered in sorted(registrar.implementations.items()):
+        remedy = did_you_mean(op, versions, "take it out")
+        assert op in versions, f"{backend}: there is no op {op!r}; {remedy}"
+        written = {made.op_version for made in offered} - {None, versions[op]}
+        assert not written, f"{backend}: {op} is written for version {written} of its spec, which is at {versions[op]}"
+
 
 
 def test_lazy_import(subject: Subject) -> None:
@@ -69,12 +74,12 @@ def test_lazy_import(subject: Subject) -> None:
         load = _LOAD_OBJECT.format(module=module, attribute=attribute)
     else:
         load = _LOAD_ENTRY.format(name=subject.name)
-    more = "import importlib, importlib.metadata"
     package = subject.name.replace("-", "_")
-    script = _IMPORT.format(load=load, more=more, package=package, core=_OWN)
+    script = _IMPORT.format(load=load, package=package, core=_OWN)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not done.stdout.split(), f"importing the plugin object also imports {done.stdout.strip()}"
+    libraries = done.stdout.split()
+    assert not libraries, f"importing the plugin object also imports {listing(libraries)}"
 
 
 @over(backends)

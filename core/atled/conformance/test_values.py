@@ -10,6 +10,7 @@ from atled.conformance.cases import Case, RefusedCase, over
 from atled.conformance.checks import check_refused, check_values, output_names
 from atled.conformance.running import call, oracle, typed, widened
 from atled.conformance.subject import rounded
+from atled.errors import in_words
 from atled_contexts import SelectionError
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (2, 0, 3), (1,), (1, 1, 1, 1), (7,), (33, 3))
@@ -58,9 +59,8 @@ def test_large_arrays(case: Case) -> None:
 def _check_shape(case: Case, shape: tuple[int, ...]) -> None:
     try:
         check_values(case.spec, case.resized(shape).sample, case.context)
-    except AssertionError as error:
-        error.add_note(f"for arrays of shape {shape}")
-        raise
+    except Exception as error:
+        raise AssertionError(f"for arrays of shape {shape}: {in_words(error)}") from error
 
 
 @over(cases.elementwise)

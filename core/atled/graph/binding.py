@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, Storage
+from atled.array import ArrayCell, NdArray, Storage
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
-from atled.graph.plan import Step, Template
+from atled.graph.plan import Slot, Step, Template
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
@@ -206,6 +206,8 @@ class Binding:
         return run_python
 
     def _launch(self, step: Step) -> Callable[[], None]:
+        if step.node.spec is not None and step.node.spec.opaque:
+            return self._launch_opaque(step)
         arguments = [None if slot < 0 else self.array(slot) for slot in step.arguments]
         if step.prepared is None:
             return self._transfer(step, arguments[0], arguments[1])
@@ -229,6 +231,25 @@ class Binding:
             return lambda: _guarded(step, run, arguments)
         floats = self.floats
         return lambda: _guarded(step, run, [*arguments, *(float(floats[i]) for i in step.floats)])
+
+    def _launch_opaque(self, step: Step) -> Callable[[], None]:
+        """Code of the user: it gets NdArrays over the storages, which it may move or replace at its will."""
+        assert step.prepared is not None and step.prepared.run is not None
+        run, floats, numbers, count = step.prepared.run, self.floats, step.floats, step.input_count
+        lent: list[tuple[Slot, Storage]] = []
+        for number in step.arguments:
+            slot = self.template.slots[number]
+            storage = self._storages[slot.memory]
+            assert storage is not None
+            lent.append((slot, storage))
+
+        def launch() -> None:
+            arrays = [_array_over(*item) for item in lent]
+            run(*arrays, *(float(floats[i]) for i in numbers))
+            for array, (slot, storage) in zip(arrays[count:], lent[count:], strict=True):
+                array.cell.copy_into(slot.place, slot.desc.dtype, storage)
+
+        return launch
 
     def _transfer(self, step: Step, source: Any, target: Any) -> Callable[[], None]:
         from_place = self.template.slots[step.arguments[0]].place
@@ -259,9 +280,8 @@ class Binding:
     def run(self) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays."""
         with self.lock:
-            trace = active_trace()
             if self._reads or self._writes:
-                self._fetch(trace)
+                self._fetch(active_trace())
             for stream in self.streams:
                 stream[1] += 1
             if is_observed():
@@ -358,6 +378,14 @@ class _Travelling:
             self.cell.show(self.place, self.dtype, self.storage)
         else:
             self.cell.written_at(self.place, self.dtype, self.storage)
+
+
+def _array_over(slot: Slot, storage: Storage) -> NdArray:
+    """An NdArray in the memory of a slot."""
+    cell = ArrayCell(slot.desc.size)
+    cell.show(slot.place, slot.desc.dtype, storage)
+    cell.is_lent = False  # it is the plan's memory that is to be written
+    return NdArray.over(cell, slot.desc.shape)
 
 
 def _guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,25 @@ from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
 from atled.ops.spec import Input, OpSpec
 from atled.place import HOST, Place, place_on
-from atled_contexts import Context, Decision, array_class, backend_info, select
+from atled_contexts import (
+    Candidate,
+    Context,
+    Decision,
+    Implementation,
+    array_class,
+    backend_info,
+    backend_status,
+    plugin_generation,
+    select,
+)
 
 TYPE_DTYPES = {"float": np.dtype(np.float32), "half": np.dtype(np.float16), "double": np.dtype(np.float64)}
 """The dtype that "compute" inputs are cast to, by type config."""
 
 _INDEX = np.dtype(np.int64)
+
+PYTHON = "python"
+"""What stands for a backend where the engine itself runs Python code of the user."""
 
 
 def compute_dtype(type_config: str) -> np.dtype:
@@ -82,15 +95,46 @@ def choose(spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mappi
     def make_call(type_config: str, device_id: str) -> Call:
         return describe_call(spec, inputs, dict(static), context, type_config, device_id)
 
+    if spec.opaque:
+        return _decide_opaque(spec, context, make_call)
     # Whoever runs the decision counts it, if it is a fallback: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static), make_call, count=False)
 
 
 def place_of(decision: Decision, context: Context) -> Place:
     """The memory in which the chosen backend computes."""
-    info = backend_info(decision.backend)
+    backend = _home(context)[0] if decision.backend == PYTHON else decision.backend
+    info = backend_info(backend)
     if info.host:
         return HOST
     # The Context names the array class of its first backend, which need not be that of this one.
     name = context.array_class if context.array_class in info.array_classes else info.array_classes[0]
     return place_on(array_class(name), decision.device_id)
+
+
+def _home(context: Context) -> tuple[str, str]:
+    """The first usable backend of a Context, with its type config."""
+    usable = (entry for entry in context.backends if backend_status(entry[0]).usable)
+    return next(usable, context.backends[0])
+
+
+def opaque_candidate(spec: OpSpec, context: Context) -> Candidate:
+    """The only candidate for an opaque op: the engine."""
+    made = Implementation(spec.name, PYTHON, spec.prepare, note="the function's own Python code", op_version=None)
+    return Candidate(PYTHON, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
+
+
+def _decide_opaque(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> Decision:
+    """Code of the user is not selected: it runs where the values of its Context live."""
+    candidate = opaque_candidate(spec, context)
+    assert candidate.implementation is not None
+    return Decision(
+        spec.name,
+        context,
+        candidate,
+        candidate.implementation,
+        make_call(candidate.type_config, context.device_id),
+        plugin="atled",
+        candidates=(candidate,),
+        generation=plugin_generation(),
+    )

@@ -343,13 +343,13 @@ class Backward:
             # Only a run that ends well makes them written: a solver must not use what a failed one left.
             cell.lazy = 0.0
         for number, slot in zip(compiled.shared, compiled.template.watched, strict=True):
-            cell = self._gradient_cell(number)
-            if cell is not None:
-                binding.lend(slot, cell)
-                cell.is_data = True
-        for cell in middle_cells:
-            if cell is not None:
-                cell.is_data = True
+            lent = self._gradient_cell(number)
+            if lent is not None:
+                binding.lend(slot, lent)
+                lent.is_data = True
+        for middle in middle_cells:
+            if middle is not None:
+                middle.is_data = True
         return Bound(key, binding, leaf_cells)
 
     def _gradient_cell(self, number: int) -> ArrayCell | None:

@@ -19,6 +19,9 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence
     """
     kept = {slots[number].memory for number in watched}
     kept.update(slot.memory for slot in slots if slot.source[0] != "internal")
+    # Code of the user may hold on to a view of what it was given.
+    opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
+    kept.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     biggest: dict[int, Slot] = {}

@@ -189,7 +189,8 @@ class Function:
     """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
 
     inputs: the values it was called with, None where an optional one is absent.
-    outputs: weak references to the values it makes, as many as the user sees.
+    outputs: weak references to the values it makes: those that the user sees, then, where a recorded gradient asked for
+        them, the auxiliary ones.
     auxiliary: per output (the user's first), the cell that keeps what the gradient needs; None for plain outputs.
     stream: the random stream's cell, or None.
     """
@@ -231,15 +232,18 @@ class Function:
 
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
         """Make ready for inputs of these shapes; whether that changed anything."""
-        _, kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        attributes = dict(self.spec.for_shapes(self.attributes, shapes))
+        _, kind = infer_shapes(self.spec, shapes, attributes, self.context)
         if kind == self.kind:
             return False
+        self.attributes = attributes
         self.infer(shapes)
         return True
 
     def shapes_for(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
         """The output shapes for inputs of these shapes, auxiliary ones included; changes nothing."""
-        descs, _ = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        attributes = self.spec.for_shapes(self.attributes, shapes)
+        descs, _ = infer_shapes(self.spec, shapes, attributes, self.context)
         return [desc.shape for desc in descs]
 
     def make_outputs(self, arrays: Sequence[NdArray] | None = None) -> list[Value]:
@@ -260,6 +264,23 @@ class Function:
             values.append(Value(desc.shape, None, self, position, data))
         self.outputs = [weakref.ref(value) for value in values]
         return values
+
+    def output_value(self, position: int) -> Value:
+        """The value of an output, auxiliary ones included; made anew where nobody held it any more."""
+        while len(self.outputs) <= position:
+            self.outputs.append(weakref.ref(self._remade(len(self.outputs))))
+        value = self.outputs[position]()
+        if value is None:
+            value = self._remade(position)
+            self.outputs[position] = weakref.ref(value)
+        return value
+
+    def _remade(self, position: int) -> Value:
+        desc = self.output_descs[position]
+        cell = self.auxiliary[position]
+        if self.spec.views and self.inputs[0] is not None:
+            cell = self.inputs[0].data.cell
+        return Value(desc.shape, None, self, position, None if cell is None else NdArray.over(cell, desc.shape))
 
     def live_outputs(self) -> list[Value | None]:
         """The output values that still exist."""

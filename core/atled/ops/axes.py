@@ -20,3 +20,14 @@ def axis_or_last(spec: OpSpec, attributes: dict[str, Any], inputs: Sequence[Any]
     if not -ndim <= axis < ndim:
         raise spec.error(inputs, f"axis={axis} is out of range", f"use 0 to {ndim - 1}")
     return axis % ndim
+
+
+def base_axis_from_front(spec: OpSpec, attributes: dict[str, Any], inputs: Sequence[Any]) -> int:
+    """The attribute `base_axis` counted from the front of the first input."""
+    ndim = inputs[0].ndim
+    axis = attributes["base_axis"]
+    if not ndim:
+        raise spec.error(inputs, "an array without axes", "add an axis by reshape")
+    if not -ndim <= axis < ndim:
+        raise spec.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim - 1}")
+    return axis % ndim

@@ -66,7 +66,7 @@ class Transposed(Convolutional, abstract=True):
             geometry["stride"],
             geometry["dilation"],
         )
-        y = SPECS["ConvolutionDataGrad"].reference(x, weight, base_axis=base_axis, shape=counts, **geometry)
+        y: Any = SPECS["ConvolutionDataGrad"].reference(x, weight, base_axis=base_axis, shape=counts, **geometry)
         return y if bias is None else y + bias.reshape(-1, *(1 for _ in counts))
 
     @staticmethod
@@ -78,9 +78,7 @@ class Transposed(Convolutional, abstract=True):
         if g.needs[0]:
             gx = g.op("Convolution", g.gy, weight, None, base_axis=base_axis, **geometry)
         if g.needs[1]:
-            gw = g.op(
-                "ConvolutionWeightGrad", g.gy, x, base_axis=base_axis, kernel=weight.shape[2:], **geometry
-            )
+            gw = g.op("ConvolutionWeightGrad", g.gy, x, base_axis=base_axis, kernel=weight.shape[2:], **geometry)
         if bias is not None and g.needs[2]:
             gb = g.op("Sum", g.gy, axes=tuple(axis for axis in range(x.ndim) if axis != base_axis))
         return gx, gw, gb

@@ -100,7 +100,8 @@ class DepthwiseConvolution(Convolutional):
     ) -> np.ndarray:
         filters = weight.reshape(_grouped(weight.shape))
         group = x.shape[base_axis]
-        return SPECS["Convolution"].reference(x, filters, bias, base_axis=base_axis, group=group, **geometry)
+        y: Any = SPECS["Convolution"].reference(x, filters, bias, base_axis=base_axis, group=group, **geometry)
+        return y
 
     def gradient(
         self,

@@ -14,6 +14,7 @@ from atled.call import ArrayDesc
 from atled.errors import did_you_mean, four_parts, listing
 
 if TYPE_CHECKING:
+    from atled.call import Call, Prepared
     from atled.graph.gradient import GradientCall
     from atled.graph.ir import IRValue
     from atled.ops.formula import Program
@@ -177,6 +178,8 @@ class OpSpec:
         random: True if it draws from a stream; its last input then has kind "stream".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
+        opaque: True for code of the user, which no backend computes: the engine itself runs `prepare(call)` of the
+            spec, on NdArrays in the memory of the Context's first usable backend.
         program: the scalar formula of an elementwise op, else None.
         dtypes: allowed for the "compute" inputs.
         tolerance: relative error allowed against the float64 reference, by dtype name.
@@ -196,6 +199,7 @@ class OpSpec:
     random: bool = False
     no_gradient: str = ""
     inplace: Mapping[int, int] = {}
+    opaque: bool = False
     program: Program | None = None
     dtypes: Sequence[np.dtype] = FLOAT_DTYPES
     tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2}
@@ -233,6 +237,12 @@ class OpSpec:
         """Attributes with defaults that follow from the inputs filled in, axes counted from the front."""
         return attributes
 
+    def for_shapes(
+        self, attributes: Mapping[str, Any], shapes: Sequence[tuple[int, ...] | None]
+    ) -> Mapping[str, Any]:
+        """The attributes for inputs that changed their shapes after the call; for most ops those are the same."""
+        return attributes
+
     def check_values(self, attributes: Mapping[str, Any]) -> None:
         """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
 
@@ -247,6 +257,10 @@ class OpSpec:
     def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
         """Per input the gradient as a composition of ops, or None where nothing flows."""
         raise NotImplementedError(f"{self.name} has no gradient")
+
+    def prepare(self, call: Call) -> Prepared:
+        """For an opaque op, how it runs: `run(*NdArrays of inputs and outputs, *floats)`."""
+        raise NotImplementedError(f"{self.name} is computed by backends")
 
     def samples(self) -> Sequence[Sample]:
         """Calls that must work on every backend."""

@@ -62,7 +62,7 @@ def test_gradients_are_verified_too():
 
 
 def test_solver_updates_in_place_are_compared_with_what_was_there_before():
-    w = PF.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
+    w = nn.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
     solver = S.Momentum(0.1)
     solver.set_parameters(nn.get_parameters())
     with wrong(), nn.using("wrong"):
@@ -77,7 +77,7 @@ def test_solver_updates_in_place_are_compared_with_what_was_there_before():
 
 
 def test_a_wrong_solver_update_is_found():
-    PF.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
+    nn.get_parameter_or_create("w", (3,), np.ones(3, np.float32), True)
     (w,) = nn.get_parameters().values()
     solver = S.Sgd(0.1)
 
@@ -140,6 +140,24 @@ def test_overflow_in_the_dtype_of_the_call_is_no_error():
     with wrong(), nn.verify():
         y = F.exp(nn.NdArray.from_numpy_array(np.array([1.0, 100.0, -np.inf, np.nan], np.float32)), using="wrong")
     np.testing.assert_array_equal(np.isinf(y.data), [False, True, False, False])
+
+
+def test_sums_that_cancel_are_no_error_in_any_order_but_wrong_ones_are():
+    def adds_one_by_one(x, y):
+        y[...] = np.add.accumulate(x.ravel())[-1]
+
+    def forgets_one(x, y):
+        y[...] = x.ravel()[:-1].sum()
+
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal(4096).astype(np.float32) * 100
+    values[-1] -= values.astype(np.float64).sum()
+    x = nn.NdArray.from_numpy_array(values)
+    with wrong(Sum=adds_one_by_one), nn.verify() as checks:
+        F.sum(x, using="wrong")
+    assert checks.checked == 1
+    with wrong(Sum=forgets_one), nn.verify(), pytest.raises(nn.VerificationError):
+        F.sum(x, using="wrong")
 
 
 def test_what_only_the_narrow_dtype_decides_is_no_error():

@@ -70,3 +70,9 @@ def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
     assert "empty" in matmul.accepts(make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False))
     call = make_call("BatchMatmul", [a.astype("d"), b], [y], transpose_a=False, transpose_b=False)
     assert "float32 and float64" in matmul.accepts(call)
+
+
+def test_results_without_columns_are_refused(make_call):
+    a, b, y = np.empty((300, 4), "f"), np.empty((4, 0), "f"), np.empty((300, 0), "f")
+    call = make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False)
+    assert matmul.accepts(call) == "takes no results without columns"

@@ -1,0 +1,43 @@
+"""Write a new device plugin: a complete distribution that passes the conformance kit as it is.
+
+It computes on a stand-in for a device, in memory: replace the stand-in by a real driver, then the kernels, and run the
+kit after each step. Nothing that exists is overwritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+_EXAMPLES = """\
+examples:
+  python -m atled new-plugin acme
+  python -m atled new-plugin acme-gpu --out ~/src
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `new-plugin`."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("name", metavar="NAME", help="name of plugin and backend; the distribution is atled-NAME")
+    parser.add_argument("--out", default=".", metavar="DIR", help="where its folder goes (default: here)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write it and say what comes next; the exit status."""
+    from atled.commands import CommandError
+    from atled.errors import four_parts
+    from atled.scaffold import ScaffoldError, new_plugin
+
+    try:
+        folder = new_plugin(arguments.name, Path(arguments.out).expanduser())
+    except ScaffoldError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        asked = f"new-plugin {arguments.name} --out {arguments.out}"
+        raise CommandError(four_parts(asked, str(error), "", "choose a folder that can be written to")) from error
+    print(f"wrote {folder}; next:")
+    print(f"  pip install -e '{folder}[test]'")
+    print(f"  pytest --pyargs atled.conformance --atled-plugin {arguments.name}")
+    print(f"  less {folder / 'README.md'}")
+    return 0

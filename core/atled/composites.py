@@ -1,0 +1,69 @@
+"""The functions that are no ops of their own but made of ops; `atled.functions` shows them with the others."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from atled.apply import apply
+from atled.array import NdArray
+from atled.errors import four_parts
+from atled.variable import Variable
+
+__all__ = ["clip_by_norm", "clip_by_value"]
+
+Array = Variable | NdArray
+
+
+def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
+    """Elements clipped to an interval: `y = minimum(maximum(x, min), max)`.
+
+    The gradient reaches x where it is the one chosen, and otherwise the bound that is, if it is an array. A tie counts
+    as the bound.
+
+    Args:
+        x: float.
+        min, max: numbers, or arrays with as many axes as x that broadcast with it.
+
+    Returns:
+        y: the broadcast shape. Where min is above max it is max.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        TypeError: an argument is neither an array nor a number.
+    """
+    return _bounded("Minimum", _bounded("Maximum", x, min), max)
+
+
+def _bounded(op: str, x: Array, bound: Array | float) -> Any:
+    if isinstance(bound, Variable | NdArray):
+        return apply(f"{op}2", (x, bound), {})
+    return apply(f"{op}Scalar", (x,), {"val": bound})
+
+
+def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] | None = None) -> Any:
+    """The direction of x with another length: `y = clip_norm x / sqrt(sum(x^2))`.
+
+    Smaller inputs are scaled up, too. Zeros have no direction and become NaN.
+
+    Args:
+        x: float.
+        clip_norm: the Euclidean norm that y gets: a positive number, or an array with as many axes as x that broadcasts
+            with it.
+        axis: the axis or axes over which one norm is taken; default all of them.
+
+    Returns:
+        y: shape of x; the broadcast shape if clip_norm is an array.
+
+    Raises:
+        ValueError: clip_norm is a number that is not positive, an axis is out of range or named twice.
+        TypeError: clip_norm is neither an array nor a number.
+    """
+    if isinstance(clip_norm, Variable | NdArray):
+        direction = apply("ScaleToNorm", (x,), {"axes": axis})
+        return apply("Mul2", (direction, clip_norm), {})
+    if isinstance(clip_norm, numbers.Real) and not clip_norm > 0:
+        call = f"clip_by_norm(clip_norm={clip_norm})"
+        raise ValueError(four_parts(call, "clip_norm is not positive", "", "use a number above 0"))
+    return apply("ScaleToNorm", (x,), {"clip_norm": clip_norm, "axes": axis})

@@ -1,0 +1,46 @@
+"""Plugins that are wrong on purpose, each in one way that the kit must notice; `shelf` is what they would be if right.
+
+    pytest --pyargs atled.conformance --atled-plugin atled.conformance.broken.wrong_value:PLUGIN
+
+`FAULTS` says, per module, which check must fail for which op, and with which words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """What one broken plugin does, and how the kit shows it."""
+
+    check: str
+    op: str
+    words: str
+
+
+FAULTS: dict[str, Fault] = {
+    "wrong_value": Fault("values", "Tanh", "Not equal to tolerance"),
+    "wrong_gradient": Fault("gradients", "Sigmoid", "gradient of x"),
+    "wrong_precision": Fault("values", "Exp", "Not equal to tolerance"),
+    "wrong_dtype": Fault("round_trip", "ShelfArray-float64", "does not come back as it went"),
+    "wrong_for_empty": Fault("edge_shapes", "Abs", "for arrays of shape (0,)"),
+    "wrong_for_nan": Fault("special_values", "ReLU", "of nan is 0.0"),
+    "wrong_device": Fault("device_ids", "ShelfArray", "an array for device '1'"),
+    "wrong_preset": Fault("presets", "-", "names backend 'reference' first"),
+    "wrong_interchange": Fault("interchange", "shelf", "through DLPack on the device"),
+    "unknown_op": Fault("registration", "-", "there is no op 'Convolutoin'"),
+    "outdated": Fault("registration", "-", "Sum is written for version {99}"),
+    "lies_in_accepts": Fault("runs", "Transpose", "accepts said yes"),
+    "refuses_without_reason": Fault("accepts", "Sum", "gave False instead of True or a reason in words"),
+    "raises_in_accepts": Fault("accepts", "Sum", "accepts raised KeyError"),
+    "refuses_nothing": Fault("refusals", "Embed", "accepted"),
+    "runs_elsewhere": Fault("placement", "Tanh", "let the engine compute an op"),
+    "hides_the_reference": Fault("placement", "Mul2", "called the reference of Mul2"),
+    "imports_eagerly": Fault("lazy_import", "-", "also imports _hypothesis_globals, hypothesis"),
+    "leaks_device_memory": Fault("memory_returned", "ShelfArray", "bytes in use after the same work"),
+    "leaks_host_memory": Fault("leaks", "Tanh", "bytes more"),
+    "shares_scratch": Fault("threads", "Tanh", "threads disturb each other"),
+    "changes_inputs": Fault("purity", "Cos", "changed its input x"),
+    "keeps_state": Fault("purity", "AddScalar", "a second run gives something else"),
+    "leaves_gaps": Fault("runs", "Identity", "Not equal to tolerance"),
+}

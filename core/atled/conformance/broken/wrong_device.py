@@ -1,0 +1,12 @@
+"""An array class that puts every array on device 0."""
+
+from atled.call import ArrayDesc
+from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
+
+
+class _One(ShelfClass):
+    def allocate(self, desc: ArrayDesc, device_id: str) -> ShelfArray:
+        return super().allocate(desc, "0")
+
+
+PLUGIN = ShelfPlugin(_One())

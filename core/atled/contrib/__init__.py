@@ -1,0 +1,1 @@
+"""Earlier homes of parts of the NNabla API."""

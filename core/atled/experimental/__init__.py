@@ -1,0 +1,1 @@
+"""Parts of the NNabla API that NNabla itself calls experimental."""

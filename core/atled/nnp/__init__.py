@@ -1,0 +1,1 @@
+"""NNabla's file formats: messages of its protobuf description, networks, archives."""

@@ -1,0 +1,111 @@
+"""Archives `.nnp`: a zip file that holds a network's description and its parameters."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import NoReturn
+
+from atled.errors import four_parts
+from atled.parameter_entry import Entry, read_bytes, refusal
+from atled.parameter_h5 import read_h5_source
+from atled.parameter_protobuf import entries, parse_binary, parse_text
+from atled.variable import Variable
+
+VERSION_ENTRY, NETWORK_ENTRY, PARAMETER_ENTRY = "nnp_version.txt", "network.nntxt", "parameter"
+VERSION = "0.1"
+_TEXT = (".nntxt", ".prototxt")
+_READ = (*_TEXT, ".protobuf", ".h5")
+_SAVE_AGAIN = "save it again with atled.utils.save.save, or load another file"
+# What a damaged or foreign zip file raises in the zipfile module.
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+
+
+def read_archive(asked: str, path: str) -> dict[str, bytes]:
+    """The entries of an archive that describe networks or hold parameters, by name; nothing is written to disk.
+
+    Raises ValueError if the archive is damaged, or any entry of it would lie outside the archive's folder.
+    """
+    image = read_bytes(asked, path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(image)) as file:
+            entries_there = file.infolist()
+            _check_names(asked, entries_there)
+            return {
+                info.filename: _read_entry(asked, file, info)
+                for info in entries_there
+                if os.path.splitext(info.filename)[1].lower() in _READ
+            }
+    except zipfile.BadZipFile as error:
+        raise refusal(asked, f"the file is damaged or not an .nnp archive ({error})", _SAVE_AGAIN) from error
+
+
+def _read_entry(asked: str, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    try:
+        return file.read(info)
+    except _ZIP_ERRORS as error:
+        raise refusal(f"{asked}, entry {info.filename!r}", f"the entry is damaged ({error})", _SAVE_AGAIN) from error
+
+
+def _check_names(asked: str, infos: list[zipfile.ZipInfo]) -> None:
+    seen: set[str] = set()
+    for info in infos:
+        where = f"{asked}, entry {info.filename!r}"
+        parts = re.split(r"[/\\]", info.filename)
+        outside = ".." in parts or parts[0] == "" or ":" in parts[0]
+        if outside or stat.S_ISLNK(info.external_attr >> 16):
+            raise refusal(
+                where, "it leads out of the archive's folder", "do not use this file: ask whoever made it for another"
+            )
+        if info.filename in seen:
+            raise refusal(where, "two entries have this name", _SAVE_AGAIN)
+        seen.add(info.filename)
+
+
+def archive_image(asked: str, contents: Mapping[str, bytes]) -> bytes:
+    """The bytes of an archive with these entries."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in contents.items():
+            # A fixed time, the earliest that a zip file can hold: equal contents make equal files.
+            file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def parameters_in(asked: str, contents: Mapping[str, bytes]) -> list[Entry]:
+    """The parameters of all entries of an archive, in their order."""
+    found: list[Entry] = []
+    for name, data in contents.items():
+        where = f"{asked}, entry {name!r}"
+        suffix = os.path.splitext(name)[1].lower()
+        if suffix == ".h5":
+            found += read_h5_source(where, io.BytesIO(data))
+        else:
+            found += entries(where, parse_text(where, data) if suffix in _TEXT else parse_binary(where, data))
+    keys = [entry.key for entry in found]
+    twice = sorted({key for key in keys if keys.count(key) > 1}) if len(set(keys)) < len(keys) else []
+    if twice:
+        raise refusal(asked, f"several entries hold the parameter {twice[0]!r}", _SAVE_AGAIN)
+    return found
+
+
+def read_parameters(asked: str, path: str) -> list[Entry]:
+    """The parameters in an archive."""
+    return parameters_in(asked, read_archive(asked, path))
+
+
+def parameters_image(asked: str, params: Mapping[str, Variable]) -> NoReturn:
+    """Refuses: an archive holds networks, which `save_parameters` does not know."""
+    raise ValueError(
+        four_parts(
+            asked,
+            "an .nnp archive holds a network with its parameters, not parameters alone",
+            "",
+            "use atled.utils.save.save(path, contents), or save the parameters as .h5",
+        )
+    )

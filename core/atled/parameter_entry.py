@@ -1,0 +1,64 @@
+"""One parameter as a file has it, and what is said of files that do not hold such."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from atled.array import FLOAT32
+from atled.errors import four_parts, in_words
+from atled.place import HOST
+from atled.storage import HostStorage
+from atled.variable import Variable
+
+SAVE_AGAIN = "save the parameters again with save_parameters, or load another file"
+
+
+class Entry(NamedTuple):
+    """One parameter of a file.
+
+    order: its place among those of the file.  key: its name, relative to the scope.
+    values: float32.  need_grad: whether it is trained.
+    """
+
+    order: int
+    key: str
+    values: np.ndarray
+    need_grad: bool
+
+
+def host_values(param: Variable) -> np.ndarray:
+    """The values in host memory as float32; the array stays where it is."""
+    storage = param.data.cell.copy_at(HOST, FLOAT32)
+    assert isinstance(storage, HostStorage)
+    return storage.array(param.shape, FLOAT32)
+
+
+@contextlib.contextmanager
+def reading(asked: str) -> Iterator[None]:
+    """Say of whatever a library complains about in the block which file and key it is."""
+    try:
+        yield
+    except Exception as error:  # a damaged file shows as one of many types of exception
+        raise ValueError(
+            four_parts(asked, f"the file is damaged or not one of parameters ({in_words(error)})", "", SAVE_AGAIN)
+        ) from error
+
+
+def refusal(asked: str, wrong: str, remedy: str = SAVE_AGAIN) -> ValueError:
+    """The error for a file, or a key in it, that does not hold what it should."""
+    return ValueError(four_parts(asked, wrong, "", remedy))
+
+
+def read_bytes(asked: str, path: str) -> bytes:
+    """All bytes of a file; OSError with the remedy where it is missing or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise OSError(
+            error.errno, four_parts(asked, f"the file could not be read ({error.strerror})", "", "check the path")
+        ) from error

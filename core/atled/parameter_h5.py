@@ -1,0 +1,167 @@
+"""Parameters in HDF5: one float32 dataset each, with the attributes need_grad and index."""
+
+from __future__ import annotations
+
+import io
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from atled.array import FLOAT32
+from atled.errors import four_parts
+from atled.parameter_entry import Entry, host_values, reading, refusal
+from atled.variable import Variable
+
+# HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared
+# library and run it, but for LZF, which is part of h5py.
+_OWN_FILTERS = 256
+_LZF = 32000
+_LARGEST_ITEM = 8  # bytes; beyond are float128 and the like, which not every machine can read
+
+
+def _h5py(asked: str) -> ModuleType:
+    try:
+        import h5py  # lazily: most programs save nothing, and it takes longer to import than all of atled
+    except ImportError as error:
+        raise ImportError(
+            four_parts(asked, f"h5py cannot be imported ({error})", "", "pip install 'atled[h5]' (or pip install h5py)")
+        ) from error
+    return h5py
+
+
+def h5_image(asked: str, params: dict[str, Variable]) -> memoryview:
+    """The bytes of an HDF5 file with these parameters."""
+    h5py = _h5py(asked)
+    # In memory first: HDF5 does not recover from a write that fails, and stays behind with a file it cannot close.
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for index, (key, param) in enumerate(params.items()):
+            _check_h5_name(asked, key)
+            dataset = file.create_dataset(key, data=host_values(param))
+            dataset.attrs["need_grad"] = param.need_grad
+            dataset.attrs["index"] = index
+    return buffer.getbuffer()
+
+
+def _check_h5_name(asked: str, key: str) -> None:
+    try:
+        encoded = key.encode()
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded or "." in key.split("/"):
+        raise ValueError(
+            four_parts(
+                f"{asked}, key {key!r}",
+                "HDF5 cannot hold this name: '.', zero bytes and lone surrogates have no place in it",
+                "",
+                "give the scope or parameter another name, or save as another format",
+            )
+        )
+
+
+def read_h5(asked: str, path: str) -> list[Entry]:
+    """Everything in an HDF5 file, in its order; refuses what `save_parameters` would not have written."""
+    _h5py(asked)
+    try:
+        with open(path, "rb"):
+            pass  # for the system's own errors; HDF5 mixes them with those about the contents
+    except OSError as error:
+        raise OSError(
+            error.errno, four_parts(asked, f"the file could not be read ({error.strerror})", "", "check the path")
+        ) from error
+    return read_h5_source(asked, path)
+
+
+def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
+    """`read_h5` of a path, or of a file in memory."""
+    h5py = _h5py(asked)
+    with reading(asked):
+        file = h5py.File(source, "r")
+    loaded = []
+    with file:
+        seen: set[int] = set()
+        groups = [("", file)]
+        while groups:
+            prefix, group = groups.pop()
+            with reading(f"{asked}, group {prefix!r}"):
+                names = list(group)
+            for name in names:
+                key = prefix + name
+                entry = _h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
+                if isinstance(entry, h5py.Group):
+                    groups.append((f"{key}/", entry))
+                else:
+                    loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, entry))
+    return sorted(loaded, key=lambda item: (item.order, item.key))
+
+
+def _h5_entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
+    """The group or dataset of that name in a group; refuses links, which could lead out of the file or round in it."""
+    with reading(asked):
+        link = group.id.links.get_info(name.encode())
+    if link.type != h5py.h5l.TYPE_HARD:
+        raise refusal(asked, "it is a link, and links are not followed", "copy what it leads to into the file")
+    with reading(asked):
+        info = h5py.h5o.get_info(group.id, name.encode())
+    if info.type not in (h5py.h5o.TYPE_GROUP, h5py.h5o.TYPE_DATASET):
+        raise refusal(asked, "it is neither a group nor a dataset")
+    if info.addr in seen:
+        raise refusal(asked, "the same group or dataset has another name as well", "give each one name in the file")
+    seen.add(info.addr)
+    with reading(asked):
+        return group[name]
+
+
+def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any) -> Entry:
+    with reading(asked):
+        dtype, shape = dataset.dtype, dataset.shape
+    # NNabla writes the dtype that a script last assigned, float64 where it came from numpy.random.
+    if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
+        raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
+    if shape is None:
+        raise refusal(asked, "it holds no array")
+    _check_storage(h5py, asked, dataset)
+    need_grad = _attribute(asked, dataset, "need_grad", "biu", "True or False")
+    index = _attribute(asked, dataset, "index", "iu", "a whole number")
+    if need_grad not in (0, 1) or index < 0:
+        raise refusal(asked, f"its attributes are need_grad={need_grad} and index={index}")
+    with reading(asked):
+        values = np.asarray(dataset[()])
+    with np.errstate(over="ignore"):  # told below
+        converted = np.asarray(values, FLOAT32)
+    if dtype.kind == "f" and not np.array_equal(np.isfinite(values), np.isfinite(converted)):
+        raise refusal(asked, f"it has values of dtype {dtype} that are too large for float32", "scale them down")
+    return Entry(int(index), key, converted, bool(need_grad))
+
+
+def _check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:
+    """Refuse values that are not in the file, or that only a plugin of HDF5 could decode."""
+    with reading(asked):
+        properties = dataset.id.get_create_plist()
+        layout = properties.get_layout()
+        external = properties.get_external_count()
+        filters = [properties.get_filter(position)[0] for position in range(properties.get_nfilters())]
+        stored = dataset.id.get_storage_size()
+        size = dataset.nbytes
+    if layout == h5py.h5d.VIRTUAL or external:
+        raise refusal(asked, "its values are in another file", "copy them into this file")
+    if any(number >= _OWN_FILTERS and number != _LZF for number in filters):
+        raise refusal(asked, f"it is packed with a foreign filter ({filters})", "unpack the file by h5repack -f NONE")
+    # HDF5 would make up zeros for what was never written, in any amount.
+    if (size and not stored) or (layout == h5py.h5d.CONTIGUOUS and stored != size):
+        raise refusal(asked, f"it should hold {size} bytes of values and holds {stored}")
+
+
+def _attribute(asked: str, dataset: Any, name: str, kinds: str, wanted: str) -> Any:
+    with reading(asked):
+        found = name in dataset.attrs
+    if not found:
+        raise refusal(asked, f"the attribute {name} is missing")
+    with reading(asked):
+        attribute = dataset.attrs.get_id(name)
+        dtype, shape = attribute.dtype, attribute.shape
+    if shape != () or dtype.kind not in kinds:
+        raise refusal(asked, f"the attribute {name} is not {wanted} (dtype {dtype}, shape {shape})")
+    with reading(asked):
+        return dataset.attrs[name]

@@ -1,0 +1,134 @@
+"""Parameters in NNabla's protobuf format: binary, or as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from atled.array import FLOAT32
+from atled.errors import four_parts
+from atled.nnp.messages import Message, library, new_message
+from atled.parameter_entry import Entry, host_values, read_bytes, refusal
+from atled.variable import Variable
+
+_ROOT = "NNablaProtoBuf"
+
+
+def binary_image(asked: str, params: Mapping[str, Variable]) -> bytes:
+    """The bytes of a binary file with these parameters."""
+    return serialized(asked, parameters_message(asked, params))
+
+
+def text_image(asked: str, params: Mapping[str, Variable]) -> bytes:
+    """The bytes of a text file with these parameters."""
+    return as_text(asked, parameters_message(asked, params))
+
+
+def read_binary(asked: str, path: str) -> list[Entry]:
+    """Everything in a binary file, in its order."""
+    return entries(asked, parse_binary(asked, _not_empty(asked, read_bytes(asked, path))))
+
+
+def read_text(asked: str, path: str) -> list[Entry]:
+    """Everything in a text file, in its order."""
+    return entries(asked, parse_text(asked, _not_empty(asked, read_bytes(asked, path))))
+
+
+def _not_empty(asked: str, image: bytes) -> bytes:
+    if not image.strip():
+        raise refusal(asked, "the file is empty")
+    return image
+
+
+def parameters_message(asked: str, params: Mapping[str, Variable]) -> Message:
+    """The message of a file that holds nothing but parameters."""
+    root = new_message(asked, _ROOT)
+    if not params:
+        # Else the file would have no bytes, which is how a copy that was interrupted looks like.
+        root.version = "0.1"
+    for key, param in params.items():
+        try:
+            message = root.parameter.add(variable_name=key, need_grad=param.need_grad)
+        except (UnicodeError, ValueError) as error:
+            raise ValueError(
+                four_parts(
+                    f"{asked}, key {key!r}",
+                    "protobuf cannot hold this name: lone surrogates have no place in it",
+                    "",
+                    "give the scope or parameter another name",
+                )
+            ) from error
+        message.shape.dim.extend(param.shape)
+        message.data.extend(host_values(param).ravel().tolist())
+    return root
+
+
+def serialized(asked: str, root: Message) -> bytes:
+    """A message as bytes, which protobuf limits to 2 GiB."""
+    try:
+        image: bytes = root.SerializeToString()
+    except (library(asked).message.EncodeError, ValueError) as error:
+        raise ValueError(
+            four_parts(asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no limit of 2 GiB")
+        ) from error
+    return image
+
+
+def as_text(asked: str, root: Message) -> bytes:
+    """A message as text, in UTF-8."""
+    text: str = library(asked).text_format.MessageToString(root)
+    return text.encode()
+
+
+def parse_binary(asked: str, image: bytes) -> Message:
+    """The message in the bytes of a file; ValueError for bytes that are not one, or not of this description."""
+    root = new_message(asked, _ROOT)
+    try:
+        root.ParseFromString(image)
+    except library(asked).message.DecodeError as error:
+        raise refusal(asked, f"the file is damaged or not one of NNabla's protobuf format ({error})") from error
+    # Nearly any bytes are some message, so what is not known here is a sign of another format, or of damage.
+    from google.protobuf import unknown_fields  # there, since the message is
+
+    for message in (root, *root.parameter):
+        unknown = unknown_fields.UnknownFieldSet(message)
+        if len(unknown):
+            raise refusal(
+                asked,
+                f"the file is damaged or not one of NNabla's protobuf format (it has a field {unknown[0].field_number}, "
+                f"which {message.DESCRIPTOR.name} has not)",
+            )
+    return root
+
+
+def parse_text(asked: str, image: bytes) -> Message:
+    """The message in the text of a file; ValueError that names line and column for text that is not one."""
+    root = new_message(asked, _ROOT)
+    text_format = library(asked).text_format
+    try:
+        text_format.Parse(image.decode(), root)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise refusal(
+            asked, f"the file is damaged or not one of NNabla's text format (line:column : what, {error})"
+        ) from error
+    return root
+
+
+def entries(asked: str, root: Message) -> list[Entry]:
+    """The parameters of a message, checked."""
+    found: dict[str, Entry] = {}
+    for order, message in enumerate(root.parameter):
+        key = message.variable_name
+        where = f"{asked}, parameter {order} ({key!r})"
+        shape = tuple(message.shape.dim)
+        if not key:
+            raise refusal(where, "it has no name")
+        if key in found:
+            raise refusal(where, "another parameter of the file has the same name")
+        if min(shape, default=0) < 0 or math.prod(shape) != len(message.data):
+            raise refusal(where, f"its shape is {shape}, and it holds {len(message.data)} values")
+        values = np.fromiter(message.data, FLOAT32, len(message.data)).reshape(shape)
+        found[key] = Entry(order, key, values, message.need_grad)
+    return list(found.values())

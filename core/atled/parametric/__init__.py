@@ -1,0 +1,1 @@
+"""Layers, by family; `atled.parametric_functions` has them all."""

@@ -1,0 +1,72 @@
+"""The decorator of functions that make parameters."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from atled.errors import four_parts
+from atled.parameter import parameter_scope, undone_on_error
+
+_R = TypeVar("_R")
+
+
+def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Decorator for functions that make parameters: they get one more argument, `name`.
+
+    The function is called within the scope `scope_name`, which comes under a scope `name` if the caller gives one:
+    `affine(x, 10, name="fc1")` keeps its weight as `fc1/affine/W`. If it ends with an exception, the parameters that it
+    made are taken out again.
+
+        @parametric_function_api("scale")
+        def scale(inp):
+            s = get_parameter_or_create("s", (1,) * inp.ndim, ConstantInitializer(1))
+            return functions.mul2(inp, s)
+
+    Args:
+        scope_name: scope of the function's parameters; None: none of its own.
+
+    Raises:
+        TypeError: the decorated function has an argument `name` already.
+    """
+
+    def decorate(function: Callable[..., _R]) -> Callable[..., _R]:
+        signature = inspect.signature(function)
+        named, position = _with_name(function, signature)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> _R:
+            if position is not None and len(args) == position + 1 and "name" not in kwargs:
+                args, kwargs["name"] = args[:-1], args[-1]
+            name = kwargs.pop("name", None)
+            above = "" if name is None else name
+            with undone_on_error(), parameter_scope(above), parameter_scope(scope_name or ""):
+                return function(*args, **kwargs)
+
+        call.__signature__ = named  # type: ignore[attr-defined]  # where inspect and help() look
+        return call
+
+    return decorate
+
+
+def _with_name(function: Callable[..., Any], signature: inspect.Signature) -> tuple[inspect.Signature, int | None]:
+    """The signature with `name=None` as last argument, and its position, None where only a keyword can give it."""
+    parameters = list(signature.parameters.values())
+    if "name" in signature.parameters:
+        raise TypeError(
+            four_parts(
+                f"parametric_function_api on {getattr(function, '__name__', function)!r}",
+                "the function has an argument `name` already, which the decorator adds",
+                "",
+                "rename that argument",
+            )
+        )
+    kinds = [parameter.kind for parameter in parameters]
+    takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+    kind = inspect.Parameter.KEYWORD_ONLY if takes_any else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    position = sum(1 for known in kinds if known <= kind)
+    added = inspect.Parameter("name", kind, default=None, annotation="str | None")
+    parameters.insert(position, added)
+    return signature.replace(parameters=parameters), None if takes_any else position

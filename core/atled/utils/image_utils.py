@@ -1,0 +1,241 @@
+"""Reading, writing and resizing images as NumPy arrays.
+
+PNG files are written with the standard library alone; everything else needs Pillow (`pip install "atled[image]"`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from atled.errors import did_you_mean, four_parts, in_words, listing
+
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # by count of channels: grey, grey and alpha, RGB, RGBA
+_CHANNELS = (-1, 0, 1, 3, 4)
+
+
+def imread(
+    path: str | os.PathLike[str] | IO[bytes],
+    grayscale: bool = False,
+    size: Sequence[int] | None = None,
+    interpolate: str = "bilinear",
+    channel_first: bool = False,
+    num_channels: int = -1,
+) -> np.ndarray:
+    """Read an image: (H, W, C) uint8, or (H, W) for a grey one.
+
+    Args:
+        path: of the file, or a binary file.
+        grayscale: make it grey.
+        size: (width, height) to resize to; None: as it is.
+        interpolate: one of `INTERPOLATIONS`, for resizing.
+        channel_first: give (C, H, W) instead.
+        num_channels: 3 for RGB, 4 for RGBA, -1 as in the file; with `grayscale`: 0 for (H, W), or so many equal ones.
+
+    Raises:
+        ValueError: damaged, or not an image.
+        OSError: the file cannot be read.
+        ImportError: Pillow is missing.
+    """
+    asked = f"imread({_name(path)!r})"
+    if num_channels not in _CHANNELS or (not grayscale and num_channels in (0, 1)):
+        raise ValueError(
+            four_parts(
+                f"{asked}, num_channels={num_channels}",
+                "no such count of channels",
+                f"known are {listing(map(str, _CHANNELS))}; 0 and 1 are for grey images",
+                "pass grayscale=True for one channel, or num_channels=-1 for those of the file",
+            )
+        )
+    image = _decoded(asked, path, grayscale, num_channels)
+    if size is not None:
+        image = imresize(image, size, interpolate)
+    return image.transpose(2, 0, 1) if channel_first and image.ndim == 3 else image
+
+
+def _decoded(asked: str, path: Any, grayscale: bool, num_channels: int) -> np.ndarray:
+    pillow = _pillow(asked)
+    try:
+        with pillow.open(path) as image:
+            if image.mode == "P":  # numbers of colours in a table
+                image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+            if grayscale:
+                image = image.convert("L")
+            elif num_channels > 0:
+                image = image.convert("RGB" if num_channels == 3 else "RGBA")
+            values = np.asarray(image)
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise  # the file, not what is in it
+    except Exception as error:  # a damaged file shows as one of many types of exception
+        raise ValueError(
+            four_parts(
+                asked,
+                "the image is damaged or of an unknown format",
+                in_words(error),
+                "replace it, or convert it to PNG",
+            )
+        ) from error
+    if values.dtype not in (np.uint8, np.bool_):
+        raise ValueError(
+            four_parts(asked, f"its pixels are {values.dtype}", "", "convert it to 8 bits per channel, such as RGB")
+        )
+    values = values.astype(np.uint8)
+    if grayscale and num_channels > 0:
+        values = np.repeat(values[..., np.newaxis], num_channels, axis=2)
+    return values
+
+
+def imsave(
+    path: str | os.PathLike[str],
+    img: np.ndarray,
+    channel_first: bool = False,
+    as_uint16: bool = False,
+    auto_scale: bool = True,
+) -> None:
+    """Write an image; the suffix of the name says the format.
+
+    Args:
+        path: of the file. A `.png` is written beside and renamed, by the standard library alone.
+        img: (H, W), or (H, W, C) with 1 to 4 channels; uint8, uint16, or numbers from 0 to 1.
+        channel_first: img is (C, H, W).
+        as_uint16: write 16 bits per channel (PNG only).
+        auto_scale: allow numbers from 0 to 1, which become 0 to 255 (or 65535), cut off after the point.
+
+    Raises:
+        ValueError: what was given is not an image, or the suffix is unknown.
+        OSError: the file cannot be written.
+        ImportError: another format than PNG, and Pillow is missing.
+    """
+    asked = f"imsave({os.fspath(path)!r})"
+    pixels = _as_pixels(asked, img, channel_first, as_uint16, auto_scale)
+    if os.path.splitext(path)[1].lower() == ".png":
+        _write_beside(os.fspath(path), _png(pixels))
+        return
+    pillow = _pillow(asked)
+    if pixels.dtype != np.uint8:
+        raise ValueError(four_parts(asked, "16 bits per channel", "", "save it as .png"))
+    try:
+        pillow.fromarray(pixels).save(path)
+    except ValueError as error:
+        raise ValueError(four_parts(asked, in_words(error), "", "use a name that ends in .png")) from error
+
+
+def _as_pixels(asked: str, img: np.ndarray, channel_first: bool, as_uint16: bool, auto_scale: bool) -> np.ndarray:
+    """The image as uint8 or uint16, (H, W) or (H, W, C) with more than one channel."""
+    values = np.asarray(img)
+    if channel_first and values.ndim == 3:
+        values = values.transpose(1, 2, 0)
+    if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] not in _PNG_COLOR_TYPES) or not values.size:
+        raise ValueError(
+            four_parts(asked, f"shape {values.shape} is not that of an image", "", "give (H, W) or (H, W, C), C 1 to 4")
+        )
+    full = 65535 if as_uint16 else 255
+    if values.dtype == np.uint16 and not as_uint16:
+        raise ValueError(four_parts(asked, "the image is uint16", "", "pass as_uint16=True, or cast it to uint8"))
+    if values.dtype == np.uint8:
+        values = values.astype(np.uint16) * 256 if as_uint16 else values
+    elif values.dtype != np.uint16:
+        # Not `any(values < 0)`: that would let NaN pass.
+        if not auto_scale or not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(
+                four_parts(
+                    asked,
+                    f"pixels of {values.dtype} from {values.min()} to {values.max()}, auto_scale={auto_scale}",
+                    "with auto_scale, other dtypes than uint8 and uint16 must lie between 0 and 1",
+                    "scale the image to that range, or cast it to uint8",
+                )
+            )
+        values = (values.astype(np.float32) * full).astype(np.uint16 if as_uint16 else np.uint8)
+    return values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """The bytes of a PNG file (ISO/IEC 15948); every row by filter 0, none."""
+    height, width = pixels.shape[:2]
+    channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+    rows = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">")).reshape(height, -1).view(np.uint8)
+    filtered = np.zeros((height, rows.shape[1] + 1), np.uint8)
+    filtered[:, 1:] = rows
+    header = struct.pack(">IIBBBBB", width, height, 8 * pixels.dtype.itemsize, _PNG_COLOR_TYPES[channels], 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes())), (b"IEND", b""))
+    return _PNG_SIGNATURE + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def _write_beside(path: str, image: bytes) -> None:
+    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(image)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+
+
+def imresize(
+    img: np.ndarray, size: Sequence[int], interpolate: str = "bilinear", channel_first: bool = False
+) -> np.ndarray:
+    """Resize an image, of uint8 as such, of other dtypes channel by channel in float32.
+
+    Args:
+        img: (H, W) or (H, W, C).
+        size: (width, height) of the result.
+        interpolate: one of `INTERPOLATIONS`.
+        channel_first: img and result are (C, H, W).
+
+    Raises ValueError for another shape or an unknown interpolation; ImportError where Pillow is missing.
+    """
+    values = np.asarray(img)
+    asked = f"imresize of shape {values.shape} to {tuple(size)}"
+    if interpolate not in INTERPOLATIONS:
+        known = f"known are {listing(INTERPOLATIONS)}"
+        remedy = did_you_mean(interpolate, INTERPOLATIONS, "use one of those")
+        raise ValueError(four_parts(f"{asked}, interpolate={interpolate!r}", "no such interpolation", known, remedy))
+    if values.ndim not in (2, 3) or not values.size:
+        raise ValueError(four_parts(asked, "that is not the shape of an image", "", "give (H, W) or (H, W, C)"))
+    pillow = _pillow(asked)
+    resample = getattr(pillow.Resampling, interpolate.upper())
+    planes = values[np.newaxis] if values.ndim == 2 else values if channel_first else values.transpose(2, 0, 1)
+    resized = []
+    for plane in planes:
+        plane = plane if plane.dtype == np.uint8 else plane.astype(np.float32)
+        image = pillow.fromarray(np.ascontiguousarray(plane))
+        resized.append(np.asarray(image.resize(tuple(size), resample=resample)).astype(values.dtype))
+    if values.ndim == 2:
+        return resized[0]
+    return np.stack(resized, axis=0 if channel_first else 2)
+
+
+imwrite = imsave
+imload = imread
+
+
+def _pillow(asked: str) -> Any:
+    """Pillow's module of images."""
+    try:
+        from PIL import Image  # lazily: an optional library
+    except ImportError as error:
+        raise ImportError(
+            four_parts(
+                asked, f"Pillow cannot be imported ({error})", "", "pip install 'atled[image]' (or pip install pillow)"
+            )
+        ) from error
+    return Image
+
+
+def _name(file: object) -> str:
+    """What to call a file in a message."""
+    return str(file) if isinstance(file, str | os.PathLike) else str(getattr(file, "name", "a binary file"))

@@ -1,0 +1,66 @@
+"""Each deliberately broken plugin fails the check that is there for its fault, with the words that name it."""
+
+import importlib
+import json
+import pkgutil
+
+import pytest
+
+import atled.conformance
+from atled.conformance import broken
+from atled.conformance.broken import FAULTS
+
+pytest_plugins = "pytester"
+
+
+def _kit_modules():
+    """The kit's modules, all imported: pytester would forget those that a run imports, and the next import them anew."""
+    importlib.import_module("atled.conformance.pytest_hooks")
+    names = [found.name for found in pkgutil.iter_modules(atled.conformance.__path__) if found.name.startswith("test_")]
+    return [importlib.import_module(f"atled.conformance.{name}") for name in names]
+
+
+MODULES = _kit_modules()
+
+
+def _module_of(check):
+    """The module of the kit that holds a check."""
+    return next(module.__name__ for module in MODULES if hasattr(module, f"test_{check}"))
+
+
+def run_check(pytester, plugin, check, ops):
+    """One check of the kit on one plugin; its report."""
+    pytester.runpytest_inprocess(
+        "-p", "atled_pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q", "--pyargs", f"{_module_of(check)}::test_{check}",
+        "--atled-ops", ops, "--atled-plugin", f"atled.conformance.broken.{plugin}:PLUGIN", "--atled-report", "report.json",
+    )  # fmt: skip
+    return json.loads((pytester.path / "report.json").read_text())
+
+
+def test_every_broken_plugin_has_its_fault_listed():
+    modules = {found.name for found in pkgutil.iter_modules(broken.__path__)}
+    assert modules - {"shelf"} == set(FAULTS)
+
+
+def ops_of(fault):
+    """The op of a fault, and one that is right; any op where the fault is the plugin's."""
+    return "Add2,Tanh" if fault.op == "-" or "-" in fault.op else f"Add2,{fault.op}"
+
+
+@pytest.mark.parametrize("plugin", FAULTS)
+def test_a_broken_plugin_fails_for_the_right_reason(pytester, plugin):
+    fault = FAULTS[plugin]
+    report = run_check(pytester, plugin, fault.check, ops_of(fault))
+    assert report["failed"] > 0
+    assert not report["conformant"]
+    failures = [failure for failure in report["failures"] if failure["op"] == fault.op]
+    assert any(fault.words in failure["message"] for failure in failures), report["failures"][:5]
+    assert not [failure for failure in report["failures"] if failure["op"] == "Add2"]
+
+
+@pytest.mark.parametrize("fault", sorted({(fault.check, ops_of(fault)) for fault in FAULTS.values()}))
+def test_the_right_plugin_passes_what_a_broken_one_fails(pytester, fault):
+    check, ops = fault
+    report = run_check(pytester, "shelf", check, ops)
+    assert report["failed"] == 0, report["failures"][:5]
+    assert report["passed"] > 0

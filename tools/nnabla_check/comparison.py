@@ -1,0 +1,86 @@
+"""Comparing the results of one case: values, gradients, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnabla_check.cases import Case
+from nnabla_check.runs import Results
+
+# Of float32 arithmetic in another order, relative to the largest element.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One respect in which the libraries differ for a case.
+
+    what: "values", "gradients", "shape", "refusal" (of one of them), "backward" (only one of them has one).
+    """
+
+    function: str
+    case: str
+    what: str
+    detail: str
+
+
+def compare(case: Case, nnabla: Results, atled: Results) -> list[Difference]:
+    """All differences of one case."""
+    found: list[Difference] = []
+
+    def note(what: str, detail: str) -> None:
+        found.append(Difference(case["function"], case["id"], what, detail))
+
+    for key, what in (("error", "refusal"), ("backward_error", "backward")):
+        if (key in nnabla) != (key in atled):
+            who, text = ("NNabla", nnabla[key]) if key in nnabla else ("atled", atled[key])
+            note(what, f"{who} only: {text}")
+    if "error" in nnabla or "error" in atled:
+        return found
+    for key in {**nnabla, **atled}:
+        if key in ("error", "backward_error") or "backward_error" in (nnabla.keys() | atled.keys()) and key[0] == "g":
+            continue
+        what = "gradients" if key[0] == "g" and key[1:].isdigit() else "values"
+        if key not in nnabla or key not in atled:
+            note(what, f"{key} is only in {'NNabla' if key in nnabla else 'atled'}")
+            continue
+        mine, theirs = atled[key], nnabla[key]
+        if mine.shape != theirs.shape:
+            note("shape", f"{key}: NNabla {theirs.shape}, atled {mine.shape}")
+        elif case.get("compare") == "distribution":
+            if not _alike(mine, theirs):
+                note("values", f"{key}: the distributions differ")
+        elif case.get("compare") != "shape":
+            error = _error(mine, theirs)
+            if not error <= _TOLERANCE:
+                note(what, f"{key}: differs by {error:.2g} of the largest value")
+    return found
+
+
+def _error(mine: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference, relative to the largest value; infinite where one is not a number alone."""
+    mine, theirs = mine.astype(np.float64), theirs.astype(np.float64)
+    if not mine.size:
+        return 0.0
+    regular = np.isfinite(mine) & np.isfinite(theirs)
+    same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
+    if not np.all(regular | same):
+        return np.inf
+    scale = max(float(np.abs(theirs[regular]).max(initial=0)), 1e-3)
+    return float(np.abs(mine - theirs)[regular].max(initial=0)) / scale
+
+
+def _alike(mine: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two samples of many draws have about one mean, spread and range of what is frequent."""
+    if mine.size < 1000:
+        return False
+    scale = max(float(theirs.std()), 1e-3)
+    near = [
+        abs(float(mine.mean()) - float(theirs.mean())) / scale,
+        abs(float(mine.std()) / scale - 1),
+        *np.abs(np.quantile(mine, (0.1, 0.9)) - np.quantile(theirs, (0.1, 0.9))) / scale,
+    ]
+    # Ten times the standard error of independent draws, since those of crops and shifts hang together.
+    return max(near) < 10 / np.sqrt(mine.size) + 0.01

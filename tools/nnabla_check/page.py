@@ -1,0 +1,2 @@
+"""The page with the results."""
+def page(cases, differences): return ''

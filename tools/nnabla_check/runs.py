@@ -1,0 +1,64 @@
+"""Running the cases in both libraries, each in processes of its own Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nnabla_check.cases import Arrays, Case
+
+LIBRARIES = ("nnabla", "atled")
+_WORKER = Path(__file__).with_name("worker.py")
+_TIMEOUT_S = 600
+_CRASH_LIMIT = 50
+
+Results = dict[str, np.ndarray]
+
+
+def run_all(cases: Sequence[tuple[Case, Arrays]], nnabla_python: Path, folder: Path) -> dict[str, dict[str, Results]]:
+    """Per library and case the results; files are exchanged through `folder`."""
+    (folder / "inputs").mkdir(parents=True)
+    for case, arrays in cases:
+        np.savez(folder / "inputs" / f"{case['id']}.npz", **arrays)  # type: ignore[arg-type]  # stubs miss **arrays
+    for library in LIBRARIES:
+        (folder / library).mkdir()
+    for phase in (1, 2):
+        listed = [case for case, _ in cases if case.get("phase", 1) == phase]
+        (folder / "cases.json").write_text(json.dumps(listed))
+        _run(nnabla_python, "nnabla", folder)
+        _run(Path(sys.executable), "atled", folder)
+    return {library: {case["id"]: _results(folder / library, case) for case, _ in cases} for library in LIBRARIES}
+
+
+def _run(python: Path, library: str, folder: Path) -> None:
+    """Run a library's worker until no case is left; one that ends the process counts as a crash."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH" or library == "atled"}
+    for _ in range(_CRASH_LIMIT):
+        done = subprocess.run(
+            [str(python), str(_WORKER), library, str(folder)],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        running = folder / library / "running"
+        if done.returncode > 0 or not running.exists():
+            raise RuntimeError(f"the worker of {library} failed:\n{done.stderr[-3000:]}")
+        path = folder / library / f"{running.read_text()}.npz"
+        np.savez(path, error=np.array(f"the process ended by signal {-done.returncode}"))
+    raise RuntimeError(f"more than {_CRASH_LIMIT} cases crash {library}")
+
+
+def _results(folder: Path, case: Case) -> Results:
+    with np.load(folder / f"{case['id']}.npz") as file:
+        return dict(file)
