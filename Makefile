@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test bench lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test bench check-nnabla lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -20,6 +20,7 @@ help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
 	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
+	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
 	@echo "make generated  write anew what is generated from the op specs: stubs, manifests, support matrix"
@@ -42,6 +43,10 @@ test: $(VENV)/.ready-test
 # Measures what is installed among the libraries compared; `python benchmarks/peers.py` installs the others.
 bench: $(VENV)/.ready-demo
 	@$(RUN) benchmarks/foundation.py $(if $(ROW),--rows "$(ROW)")
+
+# NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
+check-nnabla: $(VENV)/.ready-test
+	@$(RUN) tools/check_nnabla.py
 
 # Three targets, so that `make -k lint` shows what each of them finds.
 lint: lint-style lint-format lint-types

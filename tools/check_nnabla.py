@@ -29,7 +29,9 @@ def main() -> int:
     """Run, compare, write the page; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their names; writes no page")
-    parser.add_argument("--out", metavar="FILE", default=str(_PAGE), help="the page (default: docs/nnabla_differences.md)")
+    parser.add_argument(
+        "--out", metavar="FILE", default=str(_PAGE), help="the page (default: docs/nnabla_differences.md)"
+    )
     arguments = parser.parse_args()
     try:
         nnabla_python = interpreter("nnabla")

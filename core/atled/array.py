@@ -261,7 +261,7 @@ class ArrayCell:
         self.touched()
 
     def zero(self) -> None:
-        """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph computes with it."""
+        """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph reads it."""
         if self.has_live_view or (self.bound > 0 and self.is_data):
             self.fill(0.0)
             self.zeroed = True

@@ -118,8 +118,10 @@ def _seed(end: Variable, given: Any) -> Variable:
         if given.shape != end.shape:
             raise _error(f"a gradient of shape {given.shape} for an output of {end.shape}", "give equal shapes")
         return given if isinstance(given, Variable) else Variable.on(Value(given.shape, None, data=given))
+    parent = end.value.parent
+    is_double = parent is not None and parent.context.backends[0][1] == "double"
     try:
-        dtype = np.float64 if end.parent.context.backends[0][1] == "double" else np.float32
+        dtype = np.float64 if is_double else np.float32
         values = np.broadcast_to(np.asarray(1.0 if given is None else given, dtype), end.shape)
     except (TypeError, ValueError) as error:
         wrong = f"grad_outputs holds {given!r} for an output of shape {end.shape}"

@@ -1,4 +1,4 @@
-"""Extensions by name, as NNabla has them: each preset of a plugin as a module with `context`, `get_devices` and so on."""
+"""Extensions by name, as NNabla has them: each preset of a plugin as a module with `context`, `get_devices`, ..."""
 
 from __future__ import annotations
 

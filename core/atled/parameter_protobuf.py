@@ -71,7 +71,9 @@ def serialized(asked: str, root: Message) -> bytes:
         image: bytes = root.SerializeToString()
     except (library(asked).message.EncodeError, ValueError) as error:
         raise ValueError(
-            four_parts(asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no limit of 2 GiB")
+            four_parts(
+                asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no such limit"
+            )
         ) from error
     return image
 
@@ -97,8 +99,8 @@ def parse_binary(asked: str, image: bytes) -> Message:
         if len(unknown):
             raise refusal(
                 asked,
-                f"the file is damaged or not one of NNabla's protobuf format (it has a field {unknown[0].field_number}, "
-                f"which {message.DESCRIPTOR.name} has not)",
+                "the file is damaged or not one of NNabla's protobuf format "
+                f"(it has a field {unknown[0].field_number}, which {message.DESCRIPTOR.name} has not)",
             )
     return root
 

@@ -112,9 +112,14 @@ class PythonFunction:
         auto_forward: whether to compute at the call; None: as `atled.auto_forward` says.
         outputs: arrays in which the results are to live.
 
-        Returns a Variable or NdArray, a tuple of them for several outputs.
+        Returns a Variable or NdArray, a tuple of them for several outputs. Raises TypeError for other inputs or none,
+        ValueError for fewer outputs than it has.
         """
-        count = self.min_outputs() if n_outputs < 0 else n_outputs
+        least = self.min_outputs()
+        count = least if n_outputs < 0 else n_outputs
+        if count < least:
+            asked = f"{self._told_name()}(n_outputs={n_outputs})"
+            raise ValueError(four_parts(asked, f"its min_outputs() is {least}", "", "leave n_outputs out, or raise it"))
         context = get_current_context() if self.ctx is None else self.ctx
         handle = Handle(self, count, context)
         with context_scope(context), _computing(auto_forward):
@@ -331,8 +336,8 @@ class OpaqueBackward(OpaqueOp, abstract=True):
         half = len(rest) // 2
         ys = [_variable(y, gy) for y, gy in zip(rest[:half], rest[half:], strict=True)]
         function.backward(xs, ys, [False] * count)
-        for gradient, x in zip(outputs, (x for x in xs if x.need_grad), strict=True):
-            _take(function, gradient, x.grad)
+        for gradient, result in zip(outputs, (x.grad for x in xs if x.need_grad), strict=True):
+            _take(function, gradient, result)
 
 
 def _variable(data: NdArray, grad: NdArray | None = None, need_grad: bool = False) -> Variable:

@@ -82,13 +82,16 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
     yield from _solver_cases()
     yield from _parametric_cases()
     for number, (name, positional, shape) in enumerate(_INITIALIZER_CALLS):
-        yield {
-            "id": f"initializer-{number}-{name}",
-            "kind": "initializer",
-            "function": name,
-            "positional": positional,
-            "shape": shape,
-        }, {}
+        yield (
+            {
+                "id": f"initializer-{number}-{name}",
+                "kind": "initializer",
+                "function": name,
+                "positional": positional,
+                "shape": shape,
+            },
+            {},
+        )
     yield from _file_cases()
 
 
@@ -148,14 +151,17 @@ def _solver_cases() -> Iterator[tuple[Case, Arrays]]:
     for name in SOLVERS:
         variants = [({}, 0.0, -1), ({}, 0.01, 5), (_OTHER_ARGUMENTS[name], 0.0, -1)]
         for number, (arguments, decay, skipped) in enumerate(variants):
-            yield {
-                "id": f"solver-{name}-{number}",
-                "kind": "solver",
-                "function": name,
-                "arguments": arguments,
-                "weight_decay": decay,
-                "skipped": skipped,
-            }, {"w": rng.standard_normal((4, 5)), "g": rng.standard_normal((_STEPS, 4, 5))}
+            yield (
+                {
+                    "id": f"solver-{name}-{number}",
+                    "kind": "solver",
+                    "function": name,
+                    "arguments": arguments,
+                    "weight_decay": decay,
+                    "skipped": skipped,
+                },
+                {"w": rng.standard_normal((4, 5)), "g": rng.standard_normal((_STEPS, 4, 5))},
+            )
 
 
 # Far from the defaults, so that a hyper-parameter in a wrong place shows.
@@ -176,13 +182,16 @@ def _parametric_cases() -> Iterator[tuple[Case, Arrays]]:
     rng = np.random.default_rng(2)
     for name, shape, positional, arguments in _PARAMETRIC_CALLS:
         x = rng.integers(0, 7, shape) if name == "embed" else rng.standard_normal(shape)
-        yield {
-            "id": f"PF-{name}",
-            "kind": "parametric",
-            "function": name,
-            "positional": positional,
-            "arguments": arguments,
-        }, {"x": x}
+        yield (
+            {
+                "id": f"PF-{name}",
+                "kind": "parametric",
+                "function": name,
+                "positional": positional,
+                "arguments": arguments,
+            },
+            {"x": x},
+        )
 
 
 def _file_cases() -> Iterator[tuple[Case, Arrays]]:
@@ -192,16 +201,37 @@ def _file_cases() -> Iterator[tuple[Case, Arrays]]:
     shapes = [(3, 2, 2, 2), (3,), (1, 3, 1, 1), ()]
     arrays = {key: np.asarray(rng.standard_normal(s)) for key, s in zip(need_grad, shapes, strict=True)}
     for suffix in (".h5", ".protobuf"):
-        yield {
-            "id": f"save-{suffix[1:]}",
-            "kind": "save",
-            "function": f"save_parameters {suffix}",
-            "suffix": suffix,
-            "need_grad": need_grad,
-            "scope": "z",
-        }, arrays
+        yield (
+            {
+                "id": f"save-{suffix[1:]}",
+                "kind": "save",
+                "function": f"save_parameters {suffix}",
+                "suffix": suffix,
+                "need_grad": need_grad,
+                "scope": "z",
+            },
+            arrays,
+        )
     x = {"x": rng.standard_normal((4, 2, 9, 8))}
     yield {"id": "save-nnp", "kind": "save network", "function": "save .nnp"}, x
     for suffix in (".h5", ".protobuf", ".nnp"):
-        yield {"id": f"load-{suffix[1:]}-parameters", "kind": "load", "function": f"load_parameters {suffix}", "suffix": suffix, "phase": 2}, {}
-    yield {"id": "load-nnp-network", "kind": "load network", "function": "NnpLoader .nnp", "phase": 2, "batch_sizes": [4, 2]}, x
+        yield (
+            {
+                "id": f"load-{suffix[1:]}-parameters",
+                "kind": "load",
+                "function": f"load_parameters {suffix}",
+                "suffix": suffix,
+                "phase": 2,
+            },
+            {},
+        )
+    yield (
+        {
+            "id": "load-nnp-network",
+            "kind": "load network",
+            "function": "NnpLoader .nnp",
+            "phase": 2,
+            "batch_sizes": [4, 2],
+        },
+        x,
+    )

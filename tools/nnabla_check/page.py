@@ -1,2 +1,5 @@
 """The page with the results."""
-def page(cases, differences): return ''
+
+
+def page(cases, differences):
+    return ""

@@ -34,7 +34,9 @@ def run_case(library, case, arrays, folder):
 
 
 def _function(library, case, arrays, folder):
-    inputs = [None if name is None else _variable(library, arrays[name], name in case["grad"]) for name in case["inputs"]]
+    inputs = [
+        None if name is None else _variable(library, arrays[name], name in case["grad"]) for name in case["inputs"]
+    ]
     results = {}
     try:
         function = getattr(library.functions, case["function"])
@@ -178,9 +180,11 @@ def _save_network(library, case, arrays, folder):
 def _load_network(library, case, arrays, folder):
     """Runs the network that the other library wrote, with the batch size of the file and with another one."""
     other = "atled" if library.name == "nnabla" else "nnabla"
-    loader = importlib.import_module(f"{library.name}.utils.nnp_graph").NnpLoader(str(folder / f"{other}.nnp"))
+    graphs = importlib.import_module(f"{library.name}.utils.nnp_graph")
     results = {}
     for count in case["batch_sizes"]:
+        # Anew for each: a second network of one loader keeps the batch size of the first in NNabla's reshape.
+        loader = graphs.NnpLoader(str(folder / f"{other}.nnp"))
         network = loader.get_network(loader.get_network_names()[0], batch_size=count)
         network.inputs["x"].d = arrays["x"][:count]
         network.outputs["y"].forward()

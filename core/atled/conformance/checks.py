@@ -29,7 +29,9 @@ def check_values(spec: OpSpec, sample: Sample, context: Context) -> Outcome:
     for name, want, got in zip(output_names(spec, expected), expected, outcome.results, strict=True):
         compare(f"{spec.name}.{name}", want, got, tolerance)
     for position in spec.mutated:
-        compare(f"{spec.name}: changed {spec.input_names[position]}", changed[position], outcome.inputs[position], tolerance)
+        compare(
+            f"{spec.name}: changed {spec.input_names[position]}", changed[position], outcome.inputs[position], tolerance
+        )
     if not spec.views:
         assert outcome.backend_of(spec.name) == backend, f"{spec.name} ran on {outcome.backend_of(spec.name)}"
     return outcome
@@ -134,7 +136,11 @@ class Gradients:
         return evaluate(build, [*inputs, *given, *weights], self.context).results
 
     def _pull_back(
-        self, graph: Graph, values: Sequence[IRValue | None], outputs: Sequence[IRValue], seeds: Sequence[IRValue | None]
+        self,
+        graph: Graph,
+        values: Sequence[IRValue | None],
+        outputs: Sequence[IRValue],
+        seeds: Sequence[IRValue | None],
     ) -> list[IRValue]:
         collected: dict[IRValue, IRValue] = {}
         for output, seed in zip(outputs, seeds, strict=True):
@@ -226,4 +232,6 @@ def _compare_slopes(
         slope = (loss(ahead) - loss(behind)) / (2 * step)
         found = float((gradient * direction).sum())
         scale = max(abs(slope), float(np.abs(gradient).max()), 1.0)
-        assert abs(found - slope) <= tolerance * scale, f"{name}: {found} along a direction, finite differences give {slope}"
+        assert abs(found - slope) <= tolerance * scale, (
+            f"{name}: {found} along a direction, finite differences give {slope}"
+        )

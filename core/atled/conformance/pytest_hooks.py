@@ -25,7 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, in a group of their own."""
     group = parser.getgroup("atled conformance kit")
     group.addoption(
-        "--atled-plugin", metavar="NAME", help="plugin to check: its entry point, distribution or backend, or module:OBJECT"
+        "--atled-plugin",
+        metavar="NAME",
+        help="plugin to check: its entry point, distribution or backend, or module:OBJECT",
     )
     group.addoption("--device", metavar="ID", help="device to run on (default: the first that the plugin lists)")
     group.addoption(
@@ -47,11 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
             four_parts("the conformance kit", "no plugin is named", "", "add --atled-plugin NAME to the command line")
         )
     try:
-        ops = [name.strip() for name in config.getoption("--atled-ops").split(",") if name.strip()]
-        subject = find_subject(asked, config.getoption("--device"), ops)
         xfail = config.getoption("--atled-xfail")
         expected = read_expected_failures(Path(xfail)) if xfail else ExpectedFailures()
         files = {name: _file(config, f"--atled-{name}") for name in ("report", "badge")}
+        ops = [name.strip() for name in config.getoption("--atled-ops").split(",") if name.strip()]
+        subject = find_subject(asked, config.getoption("--device"), ops)
     except (SubjectError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_SUBJECT] = subject

@@ -20,6 +20,7 @@ from atled_contexts import (
     BackendInfo,
     Context,
     Implementation,
+    PluginError,
     PluginInfo,
     PluginRecord,
     array_class,
@@ -175,11 +176,19 @@ def find_subject(asked: str, device: str | None = None, ops: Sequence[str] = ())
     device: device id; None takes the first that the plugin lists.  ops: see Subject.
     SubjectError: there is no such plugin, it cannot be used, or it has no such device.
     """
-    origin = ""
-    if ":" in asked:
-        origin, asked = asked, _register(asked)
+    if ":" not in asked:
+        return _find(asked, device, ops)
+    name = _register(asked)
+    try:
+        return _find(name, device, ops, origin=asked)
+    except SubjectError:
+        unregister_plugin(name)
+        raise
+
+
+def _find(asked: str, device: str | None, ops: Sequence[str], origin: str = "") -> Subject:
     records = plugins()
-    named = [record for record in records if asked in _names(record)]
+    named = [record for record in records if asked in _words(record)]
     if not named:
         known = sorted(record.name for record in records)
         raise SubjectError(
@@ -200,7 +209,8 @@ def find_subject(asked: str, device: str | None = None, ops: Sequence[str] = ())
     return Subject(record, _device(record, device), origin, ops)
 
 
-def _names(record: PluginRecord) -> set[str]:
+def _words(record: PluginRecord) -> set[str]:
+    """What a plugin may be called."""
     backends = [info.name for info in record.info.backends] if record.info is not None else []
     return {record.name, record.distribution, *backends} - {""}
 
@@ -215,7 +225,10 @@ def _register(origin: str) -> str:
             four_parts(f"--atled-plugin {origin}", in_words(error), "", "give a module on the path and an object in it")
         ) from error
     name = module.rpartition(".")[2]
-    register_plugin(name, plugin)
+    try:
+        register_plugin(name, plugin)
+    except PluginError as error:
+        raise SubjectError(str(error)) from error
     return name
 
 
@@ -231,7 +244,9 @@ def _device(record: PluginRecord, asked: str | None) -> str:
     for ids in listed:
         if asked not in ids:
             remedy = did_you_mean(asked, ids, "use one of these")
-            raise SubjectError(four_parts(f"--device {asked}", f"{record.title} has no such device", listing(ids), remedy))
+            raise SubjectError(
+                four_parts(f"--device {asked}", f"{record.title} has no such device", listing(ids), remedy)
+            )
     return asked
 
 

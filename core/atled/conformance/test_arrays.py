@@ -100,7 +100,9 @@ def test_device_ids(subject: Subject, case: Topic) -> None:
         pytest.skip("there is one device only")
     arrays = [_up(array_class, device, np.full(5, number, np.float32)) for number, device in enumerate(ids)]
     for number, array in enumerate(arrays):
-        np.testing.assert_array_equal(_down(array_class, array, np.zeros(5, np.float32)), np.full(5, number, np.float32))
+        np.testing.assert_array_equal(
+            _down(array_class, array, np.zeros(5, np.float32)), np.full(5, number, np.float32)
+        )
     for device in ids:
         others = {other: _in_use(array_class, other) for other in ids}
         if others[device] is None:

@@ -46,9 +46,7 @@ def _both(case: Case) -> tuple[Gradients, Gradients]:
     return Gradients(case.spec, case.sample, mixed), Gradients(case.spec, case.sample, case.subject.reference("double"))
 
 
-def _compare(
-    case: Case, ours: Gradients, want: Sequence[np.ndarray], got: Sequence[np.ndarray], looser: int
-) -> None:
+def _compare(case: Case, ours: Gradients, want: Sequence[np.ndarray], got: Sequence[np.ndarray], looser: int) -> None:
     for position, expected, found in zip(ours.positions, want, got, strict=True):
         name = f"{case.name}: gradient of {case.spec.input_at(position).name}"
         compare(name, expected, found, looser * case.tolerance)

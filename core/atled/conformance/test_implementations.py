@@ -39,10 +39,14 @@ def test_accepts(case: Case) -> None:
             answer = answers[0]
             assert answers[1] == answer, f"{title}: accepts says {answer!r}, then {answers[1]!r}, of one call"
             gives_reason = isinstance(answer, str) and answer.strip()
-            assert answer is True or gives_reason, f"{title}: accepts gave {answer!r} instead of True or a reason in words"
+            assert answer is True or gives_reason, (
+                f"{title}: accepts gave {answer!r} instead of True or a reason in words"
+            )
         if made.prefers is not None:
             rank = made.prefers(case.call)
-            assert isinstance(rank, int | float) and not math.isnan(rank), f"{title}: prefers gave {rank!r}, not a number"
+            assert isinstance(rank, int | float) and not math.isnan(rank), (
+                f"{title}: prefers gave {rank!r}, not a number"
+            )
 
 
 @over(cases.samples)
@@ -54,7 +58,9 @@ def test_runs(case: Case) -> None:
         try:
             launch = Launch(case, made)
         except Exception as error:
-            raise AssertionError(f"{title}: accepts said yes to {case.call}, prepare failed: {in_words(error)}") from error
+            raise AssertionError(
+                f"{title}: accepts said yes to {case.call}, prepare failed: {in_words(error)}"
+            ) from error
         for form in launch.forms:
             launch.fill()
             try:
@@ -66,7 +72,12 @@ def test_runs(case: Case) -> None:
             for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
                 compare(f"{title}, {form}: {case.name}.{name}", want, got, case.tolerance)
             for position in case.spec.mutated:
-                compare(f"{title}, {form}: {case.name} in place", changed[position], launch.inputs_now()[position], case.tolerance)
+                compare(
+                    f"{title}, {form}: {case.name} in place",
+                    changed[position],
+                    launch.inputs_now()[position],
+                    case.tolerance,
+                )
 
 
 @over(cases.samples)
@@ -109,7 +120,9 @@ def test_placement(case: Case) -> None:
                 again.run(form)
             seen_running += noticed
         adopted = "reference" in made.note.lower() or case.backend == "reference"
-        found = [words for words in [*seen, *seen_running] if not (adopted and words.startswith("called the reference"))]
+        found = [
+            words for words in [*seen, *seen_running] if not (adopted and words.startswith("called the reference"))
+        ]
         assert not found, f"{_title(case, made)}: while it should compute {case.name} itself, it {found[0]}"
 
 

@@ -100,7 +100,10 @@ def test_graph_modes(subject: Subject, case: Topic) -> None:
             imperative = F.tanh(F.affine(x.data, y.data)).data.copy()
         found[words] = [*static, dynamic, imperative]
     for ours, theirs, words in zip(
-        found["plugin"], found["reference"], ("y", "gradient of x", "gradient of w", "dynamic", "imperative"), strict=True
+        found["plugin"],
+        found["reference"],
+        ("y", "gradient of x", "gradient of w", "dynamic", "imperative"),
+        strict=True,
     ):
         _assert_close(ours, theirs, words)
 

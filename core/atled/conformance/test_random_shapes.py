@@ -37,7 +37,9 @@ def _present(names: Sequence[str]) -> Callable[[Subject], list[Named]]:
 
 def _try(subject: Subject, case: Topic, count: int, draw_sample: Callable[[Any, Any], Sample]) -> None:
     """Check `count` samples as drawn by `draw_sample(draw, strategies)`."""
-    hypothesis = pytest.importorskip("hypothesis", reason='random shapes need hypothesis: pip install "atled[conformance]"')
+    hypothesis = pytest.importorskip(
+        "hypothesis", reason='random shapes need hypothesis: pip install "atled[conformance]"'
+    )
     from hypothesis import strategies
 
     context = subject.context(case.value, subject.type_configs(case.value)[0])
@@ -60,7 +62,9 @@ def _try(subject: Subject, case: Topic, count: int, draw_sample: Callable[[Any, 
 
     attempt()
     if len(refusals) == count:
-        pytest.skip(four_parts(case.name, "every random call is refused", str(refusals[0]).splitlines()[0], "no matter"))
+        pytest.skip(
+            four_parts(case.name, "every random call is refused", str(refusals[0]).splitlines()[0], "no matter")
+        )
 
 
 @over(_present(_ELEMENTWISE))

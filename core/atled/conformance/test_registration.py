@@ -47,7 +47,9 @@ def test_info(subject: Subject) -> None:
     """The version is one, and every backend has a type config that the core has a dtype for."""
     assert re.match(r"\d", subject.info.version), f"version {subject.info.version!r} does not begin with a number"
     for info in subject.backends:
-        assert subject.type_configs(info.name), f"{info.name}: none of {info.type_configs} is one of float, half, double"
+        assert subject.type_configs(info.name), (
+            f"{info.name}: none of {info.type_configs} is one of float, half, double"
+        )
 
 
 def test_registration(subject: Subject) -> None:
@@ -62,7 +64,6 @@ def test_registration(subject: Subject) -> None:
         assert op in versions, f"{backend}: there is no op {op!r}; {remedy}"
         written = {made.op_version for made in offered} - {None, versions[op]}
         assert not written, f"{backend}: {op} is written for version {written} of its spec, which is at {versions[op]}"
-
 
 
 def test_lazy_import(subject: Subject) -> None:

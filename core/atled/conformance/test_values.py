@@ -37,7 +37,9 @@ def test_precisions(case: Case) -> None:
     """The same in every other type config, with results of its dtype."""
     _skip_refused(case)
     outcome = check_values(case.spec, case.sample, case.context)
-    for name, desc, got in zip(output_names(case.spec, outcome.results), case.call.outputs, outcome.results, strict=True):
+    for name, desc, got in zip(
+        output_names(case.spec, outcome.results), case.call.outputs, outcome.results, strict=True
+    ):
         assert got.dtype == desc.dtype, f"{case.name}.{name} is {got.dtype} instead of {desc.dtype}"
 
 
@@ -78,7 +80,9 @@ def test_special_values(case: Case) -> None:
     outcome = call(spec, arrays, case.sample.attributes, case.context)
     for name, want, alike, got in zip(output_names(spec, exact), exact, same, outcome.results, strict=True):
         # What overflows on the way differs by the order of operations: either way is right.
-        fits = _alike(rounded(want, got.dtype), got, case.tolerance) | _alike(rounded(alike, got.dtype), got, case.tolerance)
+        fits = _alike(rounded(want, got.dtype), got, case.tolerance) | _alike(
+            rounded(alike, got.dtype), got, case.tolerance
+        )
         if not fits.all():
             at = int(np.argmin(fits))
             given = ", ".join(repr(float(a[at])) for a in arrays if a is not None)
@@ -96,4 +100,3 @@ def test_refusals(case: RefusedCase) -> None:
         check_refused(case.spec, case.refused, case.context)
     except SelectionError as error:
         pytest.skip(f"the plugin refuses the call for another reason: {str(error).splitlines()[0]}")
-

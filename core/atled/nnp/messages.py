@@ -98,9 +98,7 @@ def new_message(asked: str, name: str) -> Message:
 @functools.cache
 def _classes() -> dict[str, Any]:
     protobuf = library("NNabla's messages")
-    file = protobuf.descriptor_pb2.FileDescriptorProto(
-        name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto3"
-    )
+    file = protobuf.descriptor_pb2.FileDescriptorProto(name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto3")
     for row in _MESSAGES.strip().splitlines():
         name, *fields = row.split()
         _add_message(protobuf, file, name, fields)

@@ -33,7 +33,8 @@ class _Incremental(ReplacedWeight, abstract=True):
 
     inputs = (
         Input("x"),
-        Input("weight"),
+        # As it is, not cast: under half its float32 values must survive the change in place.
+        Input("weight", kind="keep"),
         Input("indicator_fixedweights", gradient="none"),
         Input("bias", optional=True),
         Input("stream", kind="stream", gradient="none"),

@@ -29,7 +29,7 @@ class VATNoise(OpSpec):
 
     Args:
         x: (B..., S...) float; the noise before it is scaled; the elements from base_axis on are one sample.
-        w: shape of x; not read.
+        w: shape of x, any dtype; not read.
         base_axis: first axis of a sample; negative counts from the end.
         eps: the length of the noise of one sample.
 
@@ -42,7 +42,8 @@ class VATNoise(OpSpec):
 
     function = "vat_noise"
     category = "special"
-    inputs = (Input("x"), Input("w"))
+    # w as it is, not cast: backward writes into the array itself.
+    inputs = (Input("x"), Input("w", kind="keep"))
     attributes = (Attribute("base_axis", "int", 1), Attribute("eps", "float", 1.0))
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class VATNoiseGrad(OpSpec):
 
     Args:
         gy: float.
-        w: shape of gy; overwritten.
+        w: shape of gy, any dtype; overwritten.
         eps: the factor.
 
     Raises:
@@ -99,7 +100,7 @@ class VATNoiseGrad(OpSpec):
     """
 
     category = "special"
-    inputs = (Input("gy"), Input("w"))
+    inputs = (Input("gy"), Input("w", kind="keep"))
     attributes = (Attribute("eps", "float", 1.0),)
     outputs = ()
     mutates = ("w",)
@@ -156,7 +157,8 @@ class Sink(OpSpec):
                 g.op("Constant", val=1.0, shape=each.shape) if need else None
                 for each, need in zip(x, g.needs, strict=True)
             ]
-        if any(need and each.node is not None for each, need in zip(x, g.needs, strict=True)):
+        made = {value for node in g.graph.nodes for value in node.outputs}
+        if any(need and each in made for each, need in zip(x, g.needs, strict=True)):
             raise RuntimeError(
                 four_parts(
                     "backward through Sink with one_input_grad=False",

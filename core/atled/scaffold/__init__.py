@@ -69,7 +69,9 @@ def words(name: str) -> dict[str, str]:
 def _check_name(name: str) -> None:
     asked = f"new plugin {name!r}"
     if not _NAME.match(name) or len(name) > _LONGEST_NAME:
-        suggestion = re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("atled")).strip("-")[:_LONGEST_NAME].strip("-")
+        suggestion = (
+            re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("atled")).strip("-")[:_LONGEST_NAME].strip("-")
+        )
         fitting = f", such as {suggestion!r}" if _NAME.match(suggestion) else ""
         raise ScaffoldError(
             four_parts(

@@ -208,15 +208,21 @@ def imresize(
         raise ValueError(four_parts(asked, "that is not the shape of an image", "", "give (H, W) or (H, W, C)"))
     pillow = _pillow(asked)
     resample = getattr(pillow.Resampling, interpolate.upper())
-    planes = values[np.newaxis] if values.ndim == 2 else values if channel_first else values.transpose(2, 0, 1)
-    resized = []
-    for plane in planes:
-        plane = plane if plane.dtype == np.uint8 else plane.astype(np.float32)
-        image = pillow.fromarray(np.ascontiguousarray(plane))
-        resized.append(np.asarray(image.resize(tuple(size), resample=resample)).astype(values.dtype))
+
+    def resized(pixels: np.ndarray) -> np.ndarray:
+        image = pillow.fromarray(np.ascontiguousarray(pixels))
+        return np.asarray(image.resize(tuple(size), resample=resample)).astype(values.dtype)
+
     if values.ndim == 2:
-        return resized[0]
-    return np.stack(resized, axis=0 if channel_first else 2)
+        return resized(values if values.dtype == np.uint8 else values.astype(np.float32))
+    image = values.transpose(1, 2, 0) if channel_first else values
+    if values.dtype == np.uint8 and image.shape[2] in (2, 3, 4):
+        # At once, not channel by channel: colours are weighted by their opacity then.
+        result = resized(image)
+    else:
+        planes = (image[..., channel] for channel in range(image.shape[2]))
+        result = np.stack([resized(p if p.dtype == np.uint8 else p.astype(np.float32)) for p in planes], axis=2)
+    return result.transpose(2, 0, 1) if channel_first else result
 
 
 imwrite = imsave

@@ -175,29 +175,25 @@ class GraphProfiler:
         )
 
     def _whole(self, name: str, execute: Callable[[], object]) -> None:
-        start = [0.0]
+        starts: list[float] = []
 
         def run() -> None:
+            starts.append(time.perf_counter())
             execute()
             self.ext_module.synchronize(device_id=self.device_id)
 
-        def warm_up_then_start() -> None:
-            run()
-            if not start[0]:
-                start[0] = time.perf_counter()
-
-        count = self._repeat(warm_up_then_start)
-        self.result[name] = self._text((time.perf_counter() - start[0]) / count)
+        count = self._repeat(run)
+        self.result[name] = self._text((time.perf_counter() - starts[-count]) / count)
         self.result[f"n_run_{name}"] = count
 
     def _repeat(self, execute: Callable[[], object]) -> int:
         """Execute once to compile whatever there is to compile, then until enough; the count of the latter."""
         execute()
         end = time.perf_counter() + self.max_measure_execution_time
-        for count in range(1, self.n_run + 1):
+        count = 0
+        while count < self.n_run and (count == 0 or time.perf_counter() < end):
             execute()
-            if time.perf_counter() > end:
-                break
+            count += 1
         return count
 
     def _text(self, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`python -m atled.compat.nnabla SCRIPT ARGUMENTS...`: run a script for NNabla as `python SCRIPT ARGUMENTS...` would."""
+"""`python -m atled.compat.nnabla SCRIPT ARGUMENTS...`: run a script for NNabla as `python SCRIPT ...` would."""
 
 from __future__ import annotations
 

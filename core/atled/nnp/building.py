@@ -1,0 +1,173 @@
+"""Building the graph of a network from its description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from atled.apply import apply
+from atled.errors import did_you_mean, four_parts
+from atled.nnp.attributes import taken_attributes
+from atled.nnp.messages import Message
+from atled.ops.spec import FUNCTIONS, OpSpec
+from atled.variable import Variable
+
+PARAMETER = "Parameter"
+_SAVE_AGAIN = "save the network again"
+
+
+class Network:
+    """The graph of one network of a file.
+
+    name: of the network.  batch_size: what stands in for the sizes that the file leaves open.
+    variables: all by name.  inputs: those that no function makes.  outputs: those that no function reads, and those
+        that an executor of the file gives.  parameters: by name.
+    """
+
+    def __init__(self, name: str, batch_size: int) -> None:
+        self.name = name
+        self.batch_size = batch_size
+        self.variables: dict[str, Variable] = {}
+        self.inputs: dict[str, Variable] = {}
+        self.outputs: dict[str, Variable] = {}
+        self.parameters: dict[str, Variable] = {}
+
+
+def build(
+    asked: str,
+    message: Message,
+    parameters: Mapping[str, Variable],
+    batch_size: int | None = None,
+    also_outputs: Sequence[str] = (),
+) -> Network:
+    """The graph that a `Network` message describes, on given parameters.
+
+    Raises ValueError if the description does not hold together, or has a function that is not in atled.
+    """
+    asked = f"{asked}, network {message.name!r}"
+    _check_no_loops(asked, message)
+    size = message.batch_size if batch_size is None else int(batch_size)
+    network = Network(message.name, size)
+    shapes = {}
+    for variable in message.variable:
+        if variable.name in shapes:
+            raise _damaged(f"{asked}, variable {variable.name!r}", "another variable has this name")
+        shapes[variable.name] = _shape(asked, variable, size)
+    made = {name for function in message.function for name in function.output}
+    for variable in message.variable:
+        if variable.type == PARAMETER:
+            network.parameters[variable.name] = _parameter(asked, variable.name, shapes[variable.name], parameters)
+        elif variable.name not in made:
+            network.inputs[variable.name] = Variable(shapes[variable.name])
+    network.variables = {**network.inputs, **network.parameters}
+    fixed = shapes if size == message.batch_size else {}
+    for function in message.function:
+        _call(asked, network, function, fixed)
+    read = {name for function in message.function for name in function.input}
+    network.outputs = {
+        name: network.variables[name]
+        for variable in message.variable
+        if (name := variable.name) in made and (name not in read or name in also_outputs)
+    }
+    order = [variable.name for variable in message.variable]
+    network.variables = {name: network.variables[name] for name in order if name in network.variables}
+    return network
+
+
+def _check_no_loops(asked: str, message: Message) -> None:
+    repeated = [item.name for item in (*message.variable, *message.function) if item.repeat_id]
+    if message.repeat_info or repeated:
+        raise ValueError(
+            four_parts(
+                asked,
+                "it has loops, which atled does not unroll"
+                + (f" (at {repeated[0]!r})" if repeated else f" (of id {message.repeat_info[0].id!r})"),
+                "",
+                "save it from a graph that is written out",
+            )
+        )
+
+
+def _shape(asked: str, variable: Message, batch_size: int) -> tuple[int, ...]:
+    shape = tuple(variable.shape.dim)
+    if any(size < -1 for size in shape) or (variable.type == PARAMETER and -1 in shape):
+        raise _damaged(f"{asked}, variable {variable.name!r}", f"its shape is {list(shape)}")
+    if -1 in shape and batch_size < 1:
+        raise ValueError(
+            four_parts(
+                f"{asked}, variable {variable.name!r}",
+                f"its shape {list(shape)} leaves the batch size open, and that is {batch_size}",
+                "",
+                "pass batch_size=, a positive number",
+            )
+        )
+    return tuple(batch_size if size == -1 else size for size in shape)
+
+
+def _parameter(asked: str, name: str, shape: tuple[int, ...], parameters: Mapping[str, Variable]) -> Variable:
+    parameter = parameters.get(name)
+    if parameter is None:
+        raise ValueError(
+            four_parts(
+                f"{asked}, parameter {name!r}",
+                "it is neither in the files nor in the current parameter scope",
+                f"{len(parameters)} parameters",
+                did_you_mean(name, parameters, "load the file with the parameters as well"),
+            )
+        )
+    if parameter.shape != shape:
+        raise ValueError(
+            four_parts(
+                f"{asked}, parameter {name!r}",
+                f"the network wants shape {shape}, the parameter has shape {parameter.shape}",
+                "",
+                "load the parameters that belong to this network",
+            )
+        )
+    return parameter
+
+
+def _call(asked: str, network: Network, function: Message, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Call one function of the description on what is there already."""
+    where = f"{asked}, function {function.name!r} ({function.type})"
+    spec = _spec(where, function.type)
+    inputs: list[Variable | None] = []
+    for name in function.input:
+        if name not in network.variables:
+            raise _damaged(where, f"its input {name!r} is not a variable that comes before it")
+        inputs.append(network.variables[name])
+    if not spec.variadic:
+        inputs += [None] * (len(spec.user_inputs) - len(inputs))
+    attributes = taken_attributes(where, function, spec, network.batch_size)
+    if "output_stat" in spec.attribute_names:
+        attributes["output_stat"] = len(function.output) > 1
+    try:
+        made = apply(spec, inputs, attributes)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise ValueError(four_parts(where, "the call does not fit", str(error).splitlines(), _SAVE_AGAIN)) from error
+    outputs = made if isinstance(made, tuple) else (made,)
+    if len(outputs) != len(function.output):
+        raise _damaged(where, f"it gives {len(outputs)} outputs, the network names {len(function.output)}")
+    for name, output in zip(function.output, outputs, strict=True):
+        if name in network.variables:
+            raise _damaged(where, f"its output {name!r} is there already")
+        if shapes and shapes.get(name) != output.shape:
+            raise _damaged(where, f"it gives shape {output.shape}, the network says {shapes.get(name)} for {name!r}")
+        network.variables[name] = output
+
+
+def _spec(where: str, type_name: str) -> OpSpec:
+    known = {spec.name: spec for spec in FUNCTIONS.values()}
+    if type_name not in known:
+        raise ValueError(
+            four_parts(
+                where,
+                f"atled has no function {type_name}",
+                "",
+                did_you_mean(type_name, known, "save a network of the functions in dir(atled.functions)"),
+            )
+        )
+    return known[type_name]
+
+
+def _damaged(asked: str, wrong: str) -> ValueError:
+    return ValueError(four_parts(asked, f"the description is damaged: {wrong}", "", _SAVE_AGAIN))

@@ -1,0 +1,135 @@
+"""Describing the graph of a network as a message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from atled.errors import four_parts
+from atled.function import Function
+from atled.nnp.attributes import put_attributes
+from atled.nnp.building import PARAMETER
+from atled.nnp.messages import Message
+from atled.ops.spec import FUNCTIONS, SPECS
+from atled.parameter import get_parameters
+from atled.variable import Variable
+
+# Functions whose `shape` starts with the batch size where their input does.
+_RESHAPING = ("Reshape", "Broadcast")
+
+
+def describe(
+    asked: str,
+    message: Message,
+    name: str,
+    batch_size: int,
+    outputs: Mapping[str, Variable],
+    names: Mapping[str, Variable],
+    variable_batch_size: bool,
+) -> None:
+    """Fill a `Network` message with the graph before `outputs`.
+
+    names: of Variables of the graph, inputs above all; the others get names of the functions that they belong to.
+    Leaves that are parameters of the current scope are described as such.
+
+    Raises ValueError for a function that NNabla's format does not have.
+    """
+    message.name = name
+    message.batch_size = batch_size
+    writer = _Writer(f"{asked}, network {name!r}", message, {**names, **outputs}, variable_batch_size)
+    for output in outputs.values():
+        output.visit(writer.add)
+    for given, variable in outputs.items():
+        writer.name_of(variable, given)  # one that is a leaf belongs to no function
+    writer.finish()
+
+
+class _Writer:
+    """Collects variables and functions, each once."""
+
+    def __init__(self, asked: str, message: Message, given: Mapping[str, Variable], variable_batch_size: bool) -> None:
+        self.asked = asked
+        self.message = message
+        self.variable_batch_size = variable_batch_size
+        self.given = {variable: name for name, variable in given.items()}
+        self.parameters = {variable: key for key, variable in get_parameters(grad_only=False).items()}
+        self.names: dict[Variable, str] = {}
+        self.batched: set[Variable] = set()  # what depends on an input, and so on the batch size
+        self.functions: set[Function] = set()
+        self.counts: Counter[str] = Counter()
+
+    def add(self, function: Function) -> None:
+        """Describe one function; its inputs were made by those before."""
+        if function in self.functions:
+            return
+        self.functions.add(function)
+        where = f"{self.asked}, function {function.name}"
+        spec = SPECS.get(function.name)
+        if spec is None or FUNCTIONS.get(spec.function) is not spec:
+            raise ValueError(
+                four_parts(
+                    where,
+                    "NNabla's format has no such function",
+                    "",
+                    "leave it out of the network that is saved, or save the parameters alone by save_parameters",
+                )
+            )
+        made = self.message.function.add(type=function.name)
+        made.name = self._unique(f"@{self.message.name}/{function.name}")
+        made.input.extend([self.name_of(variable, f"{made.name}_in") for variable in function.inputs])
+        # All of them, also those that nobody holds any more.
+        graph_function = function._function
+        outputs = [Variable.on(graph_function.output_value(position)) for position in range(graph_function.visible)]
+        if any(variable in self.batched for variable in function.inputs):
+            self.batched.update(outputs)
+        made.output.extend([self.name_of(variable, f"{made.name}_out") for variable in outputs])
+        attributes: dict[str, Any] = function.arguments
+        if function.name in _RESHAPING and outputs[0] in self.batched and self._is_open(attributes["shape"]):
+            attributes = {**attributes, "shape": (-1, *attributes["shape"][1:])}
+        put_attributes(self.asked, made, spec, attributes)
+
+    def name_of(self, variable: Variable, otherwise: str) -> str:
+        """The name of a Variable, which is given to it when it is first met."""
+        name = self.names.get(variable)
+        if name is None:
+            name = self.parameters.get(variable) or self.given.get(variable) or self._unique(otherwise)
+            self.names[variable] = name
+            if variable.parent is None and variable not in self.parameters:
+                self.batched.add(variable)
+        return name
+
+    def finish(self) -> None:
+        """Describe the variables: parameters last, as NNabla has them."""
+        for variable, name in self.names.items():
+            if variable not in self.parameters:
+                self._describe(variable, name, "Buffer")
+        for variable, name in self.names.items():
+            if variable in self.parameters:
+                self._describe(variable, name, PARAMETER)
+        twice = [name for name, count in Counter(self.names.values()).items() if count > 1]
+        if twice:
+            raise ValueError(
+                four_parts(
+                    f"{self.asked}, name {twice[0]!r}",
+                    "two Variables of the network have this name",
+                    "",
+                    "give each another name in `names` and `outputs`; names of parameters are taken",
+                )
+            )
+
+    def _describe(self, variable: Variable, name: str, kind: str) -> None:
+        message = self.message.variable.add(name=name, type=kind)
+        message.shape.SetInParent()
+        shape = variable.shape
+        if kind != PARAMETER and variable in self.batched and self._is_open(shape):
+            shape = (-1, *shape[1:])
+        message.shape.dim.extend(shape)
+
+    def _is_open(self, shape: tuple[int, ...]) -> bool:
+        """Whether the first size is the batch size, to be left open."""
+        return self.variable_batch_size and len(shape) > 0 and shape[0] == self.message.batch_size
+
+    def _unique(self, name: str) -> str:
+        self.counts[name] += 1
+        return name if self.counts[name] == 1 else f"{name}_{self.counts[name] - 1}"

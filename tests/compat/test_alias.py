@@ -1,0 +1,168 @@
+"""NNabla's names mean atled where that is asked for, say what is missing, and mean nothing otherwise."""
+
+import importlib
+import logging
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import atled
+import atled.functions
+import atled.solvers
+from atled.compat.alias import MODULES, there_is
+
+pytestmark = pytest.mark.usefixtures("drop_in")
+
+
+def fresh(code):
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+
+
+def test_names_are_those_of_atled():
+    import nnabla as nn
+    import nnabla.functions as F
+    import nnabla.solvers as S
+
+    assert nn.Variable is atled.Variable and nn.functions is F
+    assert F.relu is atled.functions.relu
+    assert S.Adam is atled.solvers.Adam
+    assert importlib.import_module("nnabla.solver").Solver is atled.solvers.Solver
+    assert importlib.import_module("nnabla._nd_array").NdArray is atled.NdArray
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if there_is(name)])
+def test_every_module_imports(name):
+    module = importlib.import_module(name)
+    assert module.__name__ == name
+    assert dir(module)
+
+
+def test_functions_win_over_modules_of_their_name():
+    import nnabla
+    import nnabla.auto_forward
+    import nnabla.logger
+
+    assert nnabla.auto_forward is atled.auto_forward
+    assert isinstance(nnabla.logger, logging.Logger)
+    from nnabla.auto_forward import get_auto_forward
+    from nnabla.logger import logger
+
+    assert get_auto_forward is atled.get_auto_forward
+    assert logger is nnabla.logger
+
+
+def test_modules_are_there_as_attributes():
+    import nnabla as nn
+
+    assert nn.utils.data_iterator.data_iterator_simple
+    assert nn.parametric_functions.affine
+
+
+def test_star_import_brings_the_public_names():
+    namespace = {}
+    exec("from nnabla.functions import *", namespace)
+    assert namespace["convolution"] is atled.functions.convolution
+    assert len(namespace) > 100
+
+
+def test_present_values_are_seen_not_those_of_the_import():
+    import nnabla as nn
+
+    before = nn.available_contexts
+    nn.add_available_context("one more")
+    try:
+        assert "one more" in nn.available_contexts and "one more" not in before
+    finally:
+        importlib.import_module("atled.ext_utils")._added.remove("one more")
+
+
+def test_the_version_is_that_of_the_api():
+    import nnabla
+
+    assert nnabla.__version__ == "1.0.0"
+    assert atled.__version__ != nnabla.__version__
+
+
+def test_extensions():
+    import nnabla_ext.reference
+    from nnabla_ext import reference
+
+    assert nnabla_ext.reference is reference
+    assert reference.context().backend == ["reference:float"]
+    assert importlib.import_module("nnabla.ext_utils").import_extension_module("reference").get_devices() == ["0"]
+
+
+# What is missing.
+
+
+@pytest.mark.parametrize(
+    "statement, error, words",
+    [
+        ("import nnabla.functions as F; F.softmx", AttributeError, "did you mean 'softmax'?"),
+        ("import nnabla as nn; nn.Varable", AttributeError, "did you mean 'Variable'?"),
+        ("from nnabla.functions import lstmm", ImportError, "nnabla.functions.lstmm: atled does not have it"),
+        ("from nnabla import nothing", ImportError, "import nnabla.nothing: atled has no such"),
+        ("import nnabla.utils.nvml", ModuleNotFoundError, "import nnabla.utils.nvml: atled has no such"),
+        ("import nnabla.utils.data_iteratr", ModuleNotFoundError, "did you mean 'nnabla.utils.data_iterator'?"),
+        ("import nnabla.nothing.more", ModuleNotFoundError, "import nnabla.nothing: atled has no such"),
+        ("import nnabla_ext.nonesuch", ImportError, "usable are"),
+        ("from nnabla_ext import nonesuch", ImportError, "usable are"),
+        ("import nnabla_ext.reference as r; r.nothing", AttributeError, "nnabla_ext.reference.nothing"),
+    ],
+)
+def test_what_is_missing_is_named(statement, error, words):
+    with pytest.raises(error) as raised:
+        exec(statement, {})
+    assert words in str(raised.value)
+
+
+def test_modules_that_atled_uses_itself_are_no_part_of_the_api():
+    import nnabla as nn
+
+    assert not hasattr(nn, "graph") and not hasattr(nn, "__nothing__")
+    assert hasattr(nn, "Variable")
+
+
+# What is changed, and what is not.
+
+
+def test_nothing_is_changed_before_it_is_asked_for():
+    done = fresh(
+        "import sys, atled, atled.compat, atled.ext_utils\n"
+        "assert not any('compat' in type(f).__module__ for f in sys.meta_path)\n"
+        "try:\n    import nnabla\nexcept ModuleNotFoundError as error:\n    assert str(error) == \"No module named 'nnabla'\"\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_installing_twice_is_once(drop_in):
+    count = len(sys.meta_path)
+    drop_in.install()
+    assert len(sys.meta_path) == count
+
+
+def test_uninstalling_frees_the_names(drop_in):
+    import nnabla  # noqa: F401  # to be forgotten
+
+    drop_in.uninstall()
+    assert not any(name.partition(".")[0] in ("nnabla", "nnabla_ext") for name in sys.modules)
+    assert not any("compat" in type(finder).__module__ for finder in sys.meta_path)
+
+
+def test_the_real_one_is_refused_if_it_is_there_already(drop_in, monkeypatch):
+    drop_in.uninstall()
+    monkeypatch.setitem(sys.modules, "nnabla", ModuleType("nnabla"))
+    with pytest.raises(ImportError) as raised:
+        drop_in.install()
+    assert "the real nnabla is imported already" in str(raised.value)
+    assert "restart the notebook's kernel" in str(raised.value)
+
+
+def test_an_installed_one_is_not_found(tmp_path):
+    (tmp_path / "nnabla.py").write_text("raise RuntimeError('the real one')\n")
+    done = fresh(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport atled.compat.nnabla, nnabla\nprint(nnabla.__version__)"
+    )
+    assert done.stdout == "1.0.0\n", done.stderr

@@ -1,0 +1,65 @@
+"""Scripts written for NNabla run through the drop-in; each checks its own outcome. They run on NNabla 1.39 too."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atled_contexts import extension_names
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
+
+pytestmark = pytest.mark.skipif("cpu" not in extension_names(), reason="the scripts ask for NNabla's cpu")
+
+
+def run(*words, folder):
+    command = [sys.executable, "-W", "error", "-m", "atled.compat.nnabla", *map(str, words)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_runs(script, tmp_path):
+    source = script.read_text()
+    assert not re.search(r"^\s*(import|from) atled", source, re.MULTILINE)
+    for library in ("sklearn", "h5py"):
+        if library in source:
+            pytest.importorskip(library)
+    done = run(script, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("done: ")
+
+
+def test_there_are_ten():
+    assert len(SCRIPTS) >= 10
+
+
+def test_a_script_gets_its_arguments_and_its_folder(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "beside.py").write_text("WORD = 'found'\n")
+    script = tmp_path / "there" / "script.py"
+    script.write_text("import sys, nnabla, beside\nprint(__name__, sys.argv[1:], beside.WORD, nnabla.__version__)\n")
+    done = run("there/script.py", "-c", "x y", folder=tmp_path)
+    assert done.stdout == "__main__ ['-c', 'x y'] found 1.0.0\n"
+
+
+def test_a_module_runs_too(tmp_path):
+    (tmp_path / "a_module.py").write_text("import sys, nnabla\nprint(sys.argv[1:])\n")
+    assert run("-m", "a_module", "1", folder=tmp_path).stdout == "['1']\n"
+
+
+def test_the_exit_status_and_the_exception_are_the_scripts_own(tmp_path):
+    (tmp_path / "ends.py").write_text("raise SystemExit(3)\n")
+    assert run("ends.py", folder=tmp_path).returncode == 3
+    (tmp_path / "fails.py").write_text("import nnabla.functions as F\nF.softmx\n")
+    done = run("fails.py", folder=tmp_path)
+    assert done.returncode == 1
+    assert "did you mean 'softmax'?" in done.stderr and "line 2" in done.stderr
+
+
+def test_a_missing_script_and_no_script(tmp_path):
+    done = run("nothing.py", folder=tmp_path)
+    assert done.returncode == 2 and "there is no such file" in done.stderr
+    assert run(folder=tmp_path).returncode == 2
+    assert "usage:" in run("--help", folder=tmp_path).stdout

@@ -1,0 +1,97 @@
+"""DLPack: arrays go to and come from other libraries, on the host and on devices that offer it."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.call import ArrayDesc
+from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
+from atled_contexts import register_plugin, unregister_plugin
+
+EXTENSION = 12  # device type of DLPack for devices without a number of their own
+
+
+class _Shared(ShelfClass):
+    """Capsules of this class are plain NumPy arrays: both sides of the exchange are ours."""
+
+    def dlpack_device(self, device_id):
+        return (EXTENSION, int(device_id))
+
+    def to_dlpack(self, source, **options):
+        return source.on_device()
+
+    def from_dlpack(self, source, device_id):
+        values = source.__dlpack__()
+        return ShelfArray(values.reshape(-1), values.shape), ArrayDesc(values.shape, values.dtype)
+
+
+@pytest.fixture
+def device():
+    """A Context on a device with DLPack."""
+    register_plugin("shelf", ShelfPlugin(_Shared()))
+    yield nn.Context("shelf:float", "ShelfArray", "1")
+    unregister_plugin("shelf")
+
+
+def test_numpy_sees_the_memory_itself():
+    x = nn.NdArray.from_numpy_array(np.arange(6, dtype="f").reshape(2, 3))
+    view = np.from_dlpack(x)
+    np.testing.assert_array_equal(view, np.arange(6).reshape(2, 3))
+    x.data[0, 0] = 7
+    assert view[0, 0] == 7
+    assert F.add_scalar(x, 1.0).data[0, 0] == 8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "uint8", "bool"])
+def test_an_array_of_another_library_is_copied_with_its_dtype(dtype):
+    source = np.array([[1, 0, 3]], dtype)
+    x = nn.NdArray.from_dlpack(source)
+    assert x.dtype == dtype
+    source[...] = 0
+    np.testing.assert_array_equal(x.data, np.array([[1, 0, 3]], dtype))
+
+
+def test_an_empty_and_a_scalar_array_pass():
+    assert nn.NdArray.from_dlpack(np.zeros((0, 3), "f")).shape == (0, 3)
+    assert np.from_dlpack(nn.NdArray(())).shape == ()
+
+
+def test_device_memory_is_handed_out_where_the_class_offers_it(device):
+    with nn.context_scope(device):
+        y = F.add_scalar(nn.NdArray.from_numpy_array(np.arange(4, dtype="f")), 1.0)
+        assert y.__dlpack_device__() == (EXTENSION, 1)
+        np.testing.assert_array_equal(y.__dlpack__(), [1, 2, 3, 4])
+        back = nn.NdArray.from_dlpack(y)
+        assert back.__dlpack_device__() == (EXTENSION, 1)
+        np.testing.assert_array_equal(F.add_scalar(back, 1.0).data, [2, 3, 4, 5])
+
+
+def test_an_array_on_a_device_can_be_asked_for_on_the_host(device):
+    with nn.context_scope(device):
+        y = F.add_scalar(nn.NdArray.from_numpy_array(np.arange(3, dtype="f")), 1.0)
+        np.testing.assert_array_equal(np.from_dlpack(y, device="cpu"), [1, 2, 3])
+
+
+def test_another_device_than_its_own_is_refused(device):
+    with nn.context_scope(device):
+        y = F.add_scalar(nn.NdArray.from_numpy_array(np.arange(3, dtype="f")), 1.0)
+        with pytest.raises(BufferError, match=r"the array is on device \(12, 1\)"):
+            y.__dlpack__(dl_device=(2, 0))
+
+
+def test_what_speaks_no_dlpack_is_refused():
+    with pytest.raises(TypeError, match="it does not speak DLPack"):
+        nn.NdArray.from_dlpack([1, 2])
+
+
+def test_a_device_that_no_plugin_has_is_refused():
+    class Foreign:
+        def __dlpack__(self, **options):
+            raise AssertionError("never asked")
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    with pytest.raises(BufferError, match="no usable plugin has an array class for that device"):
+        nn.NdArray.from_dlpack(Foreign())
