@@ -1,7 +1,7 @@
 """Compares atled with NNabla 1.39 and writes what differs, and why, to docs/nnabla_differences.md.
 
-`python tools/check_nnabla.py` runs both libraries on the same inputs: NNabla under Python 3.10, in an environment that is
-made on first use; atled in the running one. The exit status is 1 if there is a difference without explanation, or an
+`python tools/check_nnabla.py` runs both libraries on the same inputs: NNabla under Python 3.10, in an environment that
+is made on first use; atled in the running one. The exit status is 1 if there is a difference without explanation, or an
 explanation without difference.
 """
 
@@ -48,7 +48,7 @@ def main() -> int:
     ]
     wrong = unexplained(differences)
     for difference in wrong:
-        print(f"unexplained: {difference.case}: {difference.what}: {difference.detail}", file=sys.stderr)
+        print(f"unexplained: {difference.case}: {difference.what}: {difference.detail}: {difference.call}", file=sys.stderr)
     idle = [] if arguments.only else unneeded(differences)
     for text in idle:
         print(f"explained, but not seen: {text}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from atled.array import NdArray
 from atled.errors import four_parts
 from atled.graph.executor import call_backward, call_function
 from atled.graph.value import Function as GraphFunction
@@ -169,6 +170,20 @@ class Function:
         """The given inputs, with absent optional ones in their places."""
         given = iter(self._matched(inputs))
         return [None if value is None else next(given).value for value in self._function.inputs]
+
+    def __call__(
+        self, *inputs: Variable | NdArray, n_outputs: int = -1, outputs: Sequence[Variable | NdArray] | None = None
+    ) -> Any:
+        """Call the same op, with the same attributes, on other arrays; state such as a random stream is the new call's.
+
+        n_outputs: not used; it is there for NNabla's sake.
+        """
+        spec = self._function.spec
+        given = iter(self._matched(inputs))  # type: ignore[arg-type]  # only counted there
+        arrays = [None if value is None else next(given) for value in self._function.inputs]
+        hidden = {item.name for item in spec.attributes if item.hidden}
+        attributes = {name: value for name, value in self._function.attributes.items() if name not in hidden}
+        return Calls.apply(spec.name, arrays, attributes, outputs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self._function is other._function

@@ -65,6 +65,11 @@ def _make(spec: _OpSpec) -> Callable[..., Any]:
     return function
 
 
+def function_api(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator that NNabla puts on its functions; ours have real signatures already, so it changes nothing."""
+    return function
+
+
 def __getattr__(name: str) -> Any:
     if name in _composites.__all__:
         composite = globals()[name] = getattr(_composites, name)

@@ -53,10 +53,11 @@ class Variable(Operators):
     def from_numpy_array(cls, data: Any, grad: Any = None, need_grad: bool | None = None) -> Variable:
         """A leaf holding a copy of a NumPy array (and of a gradient); dtypes are kept."""
         array = NdArray.from_numpy_array(data)
-        variable = cls(array.shape, need_grad)
-        variable.data = array
-        if grad is not None:
-            variable.grad = NdArray.from_numpy_array(grad)
+        gradient = None if grad is None else NdArray.from_numpy_array(grad)
+        flag = None if need_grad is None else bool(need_grad)
+        variable = cls.on(Value(array.shape, flag, data=array))
+        if gradient is not None:
+            variable.grad = gradient
         return variable
 
     @property
@@ -166,14 +167,24 @@ class Variable(Operators):
         forward(self.value)
 
     def backward(
-        self, grad: float | np.ndarray | NdArray | None = 1, clear_buffer: bool = False
+        self,
+        grad: float | np.ndarray | NdArray | None = 1,
+        clear_buffer: bool = False,
+        communicator_callbacks: None = None,
     ) -> None:
         """Backpropagate from here: every leaf with need_grad accumulates into its `g`.
 
         grad: gradient of this Variable, broadcast to its shape; lent for the run, `g` stays. None: its present `g`.
+        communicator_callbacks: None; there are no communicators.
 
         Raises RuntimeError on a leaf, or where a path leads through an op without gradient.
         """
+        if communicator_callbacks is not None:
+            raise NotImplementedError(
+                four_parts(
+                    "backward(communicator_callbacks=...)", "there are no communicators", "", "leave the argument out"
+                )
+            )
         backward(self.value, grad)
 
     @property

@@ -292,3 +292,12 @@ def test_results_that_are_state_reach_foreign_outputs():
     y.parent.forward([leaf(np.arange(6).reshape(2, 3)), *parameters], outputs)
     assert_allclose(outputs[1].d, [[1.5, 2.5, 3.5]])
     assert_allclose(outputs[2].d, [[2.25, 2.25, 2.25]])
+
+
+def test_a_function_can_be_called_on_other_arrays(backend):
+    x = nn.Variable.from_numpy_array(np.ones((2, 3), np.float32))
+    y = F.sum(F.mul_scalar(x, 3.0), axis=1)
+    scale = y.parent.inputs[0].parent
+    other = nn.NdArray.from_numpy_array(np.full((4,), 2, np.float32))
+    np.testing.assert_array_equal(scale(other).data, np.full(4, 6))
+    assert scale(nn.Variable((5,))).parent.info.args == scale.info.args

@@ -17,7 +17,7 @@ Arrays = dict[str, np.ndarray]
 SOLVERS = ("Sgd", "Momentum", "Nesterov", "Adadelta", "Adagrad", "RMSprop", "Adam", "Adamax", "AMSGRAD")
 _STEPS = 20
 
-# Beyond the samples: (function, input shapes, arguments, forwards). Random functions are compared by their distribution.
+# Beyond the samples: (function, input shapes, arguments, forwards).
 _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("batch_normalization", [(4, 3, 5), *[(1, 3, 1)] * 4], {}, 2),
     ("batch_normalization", [(4, 3, 2, 2), *[(1, 3, 1, 1)] * 4], {"batch_stat": False}, 1),
@@ -25,6 +25,7 @@ _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("sum", [(2, 3, 4)], {}, 1),
     ("prod", [(2, 3)], {"axis": 1, "keepdims": True}, 1),
 ]
+# Compared by their distribution: (function, input shapes, arguments).
 _RANDOM_CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("rand", [], {"low": -1.0, "high": 3.0, "shape": (200, 200), "seed": 5}),
     ("randint", [], {"low": -3, "high": 7, "shape": (200, 200), "seed": 5}),
@@ -104,7 +105,7 @@ def _from_sample(spec: OpSpec, number: int, sample: Sample) -> tuple[Case, Array
     known = {attribute.name: attribute for attribute in spec.attributes}
     arguments = {known[k].argument: _plain(v) for k, v in sample.attributes.items() if not known[k].hidden}
     case = _call(f"{spec.function}-{number}", spec.function, names, arguments, _flowing(spec.function, arrays))
-    case["changes"] = list(spec.mutated)
+    case["call"] = repr(sample)
     if spec.random:
         case["compare"] = "shape"
     return case, arrays

@@ -4,6 +4,7 @@ FOLDER/cases.json lists the cases, FOLDER/inputs/ID.npz holds their arrays, FOLD
 FOLDER/LIBRARY/running names the case at work: after a crash the caller knows which one it was.
 """
 
+import contextlib
 import importlib
 import json
 import logging
@@ -67,7 +68,7 @@ def _gradients(library, case, inputs, outputs):
         else:
             f = library.functions
             parts = []
-            for output, weight in zip(outputs, weights):
+            for output, weight in zip(outputs, weights, strict=True):
                 factor = _variable(library, weight, False)
                 parts.append(f.sum(f.mul2(output, factor)))
             total = parts[0]
@@ -103,7 +104,7 @@ def _parametric(library, case, arrays, folder):
     try:
         function = getattr(library.parametric_functions, case["function"])
         x = _variable(library, arrays["x"], True)
-        made = function(x, *case["positional"], **case["arguments"])
+        made = function(x, *map(_tuples, case["positional"]), **case["arguments"])
         parameters = library.nn.get_parameters(grad_only=False)
         rng = np.random.RandomState(3)
         results = {}
@@ -137,7 +138,7 @@ def _save(library, case, arrays, folder):
     for key, need_grad in case["need_grad"].items():
         parameter = nn.parameter.get_parameter_or_create(key, arrays[key].shape, need_grad=need_grad)
         parameter.d = arrays[key]
-    with nn.parameter_scope(case["scope"]) if case["scope"] else _nothing():
+    with nn.parameter_scope(case["scope"]) if case["scope"] else contextlib.nullcontext():
         nn.save_parameters(str(folder / f"{library.name}{case['suffix']}"))
     return {"y0": np.zeros(())}
 
@@ -204,12 +205,9 @@ _KINDS = {
 }
 
 
-class _nothing:  # noqa: N801  # a context manager, named like those of contextlib
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
+def _tuples(value):
+    """A value from JSON, with tuples where that has lists; NNabla adds some to tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _variable(library, array, need_grad):

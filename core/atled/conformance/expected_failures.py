@@ -96,5 +96,6 @@ def read_expected_failures(path: Path) -> ExpectedFailures:
                     "write check::op::reason, such as values::Affine::no empty matrices yet",
                 )
             )
-        entries.append(ExpectedFailure(*parts, place=f"{path}:{number}"))
+        check, op, reason = parts
+        entries.append(ExpectedFailure(check, op, reason, f"{path}:{number}"))
     return ExpectedFailures(entries)

@@ -144,7 +144,7 @@ class Run:
         about = dict(report.user_properties).get(_CASE)
         if about is None or (report.when != "call" and report.passed):
             return
-        check, name, identity = about
+        check, name, identity = _words(about)
         expects_failure = hasattr(report, "wasxfail")
         if expects_failure:
             self.expected.note(check, name, identity, failed=report.skipped)
@@ -189,9 +189,15 @@ def _about(item: pytest.Item) -> tuple[str, str, str]:
     """(check, name, id) of a case."""
     check = getattr(item, "originalname", item.name).removeprefix("test_")
     callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("case") if callspec is not None else None
+    case: Any = callspec.params.get("case") if callspec is not None else None
     # Without cases to give, pytest makes an item of its own that it skips.
     return (check, case.name, case.id) if hasattr(case, "id") else (check, "-", "-")
+
+
+def _words(about: Any) -> tuple[str, str, str]:
+    """What a property holds: a list, where it came from another process."""
+    check, name, identity = about
+    return check, name, identity
 
 
 def _last_words(report: pytest.TestReport) -> str:

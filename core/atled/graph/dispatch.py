@@ -23,7 +23,7 @@ from atled_contexts import (
     select,
 )
 
-TYPE_DTYPES = {"float": np.dtype(np.float32), "half": np.dtype(np.float16), "double": np.dtype(np.float64)}
+TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "half": np.dtype(np.float16), "double": np.dtype(np.float64)}
 """The dtype that "compute" inputs are cast to, by type config."""
 
 _INDEX = np.dtype(np.int64)

@@ -14,7 +14,7 @@ pytest_plugins = "pytester"
 
 
 def _kit_modules():
-    """The kit's modules, all imported: pytester would forget those that a run imports, and the next import them anew."""
+    """The kit's modules, imported once: pytester forgets those that a run imports, and the next would do it anew."""
     importlib.import_module("atled.conformance.pytest_hooks")
     names = [found.name for found in pkgutil.iter_modules(atled.conformance.__path__) if found.name.startswith("test_")]
     return [importlib.import_module(f"atled.conformance.{name}") for name in names]
@@ -30,10 +30,10 @@ def _module_of(check):
 
 def run_check(pytester, plugin, check, ops):
     """One check of the kit on one plugin; its report."""
-    pytester.runpytest_inprocess(
-        "-p", "atled_pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q", "--pyargs", f"{_module_of(check)}::test_{check}",
-        "--atled-ops", ops, "--atled-plugin", f"atled.conformance.broken.{plugin}:PLUGIN", "--atled-report", "report.json",
-    )  # fmt: skip
+    off = [word for name in ("cacheprovider", "hypothesispytest") for word in ("-p", f"no:{name}")]
+    what = ["--atled-plugin", f"atled.conformance.broken.{plugin}:PLUGIN", "--atled-ops", ops]
+    kit = ["-p", "atled_pytest", "--pyargs", f"{_module_of(check)}::test_{check}", "--atled-report", "report.json"]
+    pytester.runpytest_inprocess("-q", *off, *kit, *what)
     return json.loads((pytester.path / "report.json").read_text())
 
 

@@ -93,7 +93,7 @@ class ShelfPlugin:
     array_class: the one that it registers.  special: per op the implementation that is not the usual one.
     """
 
-    def __init__(self, array_class: ShelfClass | None = None, **special: Implementation) -> None:
+    def __init__(self, array_class: ShelfClass | None = None, /, **special: Implementation) -> None:
         self.array_class = array_class or ShelfClass()
         self.special = special
 
