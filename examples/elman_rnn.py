@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train, tell, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--state", type=int, default=64, help="numbers in the hidden state (default: 64)")
-    parser.add_argument("--epochs", type=int, default=30, help="passes over the training images (default: 30)")
+    parser.add_argument("--epochs", type=int, default=60, help="passes over the training images (default: 60)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the picture (default: demo-out)")

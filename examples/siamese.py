@@ -26,7 +26,7 @@ import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.demo.digits import SIDE, load_digits
 
-BATCH = 128
+BATCH = 64
 
 
 class Outcome(NamedTuple):
@@ -39,8 +39,7 @@ class Outcome(NamedTuple):
 
 def embed(images: nn.Variable) -> nn.Variable:
     """Points in the plane, (N, 2), from images (N, 1, 8, 8)."""
-    h = F.elu(PF.convolution(images, 16, (3, 3), pad=(1, 1), name="conv1"))
-    h = F.max_pooling(h, (2, 2))
+    h = F.elu(PF.convolution(images, 16, (3, 3), pad=(1, 1), stride=(2, 2), name="conv1"))
     h = F.elu(PF.convolution(h, 32, (3, 3), pad=(1, 1), name="conv2"))
     h = F.elu(PF.affine(h, 64, name="affine3"))
     return PF.affine(h, 2, name="point")
@@ -117,7 +116,7 @@ def draw(path: Path, places: np.ndarray, labels: np.ndarray) -> None:
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train, tell, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000, help="of training (default: 1000)")
+    parser.add_argument("--steps", type=int, default=2000, help="of training (default: 2000)")
     parser.add_argument("--margin", type=float, default=1.0, help="between different digits (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and pairs (default: 0)")
     parser.add_argument("--context", help="backend, such as cpu or reference (default: the default Context)")

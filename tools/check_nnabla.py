@@ -48,7 +48,10 @@ def main() -> int:
     ]
     wrong = unexplained(differences)
     for difference in wrong:
-        print(f"unexplained: {difference.case}: {difference.what}: {difference.detail}: {difference.call}", file=sys.stderr)
+        print(
+            f"unexplained: {difference.case}: {difference.what}: {difference.detail}: {difference.call}",
+            file=sys.stderr,
+        )
     idle = [] if arguments.only else unneeded(differences)
     for text in idle:
         print(f"explained, but not seen: {text}", file=sys.stderr)

@@ -115,7 +115,9 @@ def _value(spec: OpSpec, position: int, item: Any, at_once: bool) -> Value | Non
     if item is None:
         if not spec.input_at(position).optional:
             raise TypeError(
-                four_parts(spec.name, f"the input {spec.input_at(position).name} is missing", "", "pass an array for it")
+                four_parts(
+                    spec.name, f"the input {spec.input_at(position).name} is missing", "", "pass an array for it"
+                )
             )
         return None
     if isinstance(item, Variable):

@@ -28,8 +28,8 @@ class ArrayCell:
 
     size: count of elements.
     dtype, place, storage: of the head; storage is None while nothing was allocated.
-    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. An array
-        that is lazily zero counts as not written, see `is_written`.
+    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. An
+        array that is lazily zero counts as not written, see `is_written`.
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     bound: whether plans hold the head's storage and do not look at each run whether it still is the head, so that the
@@ -314,7 +314,13 @@ def _fill(storage: Storage | None, place: Place, size: int, dtype: np.dtype | No
 
 
 def _convert(
-    source: Storage, source_place: Place, source_dtype: np.dtype, target: Storage, place: Place, dtype: np.dtype, size: int
+    source: Storage,
+    source_place: Place,
+    source_dtype: np.dtype,
+    target: Storage,
+    place: Place,
+    dtype: np.dtype,
+    size: int,
 ) -> None:
     """Copy values between storages of any place and dtype; casts happen in host memory."""
     if source_place is not HOST and source_place is place and source_dtype == dtype:
@@ -468,12 +474,17 @@ class NdArray(ArrayOperators):
         """Copy the values of an array of the same shape; the dtype of this one is kept."""
         if not isinstance(other, NdArray):
             raise TypeError(
-                four_parts("NdArray.copy_from", f"got {type(other).__name__}", "", "pass an NdArray; assign .data for NumPy")
+                four_parts(
+                    "NdArray.copy_from", f"got {type(other).__name__}", "", "pass an NdArray; assign .data for NumPy"
+                )
             )
         if other.shape != self.shape:
             raise ValueError(
                 four_parts(
-                    f"copying shape {other.shape} to shape {self.shape}", "shapes differ", "", "use arrays of equal shape"
+                    f"copying shape {other.shape} to shape {self.shape}",
+                    "shapes differ",
+                    "",
+                    "use arrays of equal shape",
                 )
             )
         source = other.cell
@@ -531,6 +542,4 @@ class NdArray(ArrayOperators):
 
 def _check_numeric(values: np.ndarray, what: str) -> None:
     if values.dtype.kind not in "fiub":
-        raise TypeError(
-            four_parts(what, f"got dtype {values.dtype}", "", "pass numbers: a float, int or bool array")
-        )
+        raise TypeError(four_parts(what, f"got dtype {values.dtype}", "", "pass numbers: a float, int or bool array"))

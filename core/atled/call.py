@@ -43,7 +43,7 @@ class ArrayDesc:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.size * self.dtype.itemsize
+        return int(self.size * self.dtype.itemsize)
 
     def astype(self, dtype: Any) -> ArrayDesc:
         """The same shape with another dtype."""
@@ -93,7 +93,15 @@ class Call:
         self.device_id = device_id
         self.type_config = type_config
         self.deterministic = deterministic
-        self.key = (spec.name, inputs, outputs, tuple(sorted(attributes.items())), device_id, type_config, deterministic)
+        self.key = (
+            spec.name,
+            inputs,
+            outputs,
+            tuple(sorted(attributes.items())),
+            device_id,
+            type_config,
+            deterministic,
+        )
 
     @property
     def op_version(self) -> int:
@@ -154,8 +162,8 @@ class Prepared:
     """What `prepare(call)` returns: how to launch the call, as machine code, as a Python callable, or both.
 
     run: `run(*arguments)`: input arrays (None where an optional one is absent), output arrays, the workspace
-        if one was asked for, then the float attributes as Python floats in the order of the spec. The arrays are those of
-        the backend's array class: NumPy arrays on the host. It writes its outputs, returns nothing, and is
+        if one was asked for, then the float attributes as Python floats in the order of the spec. The arrays are those
+        of the backend's array class: NumPy arrays on the host. It writes its outputs, returns nothing, and is
         stateless and reentrant.
     native: the same as machine code (`Native`); host backends only.
     workspace: bytes of scratch memory (uint8 array, 64-byte aligned) that the caller supplies for each run.

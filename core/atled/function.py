@@ -162,7 +162,9 @@ class Function:
         expected = sum(1 for value in self._function.inputs if value is not None)
         if len(inputs) != expected:
             raise ValueError(
-                four_parts(f"{self.name} on {len(inputs)} inputs", f"it takes {expected}", "", "give that many Variables")
+                four_parts(
+                    f"{self.name} on {len(inputs)} inputs", f"it takes {expected}", "", "give that many Variables"
+                )
             )
         return inputs
 

@@ -375,7 +375,8 @@ def confusion_matrix(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Counts of class (row) taken for class (column); what a position is taken for is the first maximum of its scores."""
+    """Counts of class (row) taken for class (column); what a position is taken for is the first maximum of its
+    scores."""
 
 def constant(
     val: float = 0.0,
@@ -477,7 +478,8 @@ def depthwise_deconvolution(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Deconvolution of each channel by itself; every `divisor` neighbouring channels are added into one output map."""
+    """Deconvolution of each channel by itself; every `divisor` neighbouring channels are added into one output
+    map."""
 
 def div2(
     x0: Array,
@@ -707,7 +709,8 @@ def image_augmentation(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Images scaled, deformed, turned, distorted, flipped, cropped, and altered in brightness and contrast, at random."""
+    """Images scaled, deformed, turned, distorted, flipped, cropped, and altered in brightness and contrast, at
+    random."""
 
 def inq_affine(
     x: Array,
@@ -1373,7 +1376,8 @@ def slice(
     *,
     using: Using | None = None,
 ) -> Any:
-    """`y = x[start:stop:step]` on every axis, by NumPy's rules: negative bounds count from the end, all are clipped."""
+    """`y = x[start:stop:step]` on every axis, by NumPy's rules: negative bounds count from the end, all are
+    clipped."""
 
 def softmax(
     x: Array,

@@ -139,7 +139,9 @@ def index(x: Operators, key: Any) -> Any:
     dots = sum(1 for item in keys if item is Ellipsis)
     if dots > 1 or used > len(shape):
         raise IndexError(
-            four_parts(f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`")
+            four_parts(
+                f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`"
+            )
         )
     if not dots:
         keys = (*keys, Ellipsis)

@@ -71,9 +71,7 @@ def serialized(asked: str, root: Message) -> bytes:
         image: bytes = root.SerializeToString()
     except (library(asked).message.EncodeError, ValueError) as error:
         raise ValueError(
-            four_parts(
-                asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no such limit"
-            )
+            four_parts(asked, f"protobuf cannot write this file ({error})", "", "save as .h5, which has no such limit")
         ) from error
     return image
 

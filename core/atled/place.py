@@ -71,7 +71,9 @@ class ArrayClass:
         """(type, number) of a device as DLPack counts them; None where the class offers no DLPack."""
         return None
 
-    def to_dlpack(self, source: Any, **options: Any) -> Any:  # Any: the device's own array; options and capsule as DLPack
+    def to_dlpack(
+        self, source: Any, **options: Any
+    ) -> Any:  # Any: the device's own array; options and capsule as DLPack
         """A DLPack capsule over an array, no copy; the options are those of `__dlpack__`."""
         raise NotImplementedError
 

@@ -57,9 +57,7 @@ def prepare_reference(call: Call) -> Prepared:
 
 def adopt_reference(op: str, backend: str) -> Implementation:
     """The reference as a host backend's own implementation of an op; `explain` shows it as adopted."""
-    return Implementation(
-        op, backend, prepare_reference, prefers=lambda call: -1.0, note=ADOPTED_NOTE, op_version=None
-    )
+    return Implementation(op, backend, prepare_reference, prefers=lambda call: -1.0, note=ADOPTED_NOTE, op_version=None)
 
 
 class ReferencePlugin:

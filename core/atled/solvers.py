@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.binding import Binding
 from atled.graph.executor import TEMPLATES, Bound
-from atled.graph.ir import Graph
+from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.ops.spec import SPECS
@@ -252,7 +252,7 @@ def _bind(
 
     def compile_update() -> Template:
         graph = Graph(context)
-        results = []
+        results: list[IRValue] = []
         for start in range(0, len(cells), width):
             # Half keeps fp32 master weights: the update runs in the precision of the parameter.
             wide = descs[start].dtype == np.float64
@@ -375,7 +375,7 @@ class _WithMoments(Solver):
 
 
 class Adam(_WithMoments):
-    """Kingma and Ba 2015: `w -= alpha sqrt(1-beta2^t)/(1-beta1^t) m / (sqrt(v) + eps)`, m and v averages of g and g^2."""
+    """Kingma and Ba 2015: `w -= alpha sqrt(1-beta2^t)/(1-beta1^t) m / (sqrt(v) + eps)`; m, v average g, g^2."""
 
     _op = "AdamUpdate"
     _states = 2

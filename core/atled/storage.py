@@ -133,7 +133,7 @@ class HostStorage:
         if root is None:
             # Based on a memoryview, not on the array: NumPy then keeps `root` alive as the base of every
             # view derived from it, which makes `has_live_view` exact.
-            root = np.frombuffer(memoryview(self._buffer[0]), np.uint8)
+            root = np.frombuffer(self._buffer[0].data, np.uint8)
             self._root = weakref.ref(root)
         return np.ndarray(shape, dtype, root)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,7 @@ def _stub(spec: OpSpec) -> str:
     parameters += ["n_outputs: int = -1", "outputs: Sequence[Array] | None = None"]
     parameters += ([] if spec.variadic else ["*"]) + ["using: Using | None = None"]
     lines = "".join(f"    {parameter},\n" for parameter in parameters)
-    first = spec.doc.splitlines()[0].replace("\\", "\\\\")
-    return f'def {spec.function}(\n{lines}) -> Any:\n    """{first}"""\n'
+    return f"def {spec.function}(\n{lines}) -> Any:\n{_docstring(spec.doc)}"
 
 
 def _composite_stub(function: Callable[..., Any]) -> str:
@@ -70,8 +70,13 @@ def _composite_stub(function: Callable[..., Any]) -> str:
     for parameter in inspect.signature(function).parameters.values():
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
         lines += f"    {parameter.name}: {parameter.annotation}{default},\n"
-    first = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
-    return f'def {function.__name__}(\n{lines}) -> Any:\n    """{first}"""\n'
+    return f"def {function.__name__}(\n{lines}) -> Any:\n{_docstring(inspect.cleandoc(function.__doc__ or ''))}"
+
+
+def _docstring(doc: str) -> str:
+    """The first line of a docstring, wrapped to the house's width."""
+    text = "\n    ".join(textwrap.wrap(doc.splitlines()[0].replace("\\", "\\\\"), 108))
+    return f'    """{text}"""\n'
 
 
 def _parameter(attribute: Attribute) -> str:

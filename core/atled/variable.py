@@ -61,7 +61,7 @@ class Variable(Operators):
         return variable
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # read only: `reset_shape` changes it
         """Sizes per axis."""
         return self.value.shape
 
@@ -119,7 +119,10 @@ class Variable(Operators):
         if not isinstance(array, NdArray):
             raise TypeError(
                 four_parts(
-                    f"Variable.{what} = {type(array).__name__}", "not an NdArray", "", f"use .{what[0]} = for NumPy arrays"
+                    f"Variable.{what} = {type(array).__name__}",
+                    "not an NdArray",
+                    "",
+                    f"use .{what[0]} = for NumPy arrays",
                 )
             )
         if array.shape != self.shape:
@@ -209,7 +212,7 @@ class Variable(Operators):
         self.value.reset_shape(wanted)
 
     def reshape(self, shape: Sequence[int], unlink: bool = False) -> Variable:
-        """The same values with another shape, one size may be -1; with `unlink`, without a link to what computes them."""
+        """The same values with another shape, one size may be -1; with `unlink`, cut from what computes them."""
         result: Variable = Calls.apply("Reshape", (self,), {"shape": shape})
         if not unlink:
             return result

@@ -66,3 +66,25 @@ def test_vector_length_is_learned(tmp_path):
     outcome = run("vector_length", tmp_path, "--steps", 500)
     assert np.mean(outcome.losses[-20:]) < 0.05 * np.mean(outcome.losses[:20])
     assert outcome.error < 0.5
+
+
+def test_a_multi_layer_perceptron_reads_digits(tmp_path):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("mlp", tmp_path, "--epochs", 4, "--hidden", 64, 32)
+    assert outcome.losses[-1] < 0.25 * outcome.losses[0]
+    assert outcome.errors[-1] < 0.1
+
+
+def test_an_elman_network_knows_more_the_more_rows_it_has_read(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("elman_rnn", tmp_path, "--epochs", 3)
+    assert outcome.losses[-1] < 0.85 * outcome.losses[0]
+    assert outcome.accuracies[0] < 0.3 < 0.5 < outcome.accuracies[5]
+    assert "right after row 8" in capsys.readouterr().out
+
+
+def test_a_siamese_network_maps_equal_digits_close_together(tmp_path):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("siamese", tmp_path, "--steps", 100)
+    assert np.mean(outcome.losses[-20:]) < 0.7 * np.mean(outcome.losses[:5])
+    assert outcome.accuracy > 0.4  # by chance it is 0.1

@@ -51,6 +51,9 @@ def compare(case: Case, nnabla: Results, atled: Results) -> list[Difference]:
         mine, theirs = atled[key], nnabla[key]
         if mine.shape != theirs.shape:
             note("shape", f"{key}: NNabla {theirs.shape}, atled {mine.shape}")
+        elif mine.dtype.kind == "U":
+            if mine != theirs:
+                note(what, f"{key}: NNabla {theirs}, atled {mine}")
         elif case.get("compare") == "distribution":
             if not _alike(mine, theirs):
                 note("values", f"{key}: the distributions differ")
@@ -70,8 +73,9 @@ def _error(mine: np.ndarray, theirs: np.ndarray) -> float:
     same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
     if not np.all(regular | same):
         return np.inf
-    scale = max(float(np.abs(theirs[regular]).max(initial=0)), 1e-3)
-    return float(np.abs(mine - theirs)[regular].max(initial=0)) / scale
+    mine, theirs = mine[regular], theirs[regular]
+    scale = max(float(np.abs(theirs).max(initial=0)), 1e-3)
+    return float(np.abs(mine - theirs).max(initial=0)) / scale
 
 
 def _alike(mine: np.ndarray, theirs: np.ndarray) -> bool:

@@ -113,7 +113,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "kl_multinomial",
         _BOTH,
-        "at base_axis 0, also counted from the end, NNabla divides by what is not there",
+        "base_axis 0, also counted from the end, sums over the whole array; NNabla's result is not initialized",
         case="base_axis=(-3|0)",
     ),
     Explanation(
@@ -123,7 +123,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         case="Exact",
     ),
     Explanation(
-        "shift", _BOTH, "reflection goes on beyond twice the size; NNabla's does not", case="border_mode='reflect'"
+        "shift",
+        _BOTH,
+        "reflection goes on periodically; NNabla's goes wrong beyond twice the size",
+        case="border_mode='reflect'",
     ),
     Explanation(
         "slice",
@@ -132,7 +135,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         case=r"step=\(-1, 3\)",
     ),
     Explanation(
-        "vat_noise", ("values",), "base_axis 0 normalizes the array as a whole; NNabla does not", case="base_axis=0"
+        "vat_noise",
+        ("values",),
+        "base_axis 0 normalizes the array as a whole; NNabla reads memory that is not its own",
+        case="base_axis=0",
     ),
     # What only atled computes.
     Explanation("i?fft", ("refusal",), "NNabla has no implementation for the CPU", detail="not implemented in CPU"),
@@ -189,7 +195,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("concatenate", ("refusal",), "one array will do", detail="at least 2 inputs"),
     Explanation("split", ("refusal",), "an axis of size 1 will do", detail="at least 2 outputs"),
     Explanation(
-        "split", ("backward",), "scalars as outputs will do; NNabla's Python front end refuses them", detail="no attribute"
+        "split",
+        ("backward",),
+        "scalars as outputs will do; NNabla's Python front end refuses them",
+        detail="no attribute",
     ),
     Explanation(
         "prelu|random_crop|random_flip|random_shift|vat_noise",

@@ -59,7 +59,7 @@ def _function(library, case, arrays, folder):
 
 def _gradients(library, case, inputs, outputs):
     wanted = [(i, v) for i, v in enumerate(inputs) if v is not None and case["inputs"][i] in case["grad"]]
-    weights = [np.random.RandomState(7 + i).randn(*output.shape) for i, output in enumerate(outputs)]
+    weights = [np.asarray(np.random.RandomState(7 + i).randn(*output.shape)) for i, output in enumerate(outputs)]
     try:
         for _, variable in wanted:
             variable.g = 0
@@ -106,12 +106,13 @@ def _parametric(library, case, arrays, folder):
         x = _variable(library, arrays["x"], True)
         made = function(x, *map(_tuples, case["positional"]), **case["arguments"])
         parameters = library.nn.get_parameters(grad_only=False)
-        rng = np.random.RandomState(3)
-        results = {}
+        results = {"order": np.array(" ".join(parameters))}
         for key, parameter in parameters.items():
+            rng = np.random.RandomState(sum(map(ord, key)))
             results[f"shape of {key}"] = np.array(parameter.shape)
             results[f"need_grad of {key}"] = np.array(bool(parameter.need_grad))
-            if key.split("/")[-1] not in ("Wb", "alpha", "W_q", "b_q", "I"):
+            # Those that the function itself computes stay as they are; `I` is a weight in some, a mark in others.
+            if key.split("/")[-1] not in ("Wb", "alpha", "W_q", "b_q", "" if parameter.need_grad else "I"):
                 parameter.d = rng.rand(*parameter.shape) + 0.1
         outputs = made if isinstance(made, tuple) else (made,)
         for position, output in enumerate(outputs):

@@ -195,7 +195,7 @@ def _missing_module(fullname: str) -> str:
     near = nearest(last, siblings)
     return four_parts(
         f"import {fullname}",
-        "atled has no such module",
+        "atled has no such module, nor anything else of that name",
         f"in {parent} there are {listing(siblings)}",
         "do without it" if near is None else f"did you mean {siblings[near]!r}?",
     )

@@ -55,9 +55,7 @@ class Binding:
         self._bind_targets(results)
         self._bind_internals()
         self._fill_blocks()
-        self.streams = [
-            self.array(step.stream_slot) for step in template.steps if step.stream_slot >= 0
-        ]
+        self.streams = [self.array(step.stream_slot) for step in template.steps if step.stream_slot >= 0]
         self._segments = [self._segment(*segment) for segment in template.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:

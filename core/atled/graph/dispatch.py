@@ -10,7 +10,7 @@ import numpy as np
 from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
 from atled.ops.spec import Input, OpSpec
-from atled.place import HOST, Place, place_on
+from atled.place import HOST, ArrayClass, Place, place_on
 from atled_contexts import (
     Candidate,
     Context,
@@ -23,7 +23,11 @@ from atled_contexts import (
     select,
 )
 
-TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "half": np.dtype(np.float16), "double": np.dtype(np.float64)}
+TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "float": np.dtype(np.float32),
+    "half": np.dtype(np.float16),
+    "double": np.dtype(np.float64),
+}
 """The dtype that "compute" inputs are cast to, by type config."""
 
 _INDEX = np.dtype(np.int64)
@@ -88,7 +92,9 @@ def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[
     return spec.infer_outputs(inputs, static)
 
 
-def choose(spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mapping[str, Any], context: Context) -> Decision:
+def choose(
+    spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mapping[str, Any], context: Context
+) -> Decision:
     """The implementation for a call, cached by what it depends on."""
     static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
 
@@ -109,7 +115,9 @@ def place_of(decision: Decision, context: Context) -> Place:
         return HOST
     # The Context names the array class of its first backend, which need not be that of this one.
     name = context.array_class if context.array_class in info.array_classes else info.array_classes[0]
-    return place_on(array_class(name), decision.device_id)
+    found = array_class(name)
+    assert isinstance(found, ArrayClass)
+    return place_on(found, decision.device_id)
 
 
 def _home(context: Context) -> tuple[str, str]:

@@ -156,8 +156,8 @@ class OneCall:
         block, real_block, address = spare
         for word, number in self._addresses:
             if number >= 0:
-                block[word] = inputs[number].storage.address  # type: ignore[union-attr]  # settled, host memory
-        kept = []
+                block[word] = inputs[number].storage.address
+        kept: list[object] = []
         if self._workspace:
             scratch = HostStorage(self._workspace)
             kept.append(scratch)
@@ -194,4 +194,3 @@ class OneCall:
         values = [source[1] if source[0] == "constant" else floats[source[1]] for source in template.floats]
         results = list(outputs) if template.targets else []
         Binding(template, [absent if cell is None else cell for cell in inputs], results, values).run()
-

@@ -219,9 +219,7 @@ def forward(root: Value) -> None:
         plan_forward(root).run()
 
 
-def call_function(
-    function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
-) -> OneCall:
+def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:
     """Run one function on given values, which need not be those of its graph; its state is that of its own.
 
     Returns the compiled call.
@@ -399,7 +397,7 @@ class Backward:
     def _middle_results(
         self, found: dict[IRValue, IRValue], values: list[IRValue], results: list[IRValue]
     ) -> tuple[list[int], list[int], list[IRValue]]:
-        """Sort the gradients in the middle: those with memory of their own (added to `results`), and those that share."""
+        """Sort the gradients in the middle: those with memory of their own (added to `results`), and sharers."""
         middles: list[int] = []
         shared: list[int] = []
         watched: list[IRValue] = []

@@ -102,7 +102,7 @@ class _Groups:
         return len(operands) <= MOST_OPERANDS and not self._passes_outside(group, node)
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
-        """Whether an input of the node depends on the group through a node outside it: then they cannot run together."""
+        """Whether an input of the node depends on the group through a node outside it: then they cannot be one."""
         seen: set[IRNode] = set()
         stack = [
             value.node
@@ -229,4 +229,3 @@ def _node(
         value.node = node
         value.position = position
     return node
-

@@ -139,7 +139,9 @@ def _pull_back(
         return (arriving[0],)  # a copy between memories
     if spec.no_gradient == "raises":
         raise RuntimeError(
-            four_parts(f"backward through {spec.name}", "the op has no gradient", "", "cut the graph with F.unlink before it")
+            four_parts(
+                f"backward through {spec.name}", "the op has no gradient", "", "cut the graph with F.unlink before it"
+            )
         )
     if spec.no_gradient == "stops":
         return [None] * len(node.inputs)

@@ -309,7 +309,9 @@ class Graph:
 
     def alias(self, value: IRValue) -> IRValue:
         """A second name of a value: the same memory, but a value of its own."""
-        return self._add_view(SPECS["Reshape"], (value,), {"shape": value.shape, "inplace": True}, self.context, False).outputs[0]
+        return self._add_view(
+            SPECS["Reshape"], (value,), {"shape": value.shape, "inplace": True}, self.context, False
+        ).outputs[0]
 
     def reshape(self, value: IRValue, shape: Sequence[int]) -> IRValue:
         """The same memory with another shape."""

@@ -42,9 +42,21 @@ class Step:
     stream: argument position of the random stream, or -1.
     """
 
-    __slots__ = ("arguments", "executor", "floats", "input_count", "native", "node", "prepared", "stream", "stream_slot")
+    __slots__ = (
+        "arguments",
+        "executor",
+        "floats",
+        "input_count",
+        "native",
+        "node",
+        "prepared",
+        "stream",
+        "stream_slot",
+    )
 
-    def __init__(self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]) -> None:
+    def __init__(
+        self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]
+    ) -> None:
         self.node = node
         self.prepared = prepared
         self.arguments = arguments
@@ -52,7 +64,7 @@ class Step:
         self.input_count = len(node.inputs)
         spec = node.spec
         self.stream_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
-        self.executor = None
+        self.executor: Any = None  # what the backend's plugin registered
         self.native = None
         if prepared is not None and prepared.native is not None and node.decision is not None:
             self.executor = native_executor(node.decision.backend)
@@ -126,7 +138,7 @@ class Template:
         ]
 
     def _written(self) -> frozenset[int]:
-        written = set()
+        written: set[int] = set()
         for step in self.steps:
             if step.node.spec is None:
                 continue

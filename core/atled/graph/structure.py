@@ -135,7 +135,7 @@ def dtype_number(cell: ArrayCell) -> int:
 
 
 def calls_before(root: Value) -> list[CallSite]:
-    """The calls that make a value, in an order in which they can run; shapes are worked out anew where inputs changed."""
+    """The calls that make a value, in an order in which they can run; shapes are worked out anew as needed."""
     order = functions_before(root)
     for function in order:
         function.refresh()

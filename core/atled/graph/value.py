@@ -247,7 +247,7 @@ class Function:
         return [desc.shape for desc in descs]
 
     def make_outputs(self, arrays: Sequence[NdArray] | None = None) -> list[Value]:
-        """The values of the visible outputs, made once when the op is called; arrays: those in which they are to live."""
+        """The values of the visible outputs, made once when the op is called; arrays: where they are to live."""
         values = []
         for position in range(self.visible):
             desc = self.output_descs[position]
@@ -287,7 +287,7 @@ class Function:
         return [reference() for reference in self.outputs]
 
     def refresh(self) -> None:
-        """Work out the shapes anew if an input changed its shape since, and what outputs share if an array was replaced.
+        """Work out the shapes anew if an input changed its shape since, and what outputs share if one was replaced.
 
         Raises RuntimeError if an output was given a shape that the function does not make.
         """

@@ -352,7 +352,7 @@ def derived_spec(name: str) -> OpSpec:
 
 
 def _gradient_spec(name: str) -> Elementwise:
-    stem, _, suffix = name.rpartition("Grad")
+    stem, _, _ = name.rpartition("Grad")
     if not stem:
         near = nearest(name, SPECS)
         raise LookupError(

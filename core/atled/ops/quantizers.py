@@ -34,7 +34,9 @@ class _Quantizer(Elementwise, abstract=True):
         given = {item.name for item in self.settings}
         hidden = (Attribute(key, "float", 0.0, hidden=True) for key in self.row.attributes if key not in given)
         self.attributes = (*self.settings, *hidden)
-        self.doc = doc
+        rule, arguments, rest = doc.partition("Args:\n")
+        formula = f"As a formula of x and of numbers that follow from the attributes:\n\n    y = {self.row.y}\n\n"
+        self.doc = rule + formula + arguments + rest
         self._finish()
 
     def size_bits(self, attributes: Mapping[str, Any]) -> int:
@@ -100,6 +102,7 @@ class FixedPointQuantize(_Quantizer):
         doc="",
         data=_OFF_JUMPS,
         tried={"low": -0.4375, "high": 0.4375, "passing": 0.5},
+        surrogate=True,
     )
     settings = (
         Attribute("sign", "bool", True),
@@ -181,13 +184,14 @@ class Pow2Quantize(_Quantizer):
     row = Row(
         "Pow2Quantize",
         "pow2_quantize",
-        """where(raw > 0, x, where(x < bottom, nothing, where(x < 0, -1, 1) * where(abs(x) < least, 0,
-           2 ** minimum(maximum(round(log(abs(x)) / log(2)), low), high))))""",
+        "where(raw > 0, x, where(x < bottom, nothing, where(x < 0, -1, 1) * where(abs(x) < least, 0, "
+        "2 ** minimum(maximum(round(log(abs(x)) / log(2)), low), high))))",
         {"x": "where(x < bottom or round(log(abs(x)) / log(2)) > high, passing * gy, gy)"},
         {"bottom": 0.0, "nothing": 0.0, "least": 0.0, "low": 0.0, "high": 0.0, "passing": 0.0, "raw": 0.0},
         doc="",
         data=_OFF_JUMPS,
         tried={"bottom": -1.1, "high": -1.0, "passing": 0.5},
+        surrogate=True,
     )
     settings = (
         Attribute("sign", "bool", True),

@@ -115,9 +115,7 @@ class Sample:
     differentiable = True
 
     def __init__(self, *inputs: Sequence[int] | Data | None, **attributes: Any) -> None:
-        self.inputs = tuple(
-            item if item is None or isinstance(item, Data) else Normal(tuple(item)) for item in inputs
-        )
+        self.inputs = tuple(item if item is None or isinstance(item, Data) else Normal(tuple(item)) for item in inputs)
         self.attributes = attributes
 
     def no_gradient(self) -> Sample:
@@ -136,7 +134,11 @@ class Sample:
 
 
 class Refused(Sample):
-    """One call that must be refused: the error class, a regular expression that its message matches somewhere, then as `Sample`."""
+    """One call that must be refused.
+
+    error: the class of the error.  match: a regular expression that its message matches somewhere.
+    inputs, attributes: as for `Sample`.
+    """
 
     def __init__(self, error: type[Exception], match: str, *inputs: Any, **attributes: Any) -> None:
         super().__init__(*inputs, **attributes)

@@ -40,7 +40,13 @@ class Input:
     __slots__ = ("gradient", "kind", "name", "optional", "variadic")
 
     def __init__(
-        self, name: str, *, kind: str = "compute", optional: bool = False, variadic: bool = False, gradient: str = "flows"
+        self,
+        name: str,
+        *,
+        kind: str = "compute",
+        optional: bool = False,
+        variadic: bool = False,
+        gradient: str = "flows",
     ) -> None:
         self.name = name
         self.kind = kind
@@ -125,7 +131,7 @@ class Attribute:
         self.hidden = hidden
 
     def check(self, op: str, value: Any) -> Any:
-        """The value in canonical form (hashable); TypeError or ValueError naming op and attribute if it does not fit."""
+        """The value in canonical form (hashable); TypeError or ValueError, naming op and attribute, else."""
         if value is None and self.default is None:
             return None
         convert, wanted = _KINDS[self.kind]
@@ -237,9 +243,7 @@ class OpSpec:
         """Attributes with defaults that follow from the inputs filled in, axes counted from the front."""
         return attributes
 
-    def for_shapes(
-        self, attributes: Mapping[str, Any], shapes: Sequence[tuple[int, ...] | None]
-    ) -> Mapping[str, Any]:
+    def for_shapes(self, attributes: Mapping[str, Any], shapes: Sequence[tuple[int, ...] | None]) -> Mapping[str, Any]:
         """The attributes for inputs that changed their shapes after the call; for most ops those are the same."""
         return attributes
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from atled.call import ArrayDesc
-from atled.ops import solver_updates  # noqa: F401 - registers the specs
+from atled.ops import solver_updates
 from atled.ops.spec import SPECS
 
 GRADIENTS = np.random.default_rng(0).standard_normal((5, 4))

@@ -1,7 +1,6 @@
 """Every op spec on the reference: values, dtypes, gradients, gradients of gradients, refusals."""
 
 import pytest
-from spec_cases import all_specs, has_gradient, refused_cases, sample_cases
 
 from atled.conformance.checks import (
     check_gradient,
@@ -11,6 +10,7 @@ from atled.conformance.checks import (
     check_values,
 )
 from atled_contexts import Context
+from spec_cases import all_specs, has_gradient, refused_cases, sample_cases
 
 
 def context(type_config):

@@ -1,10 +1,10 @@
 """Every op spec on backend cpu: values, gradients, refusals, and that it ran there."""
 
 import pytest
-from spec_cases import all_specs, has_gradient, refused_cases, sample_cases
 
 from atled.conformance.checks import check_gradient, check_refused, check_values
 from atled_contexts import Context
+from spec_cases import all_specs, has_gradient, refused_cases, sample_cases
 
 
 def context(type_config):

@@ -42,7 +42,7 @@ def _pointer_cast(name: str, item: Any, ir_item: Any) -> Any:  # numba and llvml
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], ir_item.as_pointer())
 
-        return types.CPointer(item)(types.int64), generate  # type: ignore[no-untyped-call]  # numba has no types here
+        return types.CPointer(item)(types.int64), generate
 
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"The int64 `address` as a pointer to {item}."

@@ -19,6 +19,7 @@ _FUNCTION_NS = 0.2
 
 _COPY = Program(("x",), (), (("y", "x"),))
 
+
 def program_of(call: Call) -> Program | None:
     """The formula that computes a call, if it has one."""
     return _COPY if call.spec.copies or call.spec.name == "Cast" else call.spec.program
