@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/dispatch.md", "docs/support.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/architecture.md",
+    "docs/dispatch.md",
+    "docs/gradients.md",
+    "docs/layers.md",
+    "docs/support.md",
+)
 
 
 def python_blocks(page):
@@ -44,6 +53,14 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
     texts = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (explained,) = (text for text in texts if text.startswith("Tanh("))
     assert explained in output
+
+
+@pytest.mark.parametrize("page", ["docs/gradients.md", "docs/layers.md"])
+def test_code_of_a_page_prints_what_its_comments_say(page, tmp_path):
+    code = "\n".join(python_blocks(page))
+    output = run(code, tmp_path)
+    for said in re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE):
+        assert said in output
 
 
 def test_plugin_of_the_contributing_page_computes(tmp_path):

@@ -85,6 +85,6 @@ def test_an_elman_network_knows_more_the_more_rows_it_has_read(tmp_path, capsys)
 
 def test_a_siamese_network_maps_equal_digits_close_together(tmp_path):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
-    outcome = run("siamese", tmp_path, "--steps", 100)
-    assert np.mean(outcome.losses[-20:]) < 0.7 * np.mean(outcome.losses[:5])
+    outcome = run("siamese", tmp_path, "--steps", 50)
+    assert np.mean(outcome.losses[-10:]) < 0.8 * np.mean(outcome.losses[:5])
     assert outcome.accuracy > 0.4  # by chance it is 0.1

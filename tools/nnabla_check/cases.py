@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import atled.functions  # noqa: F401  # fills the table of op specs
+from atled.ops.elementwise import ProgramOp
 from atled.ops.samples import Sample
 from atled.ops.spec import FUNCTIONS, OpSpec
 
@@ -24,6 +25,12 @@ _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("mean_subtraction", [(4, 3), (3,), (1,)], {}, 2),
     ("sum", [(2, 3, 4)], {}, 1),
     ("prod", [(2, 3)], {"axis": 1, "keepdims": True}, 1),
+    ("clip_by_value", [(2, 3), (2, 3), (2, 3)], {}, 1),
+    ("clip_by_norm", [(2, 3)], {"clip_norm": 1.5, "axis": 1}, 1),
+    ("clip_by_norm", [(2, 3)], {"clip_norm": 0.5}, 1),
+    ("image_augmentation", [(2, 3, 6, 5)], {}, 1),
+    ("nms_detection2d", [(2, 9, 7)], {}, 1),
+    ("top_k_grad", [(3, 5)], {"k": 2}, 1),
 ]
 # Compared by their distribution: (function, input shapes, arguments).
 _RANDOM_CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
@@ -34,11 +41,19 @@ _RANDOM_CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("random_crop", [(400, 6, 6)], {"shape": (3, 3), "seed": 5}),
     ("random_flip", [(400, 2, 5)], {"axes": (2,), "seed": 5}),
     ("random_shift", [(400, 6, 6)], {"shifts": (2, 2), "seed": 5}),
+    (
+        "image_augmentation",
+        [(400, 1, 8, 8)],
+        {"flip_lr": True, "brightness": 0.5, "contrast": 1.5, "noise": 0.1, "seed": 5},
+    ),
+    ("image_augmentation", [(400, 1, 8, 8)], {"min_scale": 0.8, "max_scale": 1.2, "angle": 0.3, "seed": 5}),
 ]
 _QUANTIZED = ("fixed_point_quantized", "pow2_quantized")
 # (function, shape of x, positional arguments, others)
 _PARAMETRIC_CALLS: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any]]] = [
     ("affine", (2, 3, 4), [[5, 2]], {}),
+    ("affine", (2, 6), [5], {"rng": 313}),
+    ("convolution", (2, 4, 7, 6), [6, (1, 1)], {"rng": 313}),
     ("convolution", (2, 4, 7, 6), [6, (3, 2)], {"pad": (1, 0), "group": 2}),
     ("depthwise_convolution", (2, 4, 7, 6), [(3, 3)], {"multiplier": 2}),
     ("deconvolution", (2, 4, 5, 6), [6, (3, 2)], {"stride": (2, 1)}),
@@ -77,9 +92,9 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
     for number, (name, shapes, arguments, forwards) in enumerate(_MORE_CALLS):
         arrays = {f"in{i}": rng.uniform(0.5, 2, shape) for i, shape in enumerate(shapes)}
         yield _call(f"{name}-more-{number}", name, list(arrays), arguments, _flowing(name, arrays), forwards), arrays
-    for name, shapes, arguments in _RANDOM_CALLS:
+    for number, (name, shapes, arguments) in enumerate(_RANDOM_CALLS):
         arrays = {f"in{i}": rng.standard_normal(shape) for i, shape in enumerate(shapes)}
-        yield {**_call(f"{name}-random", name, list(arrays), arguments, []), "compare": "distribution"}, arrays
+        yield {**_call(f"{name}-random-{number}", name, list(arrays), arguments, []), "compare": "distribution"}, arrays
     yield from _solver_cases()
     yield from _parametric_cases()
     for number, (name, positional, shape) in enumerate(_INITIALIZER_CALLS):
@@ -106,6 +121,8 @@ def _from_sample(spec: OpSpec, number: int, sample: Sample) -> tuple[Case, Array
     arguments = {known[k].argument: _plain(v) for k, v in sample.attributes.items() if not known[k].hidden}
     case = _call(f"{spec.function}-{number}", spec.function, names, arguments, _flowing(spec.function, arrays))
     case["call"] = repr(sample)
+    # Op specs broadcast as NumPy does; the functions of both libraries want equal counts of axes.
+    case["refused"] = isinstance(spec, ProgramOp) and len({array.ndim for array in arrays.values()}) > 1
     if spec.random:
         case["compare"] = "shape"
     return case, arrays
@@ -124,6 +141,7 @@ def _call(
         "grad": grad,
         "forwards": forwards,
         "changes": list(spec.mutated) if spec else [],
+        "differentiable": spec is None or spec.no_gradient != "raises",
         "compare": "values",
     }
 
@@ -131,12 +149,10 @@ def _call(
 def _flowing(function: str, arrays: Arrays) -> list[str]:
     """The inputs whose gradients are asked for: those of the spec that have one."""
     spec = FUNCTIONS.get(function)
-    if spec is None:
-        return []
     return [
         name
         for name, array in arrays.items()
-        if array.dtype.kind == "f" and spec.input_at(int(name[2:])).gradient == "flows"
+        if array.dtype.kind == "f" and (spec is None or spec.input_at(int(name[2:])).gradient == "flows")
     ]
 
 
@@ -181,11 +197,11 @@ _OTHER_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def _parametric_cases() -> Iterator[tuple[Case, Arrays]]:
     rng = np.random.default_rng(2)
-    for name, shape, positional, arguments in _PARAMETRIC_CALLS:
+    for number, (name, shape, positional, arguments) in enumerate(_PARAMETRIC_CALLS):
         x = rng.integers(0, 7, shape) if name == "embed" else rng.standard_normal(shape)
         yield (
             {
-                "id": f"PF-{name}",
+                "id": f"PF-{number}-{name}",
                 "kind": "parametric",
                 "function": name,
                 "positional": positional,

@@ -17,7 +17,9 @@ _TOLERANCE = 1e-4
 class Difference:
     """One respect in which the libraries differ for a case.
 
-    call: the call in words.  what: "values", "gradients", "shape", "refusal" (of one of them), "backward" (only one of them has one).
+    call: the call in words.
+    what: "values", "gradients", "shape", "refusal" (by one of them), "backward" (that one of them refuses), or "case"
+        (that neither of them computes).
     """
 
     function: str
@@ -39,7 +41,11 @@ def compare(case: Case, nnabla: Results, atled: Results) -> list[Difference]:
             who, text = ("NNabla", nnabla[key]) if key in nnabla else ("atled", atled[key])
             note(what, f"{who} only: {text}")
     if "error" in nnabla or "error" in atled:
+        if "error" in nnabla and "error" in atled and not case.get("refused"):
+            note("case", f"both refuse it: NNabla {nnabla['error']}, atled {atled['error']}")
         return found
+    if "backward_error" in nnabla and "backward_error" in atled and case.get("differentiable", True):
+        note("case", f"both refuse backward: NNabla {nnabla['backward_error']}, atled {atled['backward_error']}")
     one_has_none = "backward_error" in nnabla or "backward_error" in atled
     for key in {**nnabla, **atled}:
         if key in ("error", "backward_error") or (key[0] == "g" and one_has_none):

@@ -43,8 +43,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "average_pooling|max_pooling|sum_pooling",
         _ALL,
-        "`ignore_border=False` gives ceil((in + 2 pad) / stride) as in release 1.0; 1.39 counts windows otherwise, which "
-        "differs where the kernel is larger than the stride",
+        "`ignore_border=False` gives ceil((in + 2 pad) / stride) as in release 1.0; 1.39 counts windows otherwise, "
+        "which differs where the kernel is larger than the stride",
         case=r"ignore_border=False",
     ),
     Explanation(
@@ -63,8 +63,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "softmax_cross_entropy",
         ("values",),
-        "the probability is clipped at the smallest normal float before the logarithm, so the loss is at most 87.34, as "
-        "in release 1.0; 1.39 does not clip",
+        "the probability is clipped at the smallest normal float before the logarithm, so the loss is at most 87.34, "
+        "as in release 1.0; 1.39 does not clip",
         case="1000",
     ),
     Explanation(
@@ -194,12 +194,6 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation("concatenate", ("refusal",), "one array will do", detail="at least 2 inputs"),
     Explanation("split", ("refusal",), "an axis of size 1 will do", detail="at least 2 outputs"),
-    Explanation(
-        "split",
-        ("backward",),
-        "scalars as outputs will do; NNabla's Python front end refuses them",
-        detail="no attribute",
-    ),
     Explanation(
         "prelu|random_crop|random_flip|random_shift|vat_noise",
         ("refusal",),

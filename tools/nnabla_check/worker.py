@@ -104,13 +104,18 @@ def _parametric(library, case, arrays, folder):
     try:
         function = getattr(library.parametric_functions, case["function"])
         x = _variable(library, arrays["x"], True)
-        made = function(x, *map(_tuples, case["positional"]), **case["arguments"])
+        arguments = dict(case["arguments"])
+        if "rng" in arguments:  # then both start from the same values
+            arguments["rng"] = np.random.RandomState(arguments["rng"])
+        made = function(x, *map(_tuples, case["positional"]), **arguments)
         parameters = library.nn.get_parameters(grad_only=False)
         results = {"order": np.array(" ".join(parameters))}
         for key, parameter in parameters.items():
             rng = np.random.RandomState(sum(map(ord, key)))
             results[f"shape of {key}"] = np.array(parameter.shape)
             results[f"need_grad of {key}"] = np.array(bool(parameter.need_grad))
+            if "rng" in arguments:
+                results[f"start of {key}"] = np.array(parameter.d)
             # Those that the function itself computes stay as they are; `I` is a weight in some, a mark in others.
             if key.split("/")[-1] not in ("Wb", "alpha", "W_q", "b_q", "" if parameter.need_grad else "I"):
                 parameter.d = rng.rand(*parameter.shape) + 0.1

@@ -14,6 +14,7 @@ MOST_NODES = 40
 MOST_OPERANDS = 24
 """Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
 
+_SEARCH_LIMIT = 256  # nodes looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
 _COPY = name("x")
 
@@ -73,47 +74,62 @@ class _Groups:
         self.any = any(len(members) > 1 for members in self.members.values())
 
     def _place(self, position: int, node: IRNode) -> None:
-        """Put a node into the group of one of its producers, or into a group of its own."""
-        for value in node.inputs:
-            producer = None if value is None else value.node
-            group = None if producer is None else self.group_of.get(producer)
-            if group is not None and self._fits(group, node):
-                self.group_of[node] = group
-                self.members[group].append(node)
-                return
+        """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own."""
         self.group_of[node] = position
         self.members[position] = [node]
+        group = position
+        for value in node.inputs:
+            producer = None if value is None else value.node
+            other = None if producer is None else self.group_of.get(producer)
+            if other is not None and other != group and self._fit(other, group):
+                group = self._merge(other, group)
 
-    def _fits(self, group: int, node: IRNode) -> bool:
-        members = self.members[group]
-        first = members[0]
-        assert first.decision is not None and node.decision is not None
+    def _merge(self, one: int, other: int) -> int:
+        """Make two groups one, named after the earlier."""
+        group, gone = min(one, other), max(one, other)
+        moved = self.members.pop(gone)
+        self.members[group] = sorted([*self.members[group], *moved], key=self._index.__getitem__)
+        for node in moved:
+            self.group_of[node] = group
+        return group
+
+    def _fit(self, one: int, other: int) -> bool:
+        """Whether two groups may become one."""
+        first, second = self.members[one][0], self.members[other][0]
+        assert first.decision is not None and second.decision is not None
         alike = (
-            node.outputs[0].shape == first.outputs[0].shape
-            and node.outputs[0].dtype == first.outputs[0].dtype
-            and node.outputs[0].place is first.outputs[0].place
-            and node.decision.backend == first.decision.backend
-            and node.decision.type_config == first.decision.type_config
-            and node.context.deterministic == first.context.deterministic
+            second.outputs[0].shape == first.outputs[0].shape
+            and second.outputs[0].dtype == first.outputs[0].dtype
+            and second.outputs[0].place is first.outputs[0].place
+            and second.decision.backend == first.decision.backend
+            and second.decision.type_config == first.decision.type_config
+            and second.context.deterministic == first.context.deterministic
         )
-        if not alike or len(members) >= MOST_NODES:
+        members = [*self.members[one], *self.members[other]]
+        if not alike or len(members) > MOST_NODES:
             return False
-        operands = {v for member in [*members, node] for v in (*member.inputs, *member.outputs)}
-        return len(operands) <= MOST_OPERANDS and not self._passes_outside(group, node)
+        operands = {v for member in members for v in (*member.inputs, *member.outputs)}
+        if len(operands) > MOST_OPERANDS:
+            return False
+        return not any(self._passes_outside(one, node) for node in self.members[other]) and not any(
+            self._passes_outside(other, node) for node in self.members[one]
+        )
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
-        """Whether an input of the node depends on the group through a node outside it: then they cannot be one."""
+        """Whether an input of the node depends on the group through a node of neither: then they cannot be one."""
+        own = self.group_of[node]
         seen: set[IRNode] = set()
         stack = [
             value.node
             for value in node.inputs
-            if value is not None and value.node is not None and self.group_of.get(value.node) != group
+            if value is not None and value.node is not None and self.group_of.get(value.node) not in (group, own)
         ]
         while stack:
             outside = stack.pop()
-            # What comes before the first node of the group cannot depend on it, unless fusion moved it later.
             if outside in seen or outside not in self._index:
                 continue
+            if len(seen) >= _SEARCH_LIMIT:
+                return True  # not known: then they stay apart, which is never wrong
             seen.add(outside)
             other = self.group_of.get(outside)
             if other == group:

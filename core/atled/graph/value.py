@@ -232,11 +232,11 @@ class Function:
 
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
         """Make ready for inputs of these shapes; whether that changed anything."""
-        attributes = dict(self.spec.for_shapes(self.attributes, shapes))
+        attributes = self.spec.for_shapes(self.attributes, shapes)
         _, kind = infer_shapes(self.spec, shapes, attributes, self.context)
         if kind == self.kind:
             return False
-        self.attributes = attributes
+        self.attributes = dict(attributes)
         self.infer(shapes)
         return True
 

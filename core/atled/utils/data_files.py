@@ -76,8 +76,9 @@ def _read_npy(path: str, variables: Sequence[str]) -> list[np.ndarray]:
         for name in variables:
             start = file.tell()
             try:
-                columns.append(np.load(file, allow_pickle=False))
-            except (ValueError, EOFError, OSError) as error:
+                # Not numpy.load, which takes archives and pickles too.
+                columns.append(np.lib.format.read_array(file, allow_pickle=False))
+            except Exception as error:  # a damaged file shows as one of many types of exception
                 place = f"cache file {path!r}, variable {name!r}, from byte {start} on"
                 raise ValueError(four_parts(place, "damaged", in_words(error), _REMEDY)) from error
         if file.read(1):

@@ -329,10 +329,13 @@ def test_what_numba_refuses_is_a_kernel_error() -> None:
         ("f", "define i64 @f( {", "refuses its IR"),
         ("g", SUM_IR, "no function of that name"),
         ("f", "declare i64 @nowhere()\ndefine i64 @f() {\n %a = call i64 @nowhere()\n ret i64 %a\n}", "nowhere"),
-        ("f", "declare i32 @PyErr_CheckSignals()\ndefine i32 @f() {\n"
-              " %a = call i32 @PyErr_CheckSignals()\n ret i32 %a\n}", "interpreter lock"),
+        (
+            "f",
+            "declare i32 @PyErr_CheckSignals()\ndefine i32 @f() {\n %a = call i32 @PyErr_CheckSignals()\n ret i32 %a }",
+            "interpreter lock",
+        ),
     ],
-)  # fmt: skip  # one case a line
+)
 def test_wrong_ir_is_a_kernel_error(name: str, ir: str, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         IRKernel(name, ir).address()

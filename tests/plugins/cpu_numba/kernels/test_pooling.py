@@ -20,6 +20,22 @@ CASES = [
     ((7,), (7,), (7,), (0,), True),
     ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), True),
     ((0, 3, 4, 4), (2, 2), (2, 2), (0, 0), True),
+    # windows of 2 x 2 that tile the planes: rows of 1, 2, 4, 8 and other numbers of windows
+    ((3, 5, 2, 2), (2, 2), (2, 2), (0, 0), True),
+    ((5, 7, 4, 2), (2, 2), (2, 2), (0, 0), True),
+    ((9, 5, 4, 4), (2, 2), (2, 2), (0, 0), True),
+    ((7, 6, 4), (2, 2), (2, 2), (0, 0), True),
+    ((7, 18, 4), (2, 2), (2, 2), (0, 0), True),
+    ((3, 5, 6, 8), (2, 2), (2, 2), (0, 0), True),
+    ((3, 5, 10, 8), (2, 2), (2, 2), (0, 0), True),
+    ((3, 6, 16), (2, 2), (2, 2), (0, 0), False),
+    ((5, 6, 6), (2, 2), (2, 2), (0, 0), True),
+    ((3, 4, 24), (2, 2), (2, 2), (0, 0), True),
+    ((3, 4, 32), (2, 2), (2, 2), (0, 0), True),
+    ((2, 3, 6, 56), (2, 2), (2, 2), (0, 0), True),
+    # windows that are whole planes
+    ((3, 5, 8, 8), (8, 8), (8, 8), (0, 0), True),
+    ((3, 5, 7), (5, 7), (1, 1), (0, 0), True),
     ((2, 5, 5), (3, 3), (2, 2), (1, 1), False),
 ]
 
@@ -92,6 +108,18 @@ def test_the_first_nan_wins_and_infinities_are_values(run, kernel, stride):
     expected, places = reference_max(x, kernel, stride, (0, 0), True)
     y, index = np.zeros_like(expected), np.zeros_like(places)
     geometry = {"kernel": kernel, "stride": stride, "pad": (0, 0), "ignore_border": True}
+    assert run(pooling, "MaxPooling", [x], [y, index], **geometry) == 0
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(index, places)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (6, 4), (4, 8), (10, 16), (6, 44)])
+def test_the_first_nan_wins_in_tiles_too(run, sizes):
+    x = np.random.default_rng(0).choice(np.array([np.nan, -np.inf, np.inf, 1, 2], "f"), (9, *sizes))
+    x[0] = -np.inf
+    expected, places = reference_max(x, (2, 2), (2, 2), (0, 0), True)
+    y, index = np.zeros_like(expected), np.zeros_like(places)
+    geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True}
     assert run(pooling, "MaxPooling", [x], [y, index], **geometry) == 0
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(index, places)

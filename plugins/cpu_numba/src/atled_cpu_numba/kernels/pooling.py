@@ -19,6 +19,7 @@ from functools import partial
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLANES
 from atled_cpu_numba.store import Kernel
 
 _INDEX_OUT_OF_RANGE = 1
@@ -274,18 +275,31 @@ def prepare(call: Call) -> Prepared:
         *_two(attributes.get("stride", ()), 1),
         *_two(attributes.get("pad", ()), 0),
     ]
+    kernel, note = _special(name, words)
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
     words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     return launch(
-        _KERNELS[name][large.dtype.name],
+        _KERNELS[name][large.dtype.name] if kernel is None else kernel,
         words,
         _ARGUMENTS[name],
         parts=parts,
         workspace=share_bytes * parts,
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
+        note=note,
     )
+
+
+def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
+    """The kernel of `pair_pooling` for a call with these first words of its block, if there is one; the note."""
+    _, height, width, rows, columns, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = words
+    if (pad_h, pad_w) != (0, 0):
+        return None, ""
+    if (kernel_h, kernel_w, rows, columns) == (height, width, 1, 1) and name in PLANES:
+        return PLANES[name], "whole planes"
+    tiles = (kernel_h, kernel_w, stride_h, stride_w) == (2, 2, 2, 2) and (height, width) == (2 * rows, 2 * columns)
+    return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
 
 
 def _axis_count(call: Call) -> int:

@@ -1,0 +1,98 @@
+"""How arrays are made on an OpenCL device and moved to it and from it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from atled.plugin import ArrayClass, ArrayDesc
+from atled_opencl.runtime import Device, device
+
+
+class Memory:
+    """Device memory that is given back when no array refers to it any more."""
+
+    def __init__(self, where: Device, nbytes: int) -> None:
+        self.device = where
+        # No buffer of no bytes; the runtime keeps one until the work that uses it is done.
+        self.buffer = where.cl.Buffer(where.context, where.cl.mem_flags.READ_WRITE, max(nbytes, 4))
+        self.nbytes = nbytes
+        with where.lock:
+            where.bytes_in_use += nbytes
+
+    def __del__(self) -> None:
+        if hasattr(self, "nbytes"):  # else the allocation failed
+            self.device.bytes_in_use -= self.nbytes
+
+
+class OpenCLArray:
+    """An array on a device: memory, shape, dtype."""
+
+    __slots__ = ("buffer", "dtype", "memory", "shape")
+    __array_ufunc__ = None  # NumPy must not take it for an object
+
+    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.memory = memory
+        self.buffer = memory.buffer
+        self.shape = shape
+        self.dtype = dtype
+
+
+class OpenCLArrayClass(ArrayClass):
+    """Array class `OpenCLArray`."""
+
+    name = "OpenCLArray"
+
+    def allocate(self, desc: ArrayDesc, device_id: str) -> OpenCLArray:
+        """A new array on the device; contents undefined."""
+        return OpenCLArray(Memory(device(device_id), desc.nbytes), desc.shape, desc.dtype)
+
+    def upload(self, source: np.ndarray, target: OpenCLArray) -> None:
+        """Copy from host memory; waits, since the source may change afterwards."""
+        self._copy(target.memory.device, target.buffer, source, source.nbytes)
+
+    def download(self, source: OpenCLArray, target: np.ndarray) -> None:
+        """Copy to host memory and wait; IndexError where work before it met an index out of range."""
+        source.memory.device.check()
+        self._copy(source.memory.device, target, source.buffer, target.nbytes)
+
+    def copy(self, source: OpenCLArray, target: OpenCLArray) -> None:
+        """Copy on the device."""
+        self._copy(target.memory.device, target.buffer, source.buffer, source.memory.nbytes)
+
+    @staticmethod
+    def _copy(where: Device, target: Any, source: Any, nbytes: int) -> None:  # Any: a buffer or a NumPy array
+        if nbytes:
+            where.cl.enqueue_copy(where.queue, target, source)
+
+    def fill(self, target: OpenCLArray, value: float) -> None:
+        """Set every element."""
+        nbytes = math.prod(target.shape) * target.dtype.itemsize
+        if nbytes:
+            where = target.memory.device
+            pattern = np.array(value).astype(target.dtype)
+            where.cl.enqueue_fill_buffer(where.queue, target.buffer, pattern, 0, nbytes)
+
+    def view(self, array: OpenCLArray, shape: tuple[int, ...]) -> OpenCLArray:
+        """The same memory with another shape."""
+        return OpenCLArray(array.memory, shape, array.dtype)
+
+    def synchronize(self, device_id: str) -> None:
+        """Wait until everything launched is done; IndexError where it met an index out of range."""
+        device(device_id).check()
+
+    def timestamp(self, device_id: str) -> Any:  # Any: an event of pyopencl
+        """A mark in the device's queue."""
+        where = device(device_id)
+        return where.cl.enqueue_marker(where.queue)
+
+    def seconds_between(self, first: Any, last: Any) -> float:  # Any: as above
+        """Seconds by the device's clock."""
+        last.wait()
+        return float(last.profile.end - first.profile.end) * 1e-9
+
+    def statistics(self, device_id: str) -> dict[str, int]:
+        """Memory that arrays refer to."""
+        return {"bytes_in_use": device(device_id).bytes_in_use}

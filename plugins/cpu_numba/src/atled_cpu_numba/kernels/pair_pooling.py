@@ -1,0 +1,175 @@
+"""Pooling in the two cases that networks use most: windows of 2 x 2 that tile the planes, and averages of whole planes.
+
+The block is that of `pooling`. Shares are made of planes, the rows of which follow one another without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.store import Kernel
+
+
+def _build_max() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.pair_blocks import make_max_block
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_max_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def max_pairs(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        # One vector of whole rows wraps at most once into the next plane, or in planes of a power of two.
+        fits = columns < vector and columns & (columns - 1) == 0
+        if fits and (windows >= vector or windows & (windows - 1) == 0):
+            number = 0
+            for f in range(first * windows, after * windows, vector):
+                x, y, index, left = w[12] + 16 * f, w[13] + 4 * f, w[14] + 8 * f, after * windows - f
+                if columns == 8:
+                    eight((x, 0, number, windows, y, index, left))
+                elif columns == 4:
+                    four((x, 0, number, windows, y, index, left))
+                elif columns == 2:
+                    two((x, 0, number, windows, y, index, left))
+                else:
+                    one((x, 0, number, windows, y, index, left))
+                number = (number + vector) % windows
+            return 0
+        for row in range(first * rows, after * rows):
+            top = w[12] + 8 * row * width
+            bottom = top + 4 * width
+            place = 2 * (row % rows) * width
+            for j in range(0, columns, vector):
+                f = row * columns + j
+                y, index, left = w[13] + 4 * f, w[14] + 8 * f, after * windows - f
+                in_row((top + 8 * j, bottom + 8 * j, place + 2 * j, windows, y, index, left))
+        return 0
+
+    return max_pairs
+
+
+def _build_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.pair_blocks import make_average_block
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_average_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def average_pairs(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                x, y, left = w[12] + 16 * f, w[13] + 4 * f, after * windows - f
+                if columns == 8:
+                    eight((x, 0, y, left))
+                elif columns == 4:
+                    four((x, 0, y, left))
+                elif columns == 2:
+                    two((x, 0, y, left))
+                else:
+                    one((x, 0, y, left))
+            return 0
+        for row in range(first * rows, after * rows):
+            top = w[12] + 8 * row * width
+            bottom = top + 4 * width
+            for j in range(0, columns, vector):
+                f = row * columns + j
+                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, after * windows - f))
+        return 0
+
+    return average_pairs
+
+
+def _build_average_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.pair_blocks import make_spread_block
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_spread_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def average_pairs_grad(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                gy, gx, left = w[13] + 4 * f, w[12] + 16 * f, after * windows - f
+                if columns == 8:
+                    eight((gy, gx, left))
+                elif columns == 4:
+                    four((gy, gx, left))
+                elif columns == 2:
+                    two((gy, gx, left))
+                else:
+                    one((gy, gx, left))
+            return 0
+        for gx_row in range(2 * first * rows, 2 * after * rows):
+            gy, gx = w[13] + 4 * (gx_row // 2) * columns, w[12] + 4 * gx_row * width
+            for j in range(0, columns, vector):
+                # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                left = min((2 * after * rows - gx_row) * columns, (after * rows - gx_row // 2) * columns) - j
+                in_row((gy + 4 * j, gx + 8 * j, left))
+        return 0
+
+    return average_pairs_grad
+
+
+def _build_plane_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.pair_blocks import sum_plane
+
+    @kernel
+    def plane_average(block, part, parts):
+        w = words(block)
+        size = w[1] * w[2]
+        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+            y = w[13] + 4 * plane
+            sum_plane((w[12] + 4 * plane * size, size, y))
+            floats32(y)[0] /= size
+        return 0
+
+    return plane_average
+
+
+def _build_plane_average_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+
+    @kernel
+    def plane_average_grad(block, part, parts):
+        w = words(block)
+        size = w[1] * w[2]
+        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+            gx, value = floats32(w[12] + 4 * plane * size), floats32(w[13])[plane]
+            value /= size
+            for j in range(size):
+                gx[j] = value
+        return 0
+
+    return plane_average_grad
+
+
+PAIRS = {
+    "MaxPooling": Kernel("max_pairs", _build_max),
+    "AveragePooling": Kernel("average_pairs", _build_average),
+    "AveragePoolingGrad": Kernel("average_pairs_grad", _build_average_grad),
+}
+PLANES = {
+    "AveragePooling": Kernel("plane_average", _build_plane_average),
+    "AveragePoolingGrad": Kernel("plane_average_grad", _build_plane_average_grad),
+}

@@ -1,0 +1,132 @@
+"""Fusion and reuse of memory: whatever a plan fuses, results and gradients are those of the unfused plan."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import atled as nn
+import atled.functions as F
+from atled.reference import prepare_reference
+from atled_contexts import (
+    API_VERSION,
+    BackendInfo,
+    Implementation,
+    PluginInfo,
+    hookimpl,
+    register_plugin,
+    unregister_plugin,
+)
+
+UNARY = (F.tanh, F.sigmoid, F.relu, lambda x: F.mul_scalar(x, -0.7), lambda x: F.add_scalar(x, 0.3), F.identity)
+BINARY = (F.add2, F.sub2, F.mul2, F.maximum2)
+REDUCING = (lambda x: F.sum(x, axis=1, keepdims=True), lambda x: F.mean(x, axis=0, keepdims=True))
+
+
+class FusingPlugin:
+    """A host backend that computes every op, fused ones included, by its reference."""
+
+    @hookimpl
+    def atled_info(self):
+        backend = BackendInfo("fusing", ("float", "double"), host=True, array_classes=("CpuArray",))
+        return PluginInfo("fusing", API_VERSION, "test", "1", (backend,))
+
+    @hookimpl
+    def atled_register(self, registrar):
+        registrar.family(
+            "fusing", lambda op: Implementation(op, "fusing", prepare_reference, op_version=None, fuses=True)
+        )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fusing():
+    register_plugin("fusing", FusingPlugin())
+    yield
+    unregister_plugin("fusing")
+
+
+@st.composite
+def programs(draw):
+    """A graph as a list of steps: (kind, which function, which earlier values)."""
+    steps = []
+    for count in range(3, 3 + draw(st.integers(1, 14))):
+        kind = draw(st.sampled_from(("unary", "unary", "binary", "binary", "binary", "reducing")))
+        function = draw(
+            st.integers(0, {"unary": len(UNARY), "binary": len(BINARY), "reducing": len(REDUCING)}[kind] - 1)
+        )
+        steps.append((kind, function, draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
+    return steps
+
+
+def run(program, backend, held):
+    """Results and leaf gradients of a program; `held` says whether handles on values in the middle are kept."""
+    rng = np.random.default_rng(0)
+    with nn.context_scope(nn.Context([f"{backend}:double"], fallback="raise")):
+        leaves = [
+            nn.Variable.from_numpy_array(rng.uniform(-1, 1, shape), need_grad=True)
+            for shape in ((3, 4), (1, 4), (3, 1))
+        ]
+        values = list(leaves)
+        for kind, function, first, second in program:
+            if kind == "unary":
+                values.append(UNARY[function](values[first]))
+            elif kind == "binary":
+                values.append(BINARY[function](values[first], values[second]))
+            else:
+                values.append(REDUCING[function](values[first]))
+        loss = F.sum(F.add2(values[-1], F.mul2(values[len(values) // 2], values[-1])))
+        kept = values[3:] if held else []
+        del values
+        for _ in range(2):
+            loss.forward()
+            for leaf in leaves:
+                leaf.grad.zero()
+            loss.backward()
+        steps = len(loss.plan.steps)
+    results = [loss.d.copy(), *(leaf.g.copy() for leaf in leaves)]
+    return results + [array for value in kept for array in (value.d.copy(), value.g.copy())], steps
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(programs(), st.booleans())
+def test_a_fused_plan_gives_what_the_unfused_one_gives(program, held):
+    expected, _ = run(program, "reference", held)
+    found, _ = run(program, "fusing", held)
+    for want, got in zip(expected, found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+def test_a_chain_becomes_one_step():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x = nn.Variable((3, 4))
+        y = F.tanh(x * 2.0 + 1.0) * F.sigmoid(x)
+        y.forward()
+        (step,) = y.plan.steps
+    assert step.node.spec.names == ("MulScalar", "AddScalar", "Tanh", "Sigmoid", "Mul2")
+
+
+def test_what_depends_on_the_chain_through_another_op_does_not_join_it():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x = nn.Variable((3, 4))
+        y = F.tanh(x)
+        z = y * F.broadcast(F.sum(y, axis=1, keepdims=True), (3, 4))
+        z.forward()
+        names = [step.name for step in z.plan.steps]
+    assert names[:2] == ["Tanh", "Sum"]
+
+
+def test_values_in_the_middle_of_a_backward_share_memory():
+    with nn.context_scope(nn.Context(["reference:float"])):
+        x = nn.Variable((50, 40), need_grad=True)
+        h = x
+        for _ in range(20):
+            h = F.transpose(F.tanh(F.transpose(h, (1, 0))), (1, 0))
+        loss = F.sum(h)
+        del h
+        loss.forward()
+        x.grad.zero()
+        loss.backward()
+        (bound,) = loss.value.backwards.bound.values()
+    template = bound.binding.template
+    inside = {slot.memory for slot in template.slots if slot.source[0] == "internal"}
+    assert len(inside) <= 4
