@@ -94,7 +94,7 @@ class _Groups:
         return group
 
     def _fit(self, one: int, other: int) -> bool:
-        """Whether two groups may become one."""
+        """Whether two groups may become one; `other` holds the node that is being placed."""
         first, second = self.members[one][0], self.members[other][0]
         assert first.decision is not None and second.decision is not None
         alike = (
@@ -111,9 +111,11 @@ class _Groups:
         operands = {v for member in members for v in (*member.inputs, *member.outputs)}
         if len(operands) > MOST_OPERANDS:
             return False
-        return not any(self._passes_outside(one, node) for node in self.members[other]) and not any(
-            self._passes_outside(other, node) for node in self.members[one]
-        )
+        if any(self._passes_outside(one, node) for node in self.members[other]):
+            return False
+        # Nothing depends yet on a node that was placed just now.
+        is_new = len(self.members[other]) == 1
+        return is_new or not any(self._passes_outside(other, node) for node in self.members[one])
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether an input of the node depends on the group through a node of neither: then they cannot be one."""

@@ -143,7 +143,8 @@ class Template:
             if step.node.spec is None:
                 continue
             changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
-            written.update(self.slots[step.arguments[i]].source[1] for i in changed)
+            sources = [self.slots[step.arguments[i]].source for i in changed]
+            written.update(source[1] for source in sources if source[0] == "external")
         return frozenset(written)
 
     def _workspaces(self) -> dict[Place, int]:
