@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test bench check-nnabla lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -21,6 +21,7 @@ help:
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
 	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
+	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
 	@echo "make generated  write anew what is generated from the op specs: stubs, manifests, support matrix"
@@ -47,6 +48,15 @@ bench: $(VENV)/.ready-demo
 # NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
 check-nnabla: $(VENV)/.ready-test
 	@$(RUN) tools/check_nnabla.py
+
+# NAME:FOLDER of each plugin; the report beside its modules says that it is right, so a failing plugin must not keep one.
+CONFORMING := cpu-numba:plugins/cpu_numba/src/atled_cpu_numba sim:plugins/sim/src/atled_sim
+
+conformance: $(VENV)/.ready-test
+	@set -e; for pair in $(CONFORMING); do \
+	    $(RUN) -m pytest -q --pyargs atled.conformance --atled-plugin $${pair%%:*} \
+	        --atled-report $${pair#*:}/atled-conformance.json; \
+	done
 
 # Three targets, so that `make -k lint` shows what each of them finds.
 lint: lint-style lint-format lint-types

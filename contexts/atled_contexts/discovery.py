@@ -265,6 +265,8 @@ def _standing(source: _Source, info: PluginInfo) -> tuple[str, str, str]:
         return EXPERIMENTAL, f"its conformance report is of version {report.get('version')}", remedy
     if report.get("failed") != 0:
         return EXPERIMENTAL, f"its conformance report counts {report.get('failed')} failures", remedy
+    if report.get("complete") is False:
+        return EXPERIMENTAL, "its conformance report is of a part of the kit", remedy
     return USABLE, "", ""
 
 

@@ -446,6 +446,7 @@ def packaged(install, monkeypatch, tmp_path):
         ({"plugin": "some", "version": "0.0", "passed": 9, "failed": 0}, "experimental", "is of version 0.0"),
         ({"plugin": "some", "version": "0.1", "passed": 9, "failed": 2}, "experimental", "counts 2 failures"),
         ("[1]", "experimental", "is not a JSON object"),
+        ({"version": "0.1", "failed": 0, "complete": False}, "experimental", "is of a part of the kit"),
         ("{", "experimental", "is not JSON"),
     ],
 )

@@ -24,7 +24,8 @@ class Memory:
 
     def __del__(self) -> None:
         if hasattr(self, "nbytes"):  # else the allocation failed
-            self.device.bytes_in_use -= self.nbytes
+            with self.device.lock:
+                self.device.bytes_in_use -= self.nbytes
 
 
 class OpenCLArray:

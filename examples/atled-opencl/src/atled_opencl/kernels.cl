@@ -102,8 +102,8 @@ __kernel void convolution_data_grad(IN gy, IN weight, OUT gx, SIZES) {
 }
 
 /* Dimension 0: channel and tap; 1: maps; 2: group. */
-__kernel void convolution_weight_grad(IN x, IN gy, OUT gw, SIZES, int batch) {
-    int taps = VOLUME(K), c = get_global_id(0) / taps, k = get_global_id(0) % taps, g = get_global_id(2);
+__kernel void convolution_weight_grad(IN x, IN gy, OUT gw, SIZES) {
+    int batch = w[22], taps = VOLUME(K), c = get_global_id(0) / taps, k = get_global_id(0) % taps, g = get_global_id(2);
     int o = get_global_id(1) * MAPS_EACH, size = VOLUME(S), windows = VOLUME(T);
     if (get_global_id(0) >= w[0]) return;
     float sum[MAPS_EACH] = {0};

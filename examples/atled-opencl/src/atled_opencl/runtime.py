@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class Device:
         self.group = min(_GROUP, handle.max_work_group_size)
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
         self.bad = self.constants([0])
         self.watched: list[str] = []
         self.may_be_bad = False
@@ -57,7 +58,10 @@ class Device:
     def _build(self, source: str) -> Any:  # Any: see above
         head = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" if self.has_double else ""
         accumulator = "double" if self.has_double else "float"
-        return self.cl.Program(self.context, head + source).build([f"-DACC={accumulator}"])
+        program = self.cl.Program(self.context, head + source)
+        with self.lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore", self.cl.CompilerWarning)  # any remark of a compiler that succeeded
+            return program.build([f"-DACC={accumulator}"])
 
     def constants(self, words: Sequence[int]) -> Any:  # Any: see above
         """A buffer of 32-bit integers."""

@@ -1,0 +1,1 @@
+"""The reference pages of the functions, generated from their op specs."""

@@ -1,0 +1,90 @@
+"""Every op with a scalar formula, and every fused chain of them: OpenCL C written from the formula."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from atled.plugin import OPENCL, Call, Implementation, Layout, Name, Prepared, Program, op_spec, plan_layout, write_c
+from atled_opencl.runtime import Launch, device
+
+_TYPES = {
+    "float32": "float", "float16": "half", "int64": "long", "int32": "int", "uint8": "uchar", "bool": "uchar",
+}  # fmt: skip  # one table row; no double: not every device has it
+_COPY = Program(("x",), (), (("y", "x"),))
+
+
+def provide(op: str) -> Implementation | None:
+    """The implementation of any op that has a formula or copies; None for other ops."""
+    spec = op_spec(op)
+    if spec.program is None and not spec.copies and op != "Cast":
+        return None
+    return Implementation(
+        op, "opencl", prepare, accepts=accepts, note="formula", op_version=None, fuses=op != "Cast"
+    )
+
+
+def accepts(call: Call) -> bool | str:
+    """True for the dtypes that the kernels load and store, else the reason."""
+    for desc in (*call.inputs, *call.outputs):
+        if desc is not None and desc.dtype.name not in _TYPES:
+            return f"no {desc.dtype} here: not every OpenCL device has it"
+    return True
+
+
+def prepare(call: Call) -> Prepared:
+    """Lay the formula out over the call's shapes and compile its kernel, or take the one there is."""
+    program = call.spec.program or _COPY
+    operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    # The layout only asks for shapes and strides here; a copy may write any dtype.
+    plan = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
+    where = device(call.device_id)
+    real = "double" if where.has_double else "float"  # of attributes: 1 - beta loses digits in float
+    source = _source(program, plan.layout, tuple(desc.dtype.name for desc in operands), real)
+    words = plan.words.tolist()
+    rank = plan.layout.rank
+    sizes = [*words[: 1 + rank], *words[plan.layout.first_stride : plan.layout.first_attribute]]
+    rows = int(np.prod(words[1 : 1 + rank], dtype=np.int64))
+    numbers = [np.float64 if where.has_double else np.float32] * len(program.attributes)
+    launch = Launch(where, source, "formula", (words[0], rows), sizes, numbers)
+    positions = [call.spec.float_names.index(name) for name in program.attributes]
+
+    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
+        arrays, floats = arguments[: len(operands)], arguments[len(operands) :]
+        launch(arrays, *(floats[position] for position in positions))
+
+    return Prepared(run)
+
+
+@functools.lru_cache(maxsize=4096)
+def _source(program: Program, layout: Layout, dtypes: tuple[str, ...], real: str) -> str:
+    """The kernel: a function of scalars from the formula, and around it where each operand is."""
+    names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
+    count = len(program.inputs)
+    types = [_TYPES[dtype] for dtype in dtypes]
+    parameters = [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
+    parameters += [f"{real} attr_{name}" for name in program.attributes]
+    lines = [f"__kernel void formula({', '.join(parameters)}, __constant int *w) {{"]
+    lines += ["    long i = get_global_id(0), row = get_global_id(1);", "    if (i >= w[0]) return;"]
+    lines += [f"    long at{p} = {'i' if stride else 0};" for p, stride in enumerate(layout.inner_strides)]
+    for axis in reversed(range(layout.rank)):
+        strides = [1 + layout.rank + p * layout.rank + axis for p in range(len(names))]
+        lines += [f"    at{p} += row % w[{1 + axis}] * w[{stride}];" for p, stride in enumerate(strides)]
+        lines.append(f"    row /= w[{1 + axis}];")
+    loads = [_load(types[p], names[p], p) for p in range(count)]
+    results = [f"y_{y}" for y in program.output_names]
+    arguments = [*loads, *(f"attr_{name}" for name in program.attributes), *(f"&{y}" for y in results)]
+    lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
+    for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
+        if isinstance(expression, Name):  # a copy keeps whole numbers that a float does not hold
+            y = loads[program.inputs.index(expression.id)]
+        if dtypes[p] == "bool":
+            y = f"({y}) != 0"
+        lines.append(f"    vstore_half({y}, at{p}, {names[p]});" if types[p] == "half" else f"    {names[p]}[at{p}] = {y};")
+    return "\n".join([write_c(program, "compute", dialect=OPENCL, attribute_real=real), *lines, "}", ""])
+
+
+def _load(kind: str, name: str, position: int) -> str:
+    return f"vload_half(at{position}, {name})" if kind == "half" else f"{name}[at{position}]"
