@@ -1,9 +1,9 @@
 """Mixed precision: one network trained in float and in half precision, with a loss scale that finds its own size.
 
 In half precision every array of the graph is float16, except the parameters: they stay float32, and so does what the
-solver adds to them. Gradients below 6e-8 would vanish in float16, so the loss is multiplied by a scale before
-backward and the gradients are divided by it before the update. How large the scale may be cannot be
-known beforehand. It begins far too large here: updates that overflow are not made, and halve it; many good ones double it.
+solver adds to them. Gradients below 6e-8 would vanish in float16, so the loss is multiplied by a scale before backward,
+and the gradients are divided by it before the update. How large the scale may be nobody knows beforehand. It begins far
+too large here: an update that overflows is not made, and halves it; many good ones in a row double it.
 
     python examples/mixed_precision.py
     python examples/mixed_precision.py --context reference --steps 100
@@ -86,16 +86,15 @@ def train(type_config: str, arguments: argparse.Namespace) -> Training:
             def feed() -> None:
                 x.d, t.d = batches.next()
 
-            # In float nothing overflows: a scale of 1 that stays.
-            scale = FIRST_SCALE if type_config == "half" else 1.0
-            updater = DynamicLossScalingUpdater(solver, loss, feed, scale=scale, N=arguments.interval)
+            # In float nothing overflows, and there is no reason to scale.
+            is_half = type_config == "half"
+            scale, interval = (FIRST_SCALE, arguments.interval) if is_half else (1.0, arguments.steps)
+            updater = DynamicLossScalingUpdater(solver, loss, feed, scale=scale, N=interval)
             losses, scales = [], []
             for _ in range(arguments.steps):
                 updater.update()
                 losses.append(float(loss.d))
                 scales.append(updater.scale)
-                if type_config == "float":
-                    updater.scale = 1.0
 
         images, labels = digits(held_out=True)
         y = scores(nn.Variable.from_numpy_array(images), training=False)

@@ -11,7 +11,7 @@ from atled.array import NdArray
 from atled.at_once import key_of, known, remember
 from atled.call import ArrayDesc
 from atled.errors import four_parts
-from atled.graph.executor import call_function
+from atled.graph.forward import call_function
 from atled.graph.value import Function, Value
 from atled.operators import Calls
 from atled.ops.elementwise import ProgramOp

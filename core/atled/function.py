@@ -7,7 +7,8 @@ from typing import Any
 
 from atled.array import NdArray
 from atled.errors import four_parts
-from atled.graph.executor import call_backward, call_function
+from atled.graph.backward import call_backward
+from atled.graph.forward import call_function
 from atled.graph.value import Function as GraphFunction
 from atled.graph.value import Value
 from atled.operators import Calls

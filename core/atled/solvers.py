@@ -13,10 +13,11 @@ from atled.call import ArrayDesc
 from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.binding import Binding
-from atled.graph.executor import TEMPLATES, Bound
+from atled.graph.bound import Bound
 from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
+from atled.graph.templates import TEMPLATES
 from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage

@@ -88,3 +88,14 @@ def test_a_siamese_network_maps_equal_digits_close_together(tmp_path):
     outcome = run("siamese", tmp_path, "--steps", 50)
     assert np.mean(outcome.losses[-10:]) < 0.8 * np.mean(outcome.losses[:5])
     assert outcome.accuracy > 0.4  # by chance it is 0.1
+
+
+def test_mixed_precision_learns_and_finds_its_loss_scale(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("mixed_precision", tmp_path, "--steps", 30, "--interval", 10, "--batch-size", 32)
+    assert outcome.half.dtype == np.float16 and outcome.single.dtype == np.float32
+    for training in (outcome.single, outcome.half):
+        assert np.mean(training.losses[-5:]) < 0.5 * np.mean(training.losses[:3])
+    assert set(outcome.single.scales) == {1.0}
+    assert outcome.half.scales[0] < 2.0**20 and np.max(np.diff(outcome.half.scales)) > 0
+    assert "float16" in capsys.readouterr().out

@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", required=True, help="folder to write into")
     parser.add_argument("--differences", metavar="FILE", help="the page of `make check-nnabla`, to quote from")
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a page is not up to date or a picture missing"
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if a page is not up to date or a picture missing",
     )
 
 
@@ -45,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
             differences = read_differences(Path(arguments.differences).read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(
-                four_parts(f"--differences {arguments.differences}", f"it cannot be read ({error})", "", "check the path")
+                four_parts(
+                    f"--differences {arguments.differences}", f"it cannot be read ({error})", "", "check the path"
+                )
             ) from error
     pages = reference_pages(names, differences)
     folder = Path(arguments.out)

@@ -161,6 +161,9 @@ class Finder(MetaPathFinder, Loader):
         if name == "nnabla":
             hidden["__version__"] = API_VERSION
             hidden["logger"] = importlib.import_module("atled.logger").logger
+        if name == "nnabla.parameter":
+            front = importlib.import_module("atled")
+            hidden.update({moved: getattr(front, moved) for moved in ("load_parameters", "save_parameters")})
         return Alias(name, lambda: sys.modules.get(origin, module), hidden)
 
     def exec_module(self, module: ModuleType) -> None:

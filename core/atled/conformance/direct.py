@@ -117,9 +117,9 @@ class Launch:
             return HostArray(desc)
         return DeviceArray(desc, self._array_class, self.call.device_id)
 
-    def _scratch(self) -> list[HostArray]:
+    def _scratch(self) -> list[Memory]:
         size = self.prepared.workspace
-        return [HostArray(ArrayDesc((size,), np.uint8))] if size else []
+        return [self._memory(ArrayDesc((size,), np.uint8))] if size else []
 
     def fill(self, seed: int = 0) -> None:
         """Put the case's inputs in."""
@@ -146,7 +146,7 @@ class Launch:
 
     def _forms(self) -> Iterator[tuple[str, Callable[[], None]]]:
         arguments = [None if memory is None else memory.argument for memory in [*self.inputs, *self.outputs]]
-        arguments += [memory.values for memory in self._workspace]
+        arguments += [memory.argument for memory in self._workspace]
         run, native = self.prepared.run, self.prepared.native
         if run is not None:
             yield "run", lambda: run(*arguments, *self.case.floats)

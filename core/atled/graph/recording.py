@@ -9,7 +9,7 @@ import numpy as np
 
 from atled.call import ArrayDesc
 from atled.graph.dispatch import compute_dtype, describe_call
-from atled.graph.executor import call_function
+from atled.graph.forward import call_function
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.value import Function, Value, functions_before
 from atled.ops.spec import SPECS, OpSpec

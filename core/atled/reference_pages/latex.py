@@ -12,7 +12,12 @@ _OPERATORS = {"+": "+", "-": "-", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge"
 _OPERATORS |= {"and": r"\land", "or": r"\lor"}
 _NAMED = ("exp", "log", "tanh", "sin", "cos", "tan", "sinh", "cosh")
 _OTHER_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "minimum": "min", "maximum": "max"}
-_AROUND = {"abs": r"\lvert {} \rvert", "floor": r"\lfloor {} \rfloor", "ceil": r"\lceil {} \rceil", "sqrt": r"\sqrt{{{}}}"}
+_AROUND = {
+    "abs": r"\lvert {} \rvert",
+    "floor": r"\lfloor {} \rfloor",
+    "ceil": r"\lceil {} \rceil",
+    "sqrt": r"\sqrt{{{}}}",
+}
 # How tightly operators bind, as in Python; atoms and calls bind tightest.
 _LEVELS = {"or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6}
 _LEVELS |= {"neg": 6, "**": 8}

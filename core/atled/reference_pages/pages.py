@@ -49,7 +49,9 @@ def reference_pages(plugins: Sequence[str], differences: Mapping[str, Sequence[s
     pages = {"README.md": _index(by_category, functions)}
     for category, names in sorted(by_category.items()):
         entries = [_entry(name, functions[name], backends, differences.get(name, ())) for name in names]
-        pages[f"{category}.md"] = "\n".join([f"# {_title(category)}\n\n{_GENERATED} [All functions](README.md)\n", *entries])
+        pages[f"{category}.md"] = "\n".join(
+            [f"# {_title(category)}\n\n{_GENERATED} [All functions](README.md)\n", *entries]
+        )
     return pages
 
 

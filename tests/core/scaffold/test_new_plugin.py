@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -71,7 +72,11 @@ def test_it_writes_a_complete_distribution(tmp_path, capsys):
     }  # fmt: skip
     assert list((tmp_path / "deep" / "er").iterdir()) == [folder]
     assert "atled_thing" not in sys.modules
-    assert not any("$" in path.read_text() for path in folder.rglob("*.py"))
+    sources = [path.read_text() for path in folder.rglob("*.py")]
+    assert not any("$" in source for source in sources)
+    imported = {found for source in sources for found in re.findall(r"(?:from|import) (atled[\w.]*)", source)}
+    public = {"atled", "atled.functions", "atled.plugin"}
+    assert {name for name in imported if not name.startswith("atled_thing")} == public
 
 
 def test_nothing_is_overwritten(tmp_path, capsys):

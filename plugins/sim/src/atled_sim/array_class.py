@@ -45,3 +45,12 @@ class SimArrayClass(ArrayClass):
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""
         device(device_id).synchronize()
+
+    def statistics(self, device_id: str) -> dict[str, int]:
+        """Memory of the device: bytes in use, the most there ever were, and count of blocks."""
+        memory = device(device_id).memory
+        return {
+            "bytes_in_use": memory.bytes_in_use,
+            "peak_bytes": memory.peak_bytes,
+            "block_count": memory.block_count,
+        }

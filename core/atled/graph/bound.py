@@ -1,0 +1,50 @@
+"""A binding with what it was made from, so that it can be seen whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from atled.array import ArrayCell
+from atled.epoch import EPOCH
+from atled.graph.binding import Binding
+from atled.graph.structure import Structure
+
+
+class Bound:
+    """A binding and what it was made from, so that it can be seen whether it still holds.
+
+    structure: of the graph it computes, where that is a recorded one.
+    written: cells whose lazy mark a run must clear.
+    """
+
+    __slots__ = ("binding", "epoch", "key", "structure", "written")
+
+    def __init__(
+        self,
+        key: Hashable,
+        binding: Binding,
+        written: Sequence[ArrayCell] = (),
+        structure: Structure | None = None,
+    ) -> None:
+        self.key = key
+        self.binding = binding
+        self.structure = structure
+        self.written = tuple(written)
+        self.epoch = EPOCH.value
+
+    def holds(self, key: Hashable, cells: Sequence[ArrayCell]) -> bool:
+        """Whether the binding can be used again for a structure of this key and these cells; renews its epoch if so."""
+        binding = self.binding
+        if self.key != key or len(cells) != len(binding.cells) or not binding.is_current(self.written):
+            return False
+        if any(mine is not theirs for mine, theirs in zip(binding.cells, cells, strict=True)):
+            return False
+        self.epoch = EPOCH.value
+        return True
+
+    def run(self) -> None:
+        """Run the plan."""
+        self.binding.run()
+        for cell in self.written:
+            cell.lazy = None
+            cell.zeroed = False

@@ -1,0 +1,82 @@
+"""Recorded calls as nodes of a graph, for a forward or a backward to be compiled from."""
+
+from __future__ import annotations
+
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.ir import Graph, IRNode, IRValue
+from atled.graph.plan import Template
+from atled.graph.structure import Structure
+from atled.place import Place
+
+
+class Recorded:
+    """The calls of a structure as graph nodes.
+
+    calls: the node of each call.  nodes: those and the casts and transfers between them, in order.
+    values: per value of the structure its IRValue.
+    computed: the calls ran already; their outputs are then read from the outside arrays.
+    """
+
+    def __init__(self, graph: Graph, structure: Structure, computed: bool) -> None:
+        self.graph = graph
+        self.structure = structure
+        self.calls: list[IRNode] = []
+        self.values: list[IRValue] = []
+        made: dict[int, IRValue] = {}
+        leaves = {
+            number: self._outside(number, shape)
+            for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True))
+            if origin is None
+        }
+        for number in range(len(structure.functions)):
+            node = self._add(number, {**leaves, **made}, computed)
+            self.calls.append(node)
+            for position, value in enumerate(structure.made[number]):
+                if value >= 0:
+                    made[value] = node.outputs[position]
+        self.nodes = list(graph.nodes)
+        self.values = [leaves[number] if number in leaves else made[number] for number in range(len(structure.shapes))]
+
+    def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
+        function = self.structure.functions[number]
+        auxiliary, stream = self.structure.extra[number]
+        inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
+        if stream >= 0:
+            inputs.append(self._outside(stream, (2,)))
+        attributes = dict(function.attributes)
+        for name in function.spec.float_names:
+            attributes[name] = self.graph.float_from("function", number, name)
+        node = self.graph.add(function.spec, inputs, attributes, function.context, computed)
+        if computed:
+            made = self.structure.made[number]
+            node.outputs = tuple(
+                self._outside(auxiliary[position], output.shape, output.place)
+                if auxiliary[position] >= 0
+                else self._outside(made[position], output.shape, output.place)
+                if position < len(made) and made[position] >= 0
+                else output
+                for position, output in enumerate(node.outputs)
+            )
+        return node
+
+    def _outside(self, number: int, shape: tuple[int, ...], place: Place | None = None) -> IRValue:
+        cell = self.structure.cells[number]
+        if cell.dtype is None:
+            raise RuntimeError(
+                four_parts(
+                    "backward",
+                    "a value that it needs was not computed yet",
+                    "",
+                    "call forward() on the same Variable before backward()",
+                )
+            )
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place)
+
+
+def float_values(template: Template, structure: Structure) -> list[float]:
+    """The present value of every float of a template."""
+    return [
+        source[1] if source[0] == "constant" else structure.functions[source[1]].attributes[source[2]]
+        for source in template.floats
+    ]

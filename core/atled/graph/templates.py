@@ -1,0 +1,42 @@
+"""Compiled templates by key, the least recently used dropped beyond a limit."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+
+class TemplateCache:
+    """Templates by key, the least recently used dropped beyond a limit."""
+
+    def __init__(self, limit: int = 4096) -> None:
+        self.limit = limit
+        self._templates: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for the key, made now if it is not there."""
+        with self._lock:
+            found = self._templates.get(key)
+            if found is not None:
+                self._templates.move_to_end(key)
+                return found
+        made = make()
+        with self._lock:
+            made = self._templates.setdefault(key, made)
+            while len(self._templates) > self.limit:
+                self._templates.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything compiled."""
+        with self._lock:
+            self._templates.clear()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+TEMPLATES = TemplateCache()
