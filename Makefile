@@ -79,6 +79,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) -m atled.stubs
 	@$(RUN) -m atled manifest cpu-numba sim
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
+	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 
 # The environment is removed only if it is one, whatever VENV says.
 clean:

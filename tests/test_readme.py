@@ -14,9 +14,11 @@ PAGES = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "docs/architecture.md",
+    "docs/data.md",
     "docs/dispatch.md",
     "docs/gradients.md",
     "docs/layers.md",
+    "docs/nnabla_scripts.md",
     "docs/support.md",
 )
 
@@ -55,7 +57,7 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
     assert explained in output
 
 
-@pytest.mark.parametrize("page", ["docs/gradients.md", "docs/layers.md"])
+@pytest.mark.parametrize("page", ["docs/data.md", "docs/gradients.md", "docs/layers.md", "docs/nnabla_scripts.md"])
 def test_code_of_a_page_prints_what_its_comments_say(page, tmp_path):
     code = "\n".join(python_blocks(page))
     output = run(code, tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 from atled.array import FLOAT32
 from atled.errors import four_parts
 from atled.nnp.messages import Message, library, new_message
-from atled.parameter_entry import Entry, host_values, read_bytes, refusal
+from atled.parameter_entry import SAVE_AGAIN, Entry, host_values, read_bytes, refusal
 from atled.variable import Variable
 
 _ROOT = "NNablaProtoBuf"
@@ -82,28 +82,31 @@ def as_text(asked: str, root: Message) -> bytes:
     return text.encode()
 
 
-def parse_binary(asked: str, image: bytes) -> Message:
+def parse_binary(asked: str, image: bytes, remedy: str = SAVE_AGAIN) -> Message:
     """The message in the bytes of a file; ValueError for bytes that are not one, or not of this description."""
     root = new_message(asked, _ROOT)
     try:
         root.ParseFromString(image)
     except library(asked).message.DecodeError as error:
-        raise refusal(asked, f"the file is damaged or not one of NNabla's protobuf format ({error})") from error
+        raise refusal(asked, f"the file is damaged or not one of NNabla's protobuf format ({error})", remedy) from error
     # Nearly any bytes are some message, so what is not known here is a sign of another format, or of damage.
     from google.protobuf import unknown_fields  # there, since the message is
 
-    for message in (root, *root.parameter):
+    # In functions it is the mark of another version of NNabla: each numbers their attributes anew.
+    functions = [function for network in root.network for function in network.function]
+    for message in (root, *root.parameter, *functions):
         unknown = unknown_fields.UnknownFieldSet(message)
         if len(unknown):
             raise refusal(
                 asked,
                 "the file is damaged or not one of NNabla's protobuf format "
                 f"(it has a field {unknown[0].field_number}, which {message.DESCRIPTOR.name} has not)",
+                remedy,
             )
     return root
 
 
-def parse_text(asked: str, image: bytes) -> Message:
+def parse_text(asked: str, image: bytes, remedy: str = SAVE_AGAIN) -> Message:
     """The message in the text of a file; ValueError that names line and column for text that is not one."""
     root = new_message(asked, _ROOT)
     text_format = library(asked).text_format
@@ -111,7 +114,7 @@ def parse_text(asked: str, image: bytes) -> Message:
         text_format.Parse(image.decode(), root)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise refusal(
-            asked, f"the file is damaged or not one of NNabla's text format (line:column : what, {error})"
+            asked, f"the file is damaged or not one of NNabla's text format (line:column : what, {error})", remedy
         ) from error
     return root
 

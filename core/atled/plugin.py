@@ -7,7 +7,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     registration    Registrar, Implementation, adopt_reference, FallbackEvent
     computing       Call, ArrayDesc, Prepared, Native, op_spec, report_preparation
     memory          ArrayClass
-    formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy; plan_layout, Layout
+    formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy;
+                    plan_layout, Layout, LayoutPlan
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text
     messages        four_parts, did_you_mean, listing
 

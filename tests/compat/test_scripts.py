@@ -11,14 +11,13 @@ from atled_contexts import extension_names
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 
-pytestmark = pytest.mark.skipif("cpu" not in extension_names(), reason="the scripts ask for NNabla's cpu")
-
 
 def run(*words, folder):
     command = [sys.executable, "-W", "error", "-m", "atled.compat.nnabla", *map(str, words)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.skipif("cpu" not in extension_names(), reason="the scripts ask for NNabla's cpu")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_runs(script, tmp_path):
     source = script.read_text()

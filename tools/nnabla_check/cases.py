@@ -69,13 +69,19 @@ _PARAMETRIC_CALLS: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any]]] 
     ("binary_connect_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
     ("binary_weight_affine", (2, 6), [5], {}),
     ("binary_weight_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
+    ("lstm", (2, 6), [5], {}),
     ("inq_affine", (2, 6), [5], {}),
     ("inq_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
     *[(f"{kind}_affine", (2, 6), [5], {}) for kind in _QUANTIZED],
     *[(f"{kind}_convolution", (2, 4, 7, 6), [5, (3, 3)], {}) for kind in _QUANTIZED],
 ]
+# Those that take an rng, which is the same for both libraries.
+_DRAWN = ("NormalInitializer", "UniformInitializer", "UniformIntInitializer")
 _INITIALIZER_CALLS: list[tuple[str, list[Any], tuple[int, ...] | None]] = [
     ("ConstantInitializer", [2.5], (2, 3)),
+    ("NormalInitializer", [0.5], (2, 3)),
+    ("UniformInitializer", [[-2, 3]], (2, 3)),
+    ("UniformIntInitializer", [[-2, 30]], (2, 3)),
     *[
         (f"calc_{name}", [3, 5, (3, 2)], None)
         for name in ("normal_std_he_forward", "normal_std_he_backward", "normal_std_glorot", "uniform_lim_glorot")
@@ -105,6 +111,7 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
                 "function": name,
                 "positional": positional,
                 "shape": shape,
+                "drawn": name in _DRAWN,
             },
             {},
         )
@@ -198,7 +205,9 @@ _OTHER_ARGUMENTS: dict[str, dict[str, Any]] = {
 def _parametric_cases() -> Iterator[tuple[Case, Arrays]]:
     rng = np.random.default_rng(2)
     for number, (name, shape, positional, arguments) in enumerate(_PARAMETRIC_CALLS):
-        x = rng.integers(0, 7, shape) if name == "embed" else rng.standard_normal(shape)
+        arrays = {"x": rng.integers(0, 7, shape) if name == "embed" else rng.standard_normal(shape)}
+        if name == "lstm":
+            arrays |= {"h": rng.standard_normal((shape[0], 5)), "c": rng.standard_normal((shape[0], 5))}
         yield (
             {
                 "id": f"PF-{number}-{name}",
@@ -207,7 +216,7 @@ def _parametric_cases() -> Iterator[tuple[Case, Arrays]]:
                 "positional": positional,
                 "arguments": arguments,
             },
-            {"x": x},
+            arrays,
         )
 
 

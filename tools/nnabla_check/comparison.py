@@ -90,5 +90,5 @@ def _alike(mine: np.ndarray, theirs: np.ndarray) -> bool:
         return False
     points = np.unique(np.concatenate([mine.ravel(), theirs.ravel()]))
     ours, other = (np.searchsorted(np.sort(x.ravel()), points, "right") / x.size for x in (mine, theirs))
-    # Several times the limit for independent draws, since those of crops and shifts hang together.
-    return float(np.abs(ours - other).max()) < 10 / np.sqrt(mine.size)
+    # Twice the limit for independent draws, since those of crops and shifts hang together.
+    return float(np.abs(ours - other).max()) < 4 / np.sqrt(mine.size)

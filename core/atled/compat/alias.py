@@ -143,7 +143,7 @@ class Finder(MetaPathFinder, Loader):
         if fullname in FOREIGN or fullname.startswith("nnabla_ext.") or there_is(fullname):
             return ModuleSpec(fullname, self, is_package=True)
         parent, _, name = fullname.rpartition(".")
-        if path is not None and parent in MODULES and there_is(parent) and f"{parent}." not in _PARENTS:
+        if path is not None and parent in MODULES and there_is(parent) and parent not in _PACKAGES:
             # `from nnabla.functions import name`: the name of an attribute.
             raise ImportError(missing(parent, name, importlib.import_module(MODULES[parent])), name=parent)
         raise MissingModuleError(_missing_module(fullname))
@@ -171,8 +171,8 @@ class Finder(MetaPathFinder, Loader):
 
 
 _NO_EXTENSIONS = ModuleType("nnabla_ext", "Extensions are imported one by one.")
-# Modules with modules in them, with a dot behind.
-_PARENTS = {f"{name.rpartition('.')[0]}." for name in MODULES if "." in name}
+# Modules that have modules in them.
+_PACKAGES = {name.rpartition(".")[0] for name in MODULES if "." in name}
 
 
 def there_is(fullname: str) -> bool:
@@ -185,7 +185,7 @@ def _extension(fullname: str) -> Alias:
     from atled.ext_utils import import_extension_module
 
     extension = fullname.partition(".")[2]
-    if extension == "cuda.cudnn":  # its name of long ago; `nnabla_ext.cuda` need not be there for it
+    if extension == "cuda.cudnn":  # its name of long ago
         extension = "cudnn"
     import_extension_module(extension)
     return Alias(fullname, lambda: import_extension_module(extension), {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from atled.apply import apply
 from atled.errors import did_you_mean, four_parts
@@ -61,7 +62,7 @@ def build(
     network.variables = {**network.inputs, **network.parameters}
     fixed = shapes if size == message.batch_size else {}
     for function in message.function:
-        _call(asked, network, function, fixed)
+        _call(asked, network, function, message.batch_size, fixed)
     read = {name for function in message.function for name in function.input}
     network.outputs = {
         name: network.variables[name]
@@ -126,8 +127,10 @@ def _parameter(asked: str, name: str, shape: tuple[int, ...], parameters: Mappin
     return parameter
 
 
-def _call(asked: str, network: Network, function: Message, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Call one function of the description on what is there already."""
+def _call(
+    asked: str, network: Network, function: Message, file_batch_size: int, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Call one function of the description on what is there already; shapes: those that the results must have."""
     where = f"{asked}, function {function.name!r} ({function.type})"
     spec = _spec(where, function.type)
     inputs: list[Variable | None] = []
@@ -138,6 +141,8 @@ def _call(asked: str, network: Network, function: Message, shapes: Mapping[str, 
     if not spec.variadic:
         inputs += [None] * (len(spec.user_inputs) - len(inputs))
     attributes = taken_attributes(where, function, spec, network.batch_size)
+    if spec.name == "Slice" and network.batch_size != file_batch_size:
+        attributes = _for_batch(attributes, inputs, file_batch_size, network.batch_size)
     if "output_stat" in spec.attribute_names:
         attributes["output_stat"] = len(function.output) > 1
     try:
@@ -153,6 +158,17 @@ def _call(asked: str, network: Network, function: Message, shapes: Mapping[str, 
         if shapes and shapes.get(name) != output.shape:
             raise _damaged(where, f"it gives shape {output.shape}, the network says {shapes.get(name)} for {name!r}")
         network.variables[name] = output
+
+
+def _for_batch(
+    attributes: dict[str, Any], inputs: Sequence[Variable | None], file_batch_size: int, batch_size: int
+) -> dict[str, Any]:
+    """A slice through all samples, which a file can only write down with a number, for another count of them."""
+    start, stop, step = (tuple(attributes.get(name) or ()) for name in ("start", "stop", "step"))
+    through = start[:1] == (0,) and step[:1] == (1,) and stop[:1] == (file_batch_size,)
+    if through and inputs[0] is not None and inputs[0].shape[0] == batch_size:
+        return {**attributes, "stop": (batch_size, *stop[1:])}
+    return attributes
 
 
 def _spec(where: str, type_name: str) -> OpSpec:

@@ -35,6 +35,9 @@ def describe(
 
     Raises ValueError for a function that NNabla's format does not have.
     """
+    for twice in names.keys() & outputs.keys():
+        if names[twice] != outputs[twice]:
+            raise _not_unique(f"{asked}, network {name!r}", twice)
     message.name = name
     message.batch_size = batch_size
     writer = _Writer(f"{asked}, network {name!r}", message, {**names, **outputs}, variable_batch_size)
@@ -109,14 +112,7 @@ class _Writer:
                 self._describe(variable, name, PARAMETER)
         twice = [name for name, count in Counter(self.names.values()).items() if count > 1]
         if twice:
-            raise ValueError(
-                four_parts(
-                    f"{self.asked}, name {twice[0]!r}",
-                    "two Variables of the network have this name",
-                    "",
-                    "give each another name in `names` and `outputs`; names of parameters are taken",
-                )
-            )
+            raise _not_unique(self.asked, twice[0])
 
     def _describe(self, variable: Variable, name: str, kind: str) -> None:
         message = self.message.variable.add(name=name, type=kind)
@@ -133,3 +129,14 @@ class _Writer:
     def _unique(self, name: str) -> str:
         self.counts[name] += 1
         return name if self.counts[name] == 1 else f"{name}_{self.counts[name] - 1}"
+
+
+def _not_unique(asked: str, name: str) -> ValueError:
+    return ValueError(
+        four_parts(
+            f"{asked}, name {name!r}",
+            "two Variables of the network have this name",
+            "",
+            "give each another name in `names` and `outputs`; names of parameters are taken",
+        )
+    )

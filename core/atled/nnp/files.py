@@ -58,7 +58,8 @@ def _read_file(where: str, path: str, root: Message) -> list[tuple[str, list[Ent
 
 
 def _merge(where: str, suffix: str, data: bytes, root: Message) -> list[Entry]:
-    message = parse_text(where, data) if suffix in _TEXT else parse_binary(where, data)
+    parse = parse_text if suffix in _TEXT else parse_binary
+    message = parse(where, data, _SAVE_AGAIN)
     found = entries(where, message)
     del message.parameter[:]
     root.MergeFrom(message)

@@ -105,7 +105,7 @@ _SPECIAL: dict[str, Callable[[Apply], str]] = {
     "**": _raised,
     "where": _cases,
     "neg": lambda node: f"-{_within(node.args[0], 6)}",
-    "not": lambda node: rf"\lnot {_within(node.args[0], 4)}",
+    "not": lambda node: rf"\lnot {_within(node.args[0], 5)}",
     "expm1": lambda node: rf"\left(e^{{{_text(node.args[0])[0]}}} - 1\right)",
     "log1p": lambda node: rf"\log\left(1 + {_text(node.args[0])[0]}\right)",
 }

@@ -28,9 +28,9 @@ _INDEX = f"""\
 {_GENERATED}
 
 `import atled.functions as F`. Besides what the pages list, every function takes `outputs=[...]` (arrays in which the
-results are to live), `n_outputs` (for NNabla's sake, without effect) and `using="backend"` (overrides the Context for one
-call). Functions of `Variable`s are recorded, those with an `NdArray` among their inputs compute at once. "float" is the
-dtype of the Context's type config: float32, float16 under `half`, float64 under `double`.
+results are to live), `n_outputs` (for NNabla's sake, without effect) and `using="backend"` (overrides the Context for
+one call). Functions of `Variable`s are recorded, those with an `NdArray` among their inputs compute at once. "float" is
+the dtype of the Context's type config: float32, float16 under `half`, float64 under `double`.
 """
 
 
@@ -148,7 +148,8 @@ def _computed_by(op: str, backends: Mapping[str, Manifest]) -> str:
     found = []
     for backend, ops in backends.items():
         entry = ops.get(op, {})
-        own, adopted = [], []
+        own: list[str] = []
+        adopted: list[str] = []
         for type_config in ("float", "half", "double"):
             if type_config in entry:
                 (adopted if entry[type_config] == [ADOPTED_NOTE] else own).append(type_config)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from atled.plugin import OPENCL, Call, Implementation, Layout, Name, Prepared, Program, op_spec, plan_layout, write_c
+from atled.plugin import (
+    OPENCL,
+    ArrayDesc,
+    Call,
+    Implementation,
+    Layout,
+    Name,
+    Prepared,
+    Program,
+    op_spec,
+    plan_layout,
+    write_c,
+)
 from atled_opencl.runtime import Launch, device
 
 _TYPES = {
@@ -21,9 +35,7 @@ def provide(op: str) -> Implementation | None:
     spec = op_spec(op)
     if spec.program is None and not spec.copies and op != "Cast":
         return None
-    return Implementation(
-        op, "opencl", prepare, accepts=accepts, note="formula", op_version=None, fuses=op != "Cast"
-    )
+    return Implementation(op, "opencl", prepare, accepts=accepts, note="formula", op_version=None, fuses=op != "Cast")
 
 
 def accepts(call: Call) -> bool | str:
@@ -35,27 +47,28 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Lay the formula out over the call's shapes and compile its kernel, or take the one there is."""
-    program = call.spec.program or _COPY
-    operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
-    # The layout only asks for shapes and strides here; a copy may write any dtype.
-    plan = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
-    where = device(call.device_id)
-    real = "double" if where.has_double else "float"  # of attributes: 1 - beta loses digits in float
-    source = _source(program, plan.layout, tuple(desc.dtype.name for desc in operands), real)
-    words = plan.words.tolist()
-    rank = plan.layout.rank
-    sizes = [*words[: 1 + rank], *words[plan.layout.first_stride : plan.layout.first_attribute]]
-    rows = int(np.prod(words[1 : 1 + rank], dtype=np.int64))
-    numbers = [np.float64 if where.has_double else np.float32] * len(program.attributes)
-    launch = Launch(where, source, "formula", (words[0], rows), sizes, numbers)
-    positions = [call.spec.float_names.index(name) for name in program.attributes]
+    """Compile the call's formula, or take the kernel that there is."""
+    program, operands = call.spec.program or _COPY, [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    launch = launch_formula(call, program, operands)
+    positions = [len(operands) + call.spec.float_names.index(name) for name in program.attributes]
 
     def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        arrays, floats = arguments[: len(operands)], arguments[len(operands) :]
-        launch(arrays, *(floats[position] for position in positions))
+        launch(arguments[: len(operands)], *(arguments[position] for position in positions))
 
     return Prepared(run)
+
+
+def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc]) -> Launch:
+    """A formula over arrays that broadcast: inputs, then outputs; attributes are given at launch."""
+    where = device(call.device_id)
+    # The layout only asks for shapes and strides here; a copy may write any dtype.
+    plan = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
+    words, rank = plan.words.tolist(), plan.layout.rank
+    sizes = [*words[: 1 + rank], *words[plan.layout.first_stride : plan.layout.first_attribute]]
+    # Attributes in the widest type: 1 - beta loses digits in float.
+    source = _source(program, plan.layout, tuple(desc.dtype.name for desc in operands), where.widest)
+    numbers = [np.float64 if where.widest == "double" else np.float32] * len(program.attributes)
+    return Launch(where, source, "formula", (words[0], math.prod(words[1 : 1 + rank])), sizes, numbers)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -73,7 +86,7 @@ def _source(program: Program, layout: Layout, dtypes: tuple[str, ...], real: str
         strides = [1 + layout.rank + p * layout.rank + axis for p in range(len(names))]
         lines += [f"    at{p} += row % w[{1 + axis}] * w[{stride}];" for p, stride in enumerate(strides)]
         lines.append(f"    row /= w[{1 + axis}];")
-    loads = [_load(types[p], names[p], p) for p in range(count)]
+    loads = [f"vload_half(at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}]" for p in range(count)]
     results = [f"y_{y}" for y in program.output_names]
     arguments = [*loads, *(f"attr_{name}" for name in program.attributes), *(f"&{y}" for y in results)]
     lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
@@ -82,9 +95,6 @@ def _source(program: Program, layout: Layout, dtypes: tuple[str, ...], real: str
             y = loads[program.inputs.index(expression.id)]
         if dtypes[p] == "bool":
             y = f"({y}) != 0"
-        lines.append(f"    vstore_half({y}, at{p}, {names[p]});" if types[p] == "half" else f"    {names[p]}[at{p}] = {y};")
+        store = f"vstore_half({y}, at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
+        lines.append(f"    {store};")
     return "\n".join([write_c(program, "compute", dialect=OPENCL, attribute_real=real), *lines, "}", ""])
-
-
-def _load(kind: str, name: str, position: int) -> str:
-    return f"vload_half(at{position}, {name})" if kind == "half" else f"{name}[at{position}]"

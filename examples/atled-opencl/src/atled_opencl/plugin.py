@@ -31,8 +31,8 @@ class OpenCLPlugin:
         if importlib.util.find_spec("pyopencl") is None:
             return Unusable("pyopencl is not installed", "pip install pyopencl")
         if not runtime.has_runtime():
-            remedy = "install your device's driver, or for CPUs: pip install 'atled-opencl[intel]' or apt install pocl-opencl-icd"
-            return Unusable("there is no OpenCL runtime", remedy)
+            remedy = "the driver of your device brings one; for CPUs: pip install 'atled-opencl[intel]'"
+            return Unusable("there is no OpenCL runtime", f"{remedy}, or apt install pocl-opencl-icd")
         return Usable()
 
     @hookimpl

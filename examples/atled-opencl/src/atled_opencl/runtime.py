@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from atled.plugin import four_parts, listing
+
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _GROUP = 256  # work items in a group, at most
 
@@ -36,7 +38,9 @@ def has_runtime() -> bool:
 class Device:
     """One OpenCL device: its context, its queue of work, its compiled programs. Work runs in the order of launches.
 
-    bad: buffer with the number of a call that met an index out of range, or 0.
+    widest: the widest floating-point type that it has.
+    bad: buffer that is not 0 once a kernel met an index out of range.
+    unchecked: the calls launched since it was last looked at that may do so.
     """
 
     def __init__(self, handle: Any) -> None:  # Any: pyopencl is not imported before it is needed
@@ -44,52 +48,42 @@ class Device:
 
         self.cl = cl
         self.name = handle.name.strip()
-        self.has_double = "cl_khr_fp64" in handle.extensions
+        self.widest = "double" if "cl_khr_fp64" in handle.extensions else "float"
         self.group = min(_GROUP, handle.max_work_group_size)
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
         self.bad = self.constants([0])
-        self.watched: list[str] = []
-        self.may_be_bad = False
+        self.unchecked: dict[str, None] = {}
         self.bytes_in_use = 0
         self.program = functools.lru_cache(maxsize=4096)(self._build)
 
     def _build(self, source: str) -> Any:  # Any: see above
-        head = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" if self.has_double else ""
-        accumulator = "double" if self.has_double else "float"
-        program = self.cl.Program(self.context, head + source)
+        program = self.cl.Program(self.context, source)
         with self.lock, warnings.catch_warnings():
             warnings.simplefilter("ignore", self.cl.CompilerWarning)  # any remark of a compiler that succeeded
-            return program.build([f"-DACC={accumulator}"])
+            return program.build([f"-DACC={self.widest}"])
 
     def constants(self, words: Sequence[int]) -> Any:  # Any: see above
         """A buffer of 32-bit integers."""
         flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
         return self.cl.Buffer(self.context, flags, hostbuf=np.array(words, np.int32))
 
-    def watch(self, call: object) -> int:
-        """A number that kernels of this call write into `bad` when they meet an index out of range."""
-        with self.lock:
-            if str(call) not in self.watched:
-                self.watched.append(str(call))
-            return self.watched.index(str(call)) + 1
-
     def check(self) -> None:
         """Wait for everything launched; IndexError where a kernel met an index out of range since the last check."""
         with self.lock:
             self.queue.finish()
-            if not self.may_be_bad:
+            if not self.unchecked:
                 return
-            self.may_be_bad = False
+            calls = listing(self.unchecked)
+            self.unchecked.clear()
             found = np.zeros(1, np.int32)
             self.cl.enqueue_copy(self.queue, found, self.bad)
             self.cl.enqueue_copy(self.queue, self.bad, np.zeros(1, np.int32))
         if found[0]:
-            from atled.plugin import four_parts  # the only message of this module
-
-            call = self.watched[found[0] - 1]
-            raise IndexError(four_parts(f"{call} on {self.name}", "an index is out of range", "", "check its values"))
+            raise IndexError(
+                four_parts(f"{calls} on {self.name}", "an index is out of range", "", "check their values")
+            )
 
 
 _lock = threading.Lock()
@@ -119,14 +113,15 @@ def device(device_id: str) -> Device:
 class Launch:
     """A kernel with its grid and sizes, ready to be called with arrays, then numbers.
 
-    source, name: of the kernel; its arguments are buffers, numbers, the sizes.
+    source, name: of the kernel. Its arguments are buffers (the last one is `bad` where it may find indices out of range),
+        numbers, and the sizes.
     grid: work items per dimension; the first one is rounded up to whole groups, so kernels compare it with sizes[0].
-    numbers: dtypes of the numbers.  checks: whether the kernel may find indices out of range.
+    numbers: dtypes of the numbers.  words: the call, for errors.
     """
 
     def __init__(
-        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int],
-        numbers: Sequence[type] = (), *, checks: bool = False,
+        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], numbers: Sequence[type],
+        words: str = "",
     ) -> None:  # fmt: skip  # one line per kind of argument
         self._where = where
         self._kernel = where.cl.Kernel(where.program(source), name)
@@ -134,9 +129,9 @@ class Launch:
         self._grid = (-(-grid[0] // group) * group, *grid[1:])
         self._group = (group, *(1 for _ in grid[1:]))
         self._sizes = where.constants(sizes)
-        self._checks = checks
-        buffers = self._kernel.num_args - len(numbers) - 1
-        self._kernel.set_scalar_arg_dtypes([*[None] * buffers, *numbers, None])
+        self._buffers = self._kernel.num_args - len(numbers) - 1
+        self._words = words
+        self._kernel.set_scalar_arg_dtypes([*[None] * self._buffers, *numbers, None])
 
     def __call__(self, arrays: Sequence[Any], *numbers: float) -> None:  # Any: arrays of this device, or None
         """Put it into the device's queue; returns at once."""
@@ -145,8 +140,8 @@ class Launch:
         buffers = [None if array is None else array.buffer for array in arrays]
         where = self._where
         with where.lock:  # a kernel object holds its arguments until it is launched
-            if self._checks:
-                where.may_be_bad = True
+            if len(buffers) < self._buffers:
+                where.unchecked[self._words] = None
                 buffers.append(where.bad)
             self._kernel(where.queue, self._grid, self._group, *buffers, *numbers, self._sizes)
             where.queue.flush()

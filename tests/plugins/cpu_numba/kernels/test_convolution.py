@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight
+from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
 
 # x, weight, pad, stride, dilation, group
 CASES = [
@@ -29,6 +29,12 @@ CASES = [
 ]
 
 all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, group", CASES)
+
+
+@pytest.fixture(autouse=True)
+def direct_sums(monkeypatch):
+    """What is tested here; Winograd has tests of its own."""
+    monkeypatch.setattr(winograd, "ENABLED", False)
 
 
 def unfold(x, kernel, pad, stride, dilation):

@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
+from atled_cpu_numba.kernels import winograd
 from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -219,16 +220,31 @@ def prepare(call: Call) -> Prepared:
     result_height, result_width = two(result.shape[axis + 1 :], 1)
     kernel = two(weight.shape[2:], 1)
     geometry = (kernel, two(attributes["pad"], 0), two(attributes["stride"], 1), two(attributes["dilation"], 1))
+    # The convolution's own weight is (maps, channels, kernel); its gradient goes the other way.
+    places = kernel[0] * kernel[1]
+    inner = weight.shape[1] * places
+    weight_map, weight_channel = (inner, places) if forward else (places, inner)
+    has_bias = [desc is not None for desc in call.inputs[2:]]  # the gradient takes none
+    if groups == 1 and geometry[0] == (3, 3) and geometry[2:] == ((1, 1), (1, 1)):
+        problem = winograd.Problem(
+            images,
+            channels,
+            maps,
+            (height, width),
+            (result_height, result_width),
+            geometry[1] if forward else (2 - geometry[1][0], 2 - geometry[1][1]),
+            weight_map,
+            weight_channel,
+            turned=not forward,
+        )
+        if winograd.suits(problem):
+            return winograd.prepare(problem, weight.size, (0, 1, *(2 if there else -1 for there in has_bias), 3))
     if forward:
         layout, results = windows((height, width), *geometry)
         step = (1, 1)
     else:
         layout, results = gradient_windows((result_height, result_width), *geometry)
         step = geometry[2]
-    # The convolution's own weight is (maps, channels, kernel); its gradient goes the other way.
-    places = kernel[0] * kernel[1]
-    inner = weight.shape[1] * places
-    weight_map, weight_channel = (inner, places) if forward else (places, inner)
 
     lanes = host_lanes()
     columns = _COLUMN_VECTORS * lanes.vector
@@ -273,8 +289,7 @@ def prepare(call: Call) -> Prepared:
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
     parts = fitting_shares(parts, share_bytes)
-    bias = () if len(call.inputs) == 2 else (-1 if call.inputs[2] is None else 3,)
-    arguments = (1, 2, *bias, 4, 5)
+    arguments = (1, 2, *(3 if there else -1 for there in has_bias), 4, 5)
     note = (
         f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
     )

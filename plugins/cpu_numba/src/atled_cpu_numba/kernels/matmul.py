@@ -212,11 +212,8 @@ def accepts(call: Call) -> bool | str:
         assert b is not None
         if math.prod(a.shape[:-2]) != math.prod(b.shape[:-2]):
             return f"takes batches of equal size, not {a.shape[:-2]} and {b.shape[:-2]}"
-    product = _PRODUCTS[call.spec.name](call)
-    if product.k == 0:
+    if _PRODUCTS[call.spec.name](call).k == 0:
         return "takes no empty sums (inner size 0)"
-    if product.n == 0:
-        return "takes no results without columns"
     return True
 
 
@@ -232,7 +229,7 @@ def prepare(call: Call) -> Prepared:
     if p.m == 1 and (p.b_row, p.b_column) == (1, p.k):
         parts = share_count(10 * work_us, p.batch * p.n)  # bound by reading b
         return launch(ROW_BY_COLUMNS, words, (*inputs, 13), parts=parts, note="dot products")
-    narrow = p.n <= lanes.vector and p.m >= NARROW_ROWS
+    narrow = 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS
     small = p.m <= lanes.rows or 4 * p.k * p.n <= _LEVEL_1_BYTES
     in_place = small and p.b_column == 1 and not narrow
     k_step = p.k if narrow else _even_step(p.k, _K_STEP, lanes.vector)

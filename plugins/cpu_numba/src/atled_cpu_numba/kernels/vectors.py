@@ -141,14 +141,9 @@ def vector_intrinsic(name: str, argument_count: int, generate: Callable[..., Non
     return intrinsic(typing)
 
 
-def _generate_transpose(w, source, source_row, row_count, target, target_row):
+def transpose_registers(w: Writer, rows: list[Any]) -> None:
+    """Transpose, in place, a square of as many vectors as they have lanes."""
     builder = w.builder
-    source, target = w.pointer(source), w.pointer(target)
-    last = builder.sub(row_count, w.number(1))
-    rows = []
-    for r in range(_WIDTH):
-        inside = builder.select(builder.icmp_signed("<", w.number(r), row_count), w.number(r), last)
-        rows.append(w.load(w.at(source, builder.mul(source_row, inside))))
     step = _WIDTH // 2
     while step:  # exchange halves, then quarters, ...: the transposition of a matrix of 2 x 2 blocks, recursively
         low = ir.Constant(_LANE_NUMBERS, [i if not i & step else _WIDTH + i - step for i in range(_WIDTH)])
@@ -159,6 +154,17 @@ def _generate_transpose(w, source, source_row, row_count, target, target_row):
                 rows[r] = builder.shuffle_vector(a, b, low)
                 rows[r + step] = builder.shuffle_vector(a, b, high)
         step //= 2
+
+
+def _generate_transpose(w, source, source_row, row_count, target, target_row):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    last = builder.sub(row_count, w.number(1))
+    rows = []
+    for r in range(_WIDTH):
+        inside = builder.select(builder.icmp_signed("<", w.number(r), row_count), w.number(r), last)
+        rows.append(w.load(w.at(source, builder.mul(source_row, inside))))
+    transpose_registers(w, rows)
     for c in range(_WIDTH):
         w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
 

@@ -1,0 +1,315 @@
+"""Convolution with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3), in float32: a quarter of the multiplications.
+
+Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
+lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
+
+The results differ from direct sums: for normally distributed x and kernels of variance 1 / channels the largest error is
+about 5e-5 where the direct one is 2e-6, and infinities become NaN. `ENABLED = False` has everything computed directly.
+
+Block (64-bit words; strides in elements):
+    0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
+    6 images, 7 channels, 8 height, 9 width   of the source
+    10 maps, 11 height, 12 width              of the result
+    13 pad_h, 14 pad_w
+    15 rows of tiles per image, 16 tiles in a row, 17 rows of tiles at once
+    18 maps_shared                            1: shares are made of maps, 0: of rows of tiles
+    19 weight_map, 20 weight_channel          strides of the weight
+    21 first tap, 22 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
+    23 maps at once, 24 elements of weight
+    25 to 31: where the pieces of the workspace begin, in bytes: bias, transformed weights, transformed tiles, products,
+        transposed elements (first taps, then positions of the source), padded rows of them, results
+    32 bytes before the workspaces of the shares, for the transformed weights if the shares are made of maps
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.store import Kernel
+
+# False: for work that wants the accuracy of direct sums everywhere.
+ENABLED = True
+
+LEAST_CHANNELS = 16  # and maps: below, transforming takes longer than it saves
+_LEAST_TILES = 12  # below, transforming the weights does
+_MOST_WASTE = 1.8  # results computed per result wanted: tiles reach beyond the borders
+_MOST_TILES_IN_A_ROW = 96
+
+_BLOCK_BYTES = 640 << 10  # of transformed tiles and products at once, most of a level-2 cache
+_MAPS_AT_ONCE = 128
+_FLOPS_PER_US = 90e3  # a cautious rate of one core, transformations included, for the number of shares
+
+
+class Problem(NamedTuple):
+    """A convolution with 3 x 3 kernels and stride 1, or the gradient of one, which is another one.
+
+    source, result: height and width.  weight_map, weight_channel: strides of the weight, in elements.
+    turned: whether the kernel is to be turned around.
+    """
+
+    images: int
+    channels: int
+    maps: int
+    source: tuple[int, int]
+    result: tuple[int, int]
+    pad: tuple[int, int]
+    weight_map: int
+    weight_channel: int
+    turned: bool
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles per image: rows, and in a row."""
+        return -(-self.result[0] // 4), -(-self.result[1] // 4)
+
+
+def suits(problem: Problem) -> bool:
+    """Whether Winograd is allowed and pays."""
+    rows, columns = problem.tiles
+    wanted = problem.result[0] * problem.result[1]
+    return (
+        ENABLED
+        and min(problem.channels, problem.maps) >= LEAST_CHANNELS
+        and problem.images * rows * columns >= _LEAST_TILES
+        and 16 * rows * columns <= _MOST_WASTE * wanted
+        and columns <= _MOST_TILES_IN_A_ROW
+        and min(problem.pad) >= 0
+        and math.prod(problem.source) >= host_lanes().vector
+    )
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel, piece
+    from atled_cpu_numba.kernels.vectors import make_copy, transpose_block
+    from atled_cpu_numba.kernels.winograd_blocks import (
+        input_tile,
+        make_strided_tile,
+        output_tile,
+        store_transposed,
+        weight_tile,
+    )
+
+    lanes = host_lanes()
+    vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
+    vectors = tile_columns // vector
+    third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
+    full = make_strided_tile(tile_rows, vectors)
+    lower = make_strided_tile(two_thirds, vectors)
+    lowest = make_strided_tile(third, vectors)
+    copy = make_copy(vector)
+    taps_at_once = min(9, vector)
+
+    @piece
+    def transform_weights(w, first_map, count, taps_at, target):
+        """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
+        channels = w[7]
+        panels = (count + tile_columns - 1) // tile_columns
+        step = channels * tile_columns
+        end = w[1] + 4 * w[24]
+        for m in range(0, panels * tile_columns, vector):
+            known = min(vector, max(1, count - m))  # behind the last map it is repeated
+            first = first_map + min(m, count - known)
+            to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
+            for channel in range(channels):
+                start = w[1] + 4 * (first * w[19] + channel * w[20])
+                last = start + 4 * (known - 1) * w[19]
+                for tap in range(0, 9, taps_at_once):
+                    # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
+                    here = min(tap, 9 - taps_at_once)
+                    if last + 4 * (here + vector) > end:
+                        here = 9 - vector
+                    transpose_block((start + 4 * here, w[19], known, taps_at + 4 * vector * (vector + here), vector))
+                source = taps_at + 4 * vector * (vector + w[21])
+                weight_tile((source, w[22] * vector, to, step))
+                to += 4 * tile_columns
+
+    @piece
+    def collect(w, image, channel, first_row, rows, flat, padded):
+        """Rows of the source for `rows` rows of tiles, a vector of channels wide, with their padding."""
+        channels, height, width, row_length = w[7], w[8], w[9], 4 * w[16] + 2
+        top = 4 * first_row - w[13]
+        begin, end = max(0, top) * width, min(height, top + 4 * rows + 2) * width
+        begin = max(0, min(begin, end - vector))
+        source = w[0] + 4 * (image * channels + channel) * height * width
+        for p in range((end - begin + vector - 1) // vector):
+            here = min(begin + p * vector, end - vector)
+            known = min(vector, channels - channel)
+            transpose_block((source + 4 * here, height * width, known, flat + 4 * vector * (here - begin), vector))
+        padding = min(w[14], row_length)
+        for i in range(4 * rows + 2):
+            target = padded + 4 * vector * i * row_length
+            line = floats32(target)
+            if top + i < 0 or top + i >= height:
+                for j in range(vector * row_length):
+                    line[j] = 0.0
+                continue
+            for j in range(vector * padding):
+                line[j] = 0.0
+            count = min(width, row_length - padding)
+            at, to = flat + 4 * vector * ((top + i) * width - begin), target + 4 * vector * padding
+            for j in range(count):
+                copy((at + 4 * vector * j, to + 4 * vector * j))
+            for j in range(vector * (padding + count), vector * row_length):
+                line[j] = 0.0
+
+    @piece
+    def multiply(channels, tiles, maps, v, v_row, v_step, u, m, m_row, m_step):
+        """The 36 products of transformed tiles and weights."""
+        for _ in range(36):
+            b, c = u, m
+            for _ in range(maps // tile_columns):
+                for r in range(0, tiles, tile_rows):
+                    left = tiles - r
+                    a, to = v + 4 * r * v_row, c + 4 * r * m_row
+                    if left > two_thirds:
+                        full((channels, a, v_row, b, to, m_row))
+                    elif left > third:
+                        lower((channels, a, v_row, b, to, m_row))
+                    else:
+                        lowest((channels, a, v_row, b, to, m_row))
+                b += 4 * 36 * channels * tile_columns
+                c += 4 * tile_columns
+            v += 4 * v_step
+            u += 4 * channels * tile_columns
+            m += 4 * m_step
+
+    @piece
+    def deliver(w, image, first_map, maps, first_row, rows, results):
+        """Results of `rows` rows of tiles, a vector of maps wide, to y."""
+        height, width = w[11], w[12]
+        count = min(4 * rows, height - 4 * first_row) * width
+        target = w[3] + 4 * (((image * w[10] + first_map) * height + 4 * first_row) * width)
+        for p in range((count + vector - 1) // vector):
+            here = max(0, min(p * vector, count - vector))
+            source = results + 4 * vector * here
+            store_transposed((source, min(vector, count), target + 4 * here, height * width, maps))
+
+    @kernel
+    def winograd(block, part, parts):
+        w = words(block)
+        images, channels, maps, tile_lines, tiles_in_line, lines_at_once = w[6], w[7], w[10], w[15], w[16], w[17]
+        inner = w[4] + w[32] + part * w[5]
+        bias_at, u, v, m = inner + w[25], inner + w[26], inner + w[27], inner + w[28]
+        flat, padded, results = inner + w[29], inner + w[30], inner + w[31]
+        lines = images * tile_lines
+        panels = (maps + tile_columns - 1) // tile_columns
+        m0, m1 = 0, maps
+        b0, b1 = 0, (lines + lines_at_once - 1) // lines_at_once
+        if w[18] != 0:
+            m0, m1 = panels * part // parts * tile_columns, min(maps, panels * (part + 1) // parts * tile_columns)
+        else:
+            b0, b1 = b1 * part // parts, b1 * (part + 1) // parts
+        if w[18] != 0:  # each share fills its part of one array, however many shares there are
+            u = w[4] + 4 * 36 * channels * m0
+        if m0 >= m1 or b0 >= b1:
+            return 0
+        panels = (m1 - m0 + tile_columns - 1) // tile_columns
+        transform_weights(w, m0, m1 - m0, flat, u)
+        bias = floats32(bias_at)
+        for i in range(panels * tile_columns):
+            bias[i] = floats32(w[2])[m0 + i] if w[2] != 0 and m0 + i < m1 else 0.0
+        tiles_at_once = (lines_at_once * tiles_in_line + tile_rows - 1) // tile_rows * tile_rows
+        v_row = (channels + vector - 1) // vector * vector
+        v_step, m_row = tiles_at_once * v_row, w[23]
+        m_step = tiles_at_once * m_row
+        row_length, width = vector * (4 * tiles_in_line + 2), w[12]
+        for b in range(b0, b1):
+            first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
+            for channel in range(0, channels, vector):
+                line, to = first, v + 4 * channel
+                while line < after:
+                    image = line // tile_lines
+                    row = line - image * tile_lines
+                    rows = min(tile_lines - row, after - line)
+                    line += rows
+                    collect(w, image, channel, row, rows, flat, padded)
+                    for i in range(rows):
+                        at = padded + 16 * i * row_length
+                        for _ in range(tiles_in_line):
+                            input_tile((at, row_length, to, v_step))
+                            at += 16 * vector
+                            to += 4 * v_row
+            tiles = (after - first) * tiles_in_line
+            for chunk in range((panels * tile_columns + m_row - 1) // m_row):
+                k0 = chunk * m_row
+                taken = min(m_row, panels * tile_columns - k0)
+                multiply(channels, tiles, taken, v, v_row, v_step, u + 4 * 36 * k0 * channels, m, m_row, m_step)
+                for k in range(0, min(taken, m1 - m0 - k0), vector):
+                    line, at = first, m + 4 * k
+                    while line < after:
+                        image = line // tile_lines
+                        row = line - image * tile_lines
+                        rows = min(tile_lines - row, after - line)
+                        line += rows
+                        for i in range(rows):
+                            # From right to left: what reaches beyond a row is replaced by the beginning of the next.
+                            for j in range(tiles_in_line - 1, -1, -1):
+                                to = results + 16 * vector * (i * width + j)
+                                source = at + 4 * (i * tiles_in_line + j) * m_row
+                                output_tile((source, m_step, to, vector * width, bias_at + 4 * (k0 + k)))
+                        at += 4 * rows * tiles_in_line * m_row
+                        left = min(vector, m1 - m0 - k0 - k)
+                        deliver(w, image, m0 + k0 + k, left, row, rows, results)
+        return 0
+
+    return winograd
+
+
+WINOGRAD = Kernel("winograd", _build)
+
+
+def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> Prepared:
+    """The convolution of a problem that `suits`; arguments: words of the inputs and outputs, without the workspace."""
+    lanes = host_lanes()
+    rows, columns = problem.tiles
+    width = -(-problem.maps // lanes.columns) * lanes.columns
+    depth = -(-problem.channels // lanes.vector) * lanes.vector
+    maps_at_once = min(width, _MAPS_AT_ONCE)
+    lines = problem.images * rows
+    at_once = _lines_at_once(columns, lines, _BLOCK_BYTES // (4 * 36 * (depth + maps_at_once)))
+    by_maps = problem.maps > lines * columns
+    work_us = 2.0 * 36 * lines * columns * depth * width / _FLOPS_PER_US / 2.25
+    parts = share_count(work_us, width // lanes.columns if by_maps else -(-lines // at_once))
+    if not by_maps:  # every share transforms all weights
+        parts = max(1, min(parts, lines * columns // 24))
+    tiles = -(-at_once * columns // lanes.rows) * lanes.rows
+    together = min(at_once, rows)  # rows of tiles in one image
+    transformed = 36 * problem.channels * width
+    # The flat copy holds taps first, with a vector on both sides.
+    flat = max(lanes.vector * 3 + 9, (4 * together + 2) * problem.source[1] + lanes.vector)
+    padded = (4 * together + 2) * (4 * columns + 2)
+    results = (4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector
+    sizes = [width, 0 if by_maps else transformed, 36 * tiles * depth, 36 * tiles * maps_at_once]
+    sizes += [lanes.vector * size for size in (flat, padded, results)]
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-4 * size // 64) * 64)
+    share_bytes = starts.pop()
+    parts = fitting_shares(parts, share_bytes)
+    words = [0, 0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps]
+    words += [*problem.result, *problem.pad, rows, columns, at_once, int(by_maps)]
+    words += [problem.weight_map, problem.weight_channel, *((8, -1) if problem.turned else (0, 1))]
+    shared_bytes = 4 * transformed if by_maps else 0
+    words += [maps_at_once, weight_size, *starts, shared_bytes]
+    assert len(words) == 33
+    note = f"winograd 4x4, {at_once * columns} tiles at once"
+    return launch(
+        WINOGRAD, words, (*arguments, 4), parts=parts, workspace=shared_bytes + share_bytes * parts, note=note
+    )
+
+
+def _lines_at_once(columns: int, lines: int, tiles: int) -> int:
+    """How many rows of tiles are transformed at once: about `tiles` tiles, that waste little of the register tiles."""
+    step = host_lanes().rows // 3
+    most = max(1, min(lines, max(2 * host_lanes().rows, tiles) // columns))
+
+    def waste(count: int) -> float:
+        return -(-count * columns // step) * step / (count * columns)
+
+    return min(range(1, most + 1), key=lambda count: (round(waste(count), 2), -count))

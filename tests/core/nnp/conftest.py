@@ -1,0 +1,24 @@
+"""Every test of files starts and ends without parameters."""
+
+from pathlib import Path
+
+import pytest
+
+from atled.parameter import clear_parameters
+
+pytest.importorskip("google.protobuf")
+
+FILES = Path(__file__).parent / "files"
+
+
+@pytest.fixture(autouse=True)
+def _no_parameters():
+    clear_parameters()
+    yield
+    clear_parameters()
+
+
+@pytest.fixture
+def files():
+    """The folder of files that NNabla 1.39 wrote (`tools/nnabla_check/worker.py` has the network)."""
+    return FILES

@@ -1,0 +1,74 @@
+"""The comparison with NNabla: what counts as a difference, and that its page covers the library."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import atled.functions as F  # noqa: E402
+from nnabla_check.cases import SOLVERS, all_cases  # noqa: E402  # after the path is set
+from nnabla_check.comparison import compare  # noqa: E402
+from nnabla_check.worker import Library, run_case  # noqa: E402
+
+PAGE = (ROOT / "docs" / "nnabla_differences.md").read_text("utf-8")
+CASE = {"id": "relu-0", "function": "relu", "compare": "values"}
+
+
+def kinds(mine, theirs, **case):
+    return [difference.what for difference in compare({**CASE, **case}, theirs, mine)]
+
+
+def array(*values):
+    return np.array(values)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ({"y0": array(1.0, 100.0)}, {"y0": array(1.005, 100.0)}, []),
+        ({"y0": array(1.0, 100.0)}, {"y0": array(1.05, 100.0)}, ["values"]),
+        ({"y0": array(np.nan, np.inf)}, {"y0": array(np.nan, np.inf)}, []),
+        ({"y0": array(1.0, np.inf)}, {"y0": array(1.0, -np.inf)}, ["values"]),
+        ({"y0": array(1.0), "g0": array(1.0)}, {"y0": array(1.0), "g0": array(2.0)}, ["gradients"]),
+        ({"y0": array(1.0)}, {"y0": array(1.0, 2.0)}, ["shape"]),
+        ({"y0": array(1.0)}, {"y0": array(1.0), "g0": array(2.0)}, ["gradients"]),
+        ({"error": array("E")}, {"y0": array(1.0)}, ["refusal"]),
+        ({"error": array("E")}, {"error": array("E")}, ["case"]),
+        ({"y0": array(1.0), "backward_error": array("E")}, {"y0": array(1.0), "g0": array(1.0)}, ["backward"]),
+        ({"order": array("a b")}, {"order": array("b a")}, ["values"]),
+    ],
+)
+def test_differences_are_found(mine, theirs, expected):
+    assert kinds(mine, theirs) == expected
+
+
+def test_draws_are_compared_by_their_distribution():
+    draw = np.random.RandomState(0).randn(2, 20000)
+    assert kinds({"y0": draw[0]}, {"y0": draw[1]}, compare="distribution") == []
+    assert kinds({"y0": draw[0] * 1.2}, {"y0": draw[1]}, compare="distribution") == ["values"]
+    assert kinds({"y0": draw[0] + 0.2}, {"y0": draw[1]}, compare="distribution") == ["values"]
+
+
+def test_cases_have_names_of_their_own_and_cover_all_functions_and_solvers():
+    cases = [case for case, _ in all_cases()]
+    assert len({case["id"] for case in cases}) == len(cases)
+    assert {case["function"] for case in cases if case["kind"] == "function"} == set(dir(F))
+    assert {case["function"] for case in cases if case["kind"] == "solver"} == set(SOLVERS)
+
+
+def test_the_page_covers_all_functions_and_leaves_nothing_unexplained():
+    for name in (*dir(F), *(f"S.{solver}" for solver in SOLVERS)):
+        assert f"\n| {name} | " in PAGE, f"make check-nnabla has not seen {name}"
+    assert "unexplained" not in PAGE
+
+
+@pytest.mark.parametrize("wanted", ["affine-0", "split-1", "batch_normalization-0", "solver-Adam-1", "PF-0-affine"])
+def test_a_case_runs_in_atled(wanted, tmp_path):
+    case, arrays = next((case, arrays) for case, arrays in all_cases() if case["id"] == wanted)
+    results = run_case(Library("atled"), case, arrays, tmp_path)
+    assert not {"error", "backward_error"} & results.keys()
+    assert results
