@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -52,27 +51,21 @@ class OpenCLArrayClass(ArrayClass):
 
     def upload(self, source: np.ndarray, target: OpenCLArray) -> None:
         """Copy from host memory; waits, since the source may change afterwards."""
-        self._copy(target.memory.device, target.buffer, source, source.nbytes)
+        _copy(target.memory, target.buffer, source)
 
     def download(self, source: OpenCLArray, target: np.ndarray) -> None:
         """Copy to host memory and wait; IndexError where work before it met an index out of range."""
         source.memory.device.check()
-        self._copy(source.memory.device, target, source.buffer, target.nbytes)
+        _copy(source.memory, target, source.buffer)
 
     def copy(self, source: OpenCLArray, target: OpenCLArray) -> None:
         """Copy on the device."""
-        self._copy(target.memory.device, target.buffer, source.buffer, source.memory.nbytes)
-
-    @staticmethod
-    def _copy(where: Device, target: Any, source: Any, nbytes: int) -> None:  # Any: a buffer or a NumPy array
-        if nbytes:
-            where.cl.enqueue_copy(where.queue, target, source)
+        _copy(target.memory, target.buffer, source.buffer)
 
     def fill(self, target: OpenCLArray, value: float) -> None:
         """Set every element."""
-        nbytes = math.prod(target.shape) * target.dtype.itemsize
+        where, nbytes = target.memory.device, target.memory.nbytes
         if nbytes:
-            where = target.memory.device
             pattern = np.array(value).astype(target.dtype)
             where.cl.enqueue_fill_buffer(where.queue, target.buffer, pattern, 0, nbytes)
 
@@ -97,3 +90,8 @@ class OpenCLArrayClass(ArrayClass):
     def statistics(self, device_id: str) -> dict[str, int]:
         """Memory that arrays refer to."""
         return {"bytes_in_use": device(device_id).bytes_in_use}
+
+
+def _copy(memory: Memory, target: Any, source: Any) -> None:  # Any: a buffer or a NumPy array
+    if memory.nbytes:
+        memory.device.cl.enqueue_copy(memory.device.queue, target, source)

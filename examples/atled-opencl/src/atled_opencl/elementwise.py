@@ -15,7 +15,6 @@ from atled.plugin import (
     Call,
     Implementation,
     Layout,
-    Name,
     Prepared,
     Program,
     op_spec,
@@ -24,9 +23,8 @@ from atled.plugin import (
 )
 from atled_opencl.runtime import Launch, device
 
-_TYPES = {
-    "float32": "float", "float16": "half", "int64": "long", "int32": "int", "uint8": "uchar", "bool": "uchar",
-}  # fmt: skip  # one table row; no double: not every device has it
+# No double: not every device has it.
+_TYPES = {"float32": "float", "float16": "half", "int64": "long", "int32": "int", "uint8": "uchar", "bool": "uchar"}
 _COPY = Program(("x",), (), (("y", "x"),))
 
 
@@ -91,8 +89,8 @@ def _source(program: Program, layout: Layout, dtypes: tuple[str, ...], real: str
     arguments = [*loads, *(f"attr_{name}" for name in program.attributes), *(f"&{y}" for y in results)]
     lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
     for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
-        if isinstance(expression, Name):  # a copy keeps whole numbers that a float does not hold
-            y = loads[program.inputs.index(expression.id)]
+        if str(expression) in program.inputs:  # a copy keeps whole numbers that a float does not hold
+            y = loads[program.inputs.index(str(expression))]
         if dtypes[p] == "bool":
             y = f"({y}) != 0"
         store = f"vstore_half({y}, at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"

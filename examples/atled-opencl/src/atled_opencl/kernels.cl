@@ -26,8 +26,7 @@ __kernel void gemm(IN a, IN b, IN bias, OUT y, SIZES) {
         float v = b[(long)k * w[5]];
         for (int r = 0; r < ROWS; r++) sum[r] += row[r][(long)k * w[4]] * v;
     }
-    for (int r = 0; r < ROWS; r++)
-        if (i + r < M) y[(long)(i + r) * N] = sum[r];
+    for (int r = 0; r < ROWS && i + r < M; r++) y[(long)(i + r) * N] = sum[r];
 }
 
 /* Windows over three spatial axes: elements S, windows T, taps K; see `_windows` in operations.py. */

@@ -103,10 +103,9 @@ def prepare_convolution_weight_grad(call: Call) -> Prepared:
 
 def prepare_pooling(call: Call) -> Prepared:
     """Maxima and averages of windows, and the gradient of averages."""
-    kernel, back, output = call.attributes["kernel"], call.spec.name == "AveragePoolingGrad", call.outputs[0]
-    image, pooled = (output, call.inputs[0]) if back else (call.inputs[0], output)
-    assert image is not None and pooled is not None
-    axes = len(kernel)
+    kernel, back = call.attributes["kernel"], call.spec.name == "AveragePoolingGrad"
+    given, output, axes = _present(call)[0], call.outputs[0], len(kernel)
+    image, pooled = (output, given) if back else (given, output)
     first = math.prod(output.shape[-axes:])
     words = _windows(call, first, (1, 1, 1), image.shape[-axes:], pooled.shape[-axes:], kernel)
     name = "MaxPooling" if call.spec.name == "MaxPooling" else "average"

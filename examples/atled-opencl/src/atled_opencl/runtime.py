@@ -17,7 +17,6 @@ import numpy as np
 from atled.plugin import four_parts, listing
 
 _SYSTEM = Path("/etc/OpenCL/vendors")
-_GROUP = 256  # work items in a group, at most
 
 
 def intel_runtime() -> Path | None:
@@ -47,9 +46,8 @@ class Device:
         import pyopencl as cl  # as above
 
         self.cl = cl
-        self.name = handle.name.strip()
         self.widest = "double" if "cl_khr_fp64" in handle.extensions else "float"
-        self.group = min(_GROUP, handle.max_work_group_size)
+        self.group = min(256, handle.max_work_group_size)  # work items in a group, at most
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
@@ -82,7 +80,7 @@ class Device:
             self.cl.enqueue_copy(self.queue, self.bad, np.zeros(1, np.int32))
         if found[0]:
             raise IndexError(
-                four_parts(f"{calls} on {self.name}", "an index is out of range", "", "check their values")
+                four_parts(f"{calls} on an OpenCL device", "an index is out of range", "", "check their values")
             )
 
 
@@ -113,8 +111,8 @@ def device(device_id: str) -> Device:
 class Launch:
     """A kernel with its grid and sizes, ready to be called with arrays, then numbers.
 
-    source, name: of the kernel. Its arguments are buffers (the last one is `bad` where it may find indices out of range),
-        numbers, and the sizes.
+    source, name: of the kernel. Its arguments are buffers (the last one is `bad` where it may find indices out of
+        range), numbers, and the sizes.
     grid: work items per dimension; the first one is rounded up to whole groups, so kernels compare it with sizes[0].
     numbers: dtypes of the numbers.  words: the call, for errors.
     """
