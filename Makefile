@@ -3,7 +3,7 @@
 
 VENV ?= .venv
 RUN := $(VENV)/bin/python
-PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml)
+PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml) $(wildcard examples/*/pyproject.toml)
 # Further arguments of pytest, such as ARGS="tests/core -k relu".
 ARGS ?=
 # Text that the rows of a benchmark to run have in their names; empty: all.
@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test check-opencl bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -19,6 +19,7 @@ export PYTHON
 help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
+	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
@@ -40,6 +41,12 @@ demo: $(VENV)/.ready-demo
 
 test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
+
+# Intel's runtime for CPUs, AMD's too, from the package index: no system package is needed.
+check-opencl: $(VENV)/.ready-test
+	@$(RUN) -m pip --disable-pip-version-check --quiet install -e "examples/atled-opencl[intel]"
+	@$(RUN) -m pytest examples/atled-opencl/tests $(ARGS)
+	@$(RUN) -m atled demo digits --context opencl
 
 # Measures what is installed among the libraries compared; `python benchmarks/peers.py` installs the others.
 bench: $(VENV)/.ready-demo
@@ -77,7 +84,7 @@ format: $(VENV)/.ready-dev
 # Checked in, and kept true by the tests.
 generated: $(VENV)/.ready-test
 	@$(RUN) -m atled.stubs
-	@$(RUN) -m atled manifest cpu-numba sim
+	@$(RUN) -m atled manifest cpu-numba sim opencl
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 

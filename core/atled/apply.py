@@ -68,7 +68,7 @@ def apply(
         if call is not None:
             return call(inputs, attributes)  # type: ignore[arg-type]  # a key is only for NdArrays
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    values = [_value(spec, position, item, at_once) for position, item in enumerate(inputs)]
+    values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
     descs = [None if value is None else ArrayDesc(value.shape) for value in values]
@@ -111,7 +111,8 @@ def _check_axis_counts(spec: OpSpec, descs: Sequence[ArrayDesc | None]) -> None:
         )
 
 
-def _value(spec: OpSpec, position: int, item: Any, at_once: bool) -> Value | None:
+def input_value(spec: OpSpec, position: int, item: Any) -> Value | None:
+    """What an op is given as an input, as a value of a graph; TypeError if it cannot be one."""
     if item is None:
         if not spec.input_at(position).optional:
             raise TypeError(

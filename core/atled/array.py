@@ -459,13 +459,24 @@ class NdArray(ArrayOperators):
 
     def fill(self, value: float) -> None:
         """Set every element to a number, lazily."""
-        self.cell.fill(float(value))
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                four_parts(f"NdArray.fill({value!r})", "that is not a number", "", "pass a number")
+            ) from error
+        self.cell.fill(number)
 
     def cast(self, dtype: Any) -> np.ndarray:
         """Change the dtype, values kept; returns the writable NumPy view. Views taken before are stale."""
-        wanted = np.dtype(dtype)
+        try:
+            wanted = np.dtype(dtype)
+        except TypeError:
+            wanted = np.dtype(object)
         if wanted.kind not in "fiub":
-            raise TypeError(four_parts(f"cast to {wanted}", "not a number dtype", "", "use a float, int or bool dtype"))
+            raise TypeError(
+                four_parts(f"cast to {dtype!r}", "not a dtype of numbers", "", "use a float, int or bool dtype")
+            )
         storage = self.cell.cast(wanted)
         self.cell.touched()
         return storage.export(self.shape, wanted)
@@ -500,6 +511,15 @@ class NdArray(ArrayOperators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = self.data
         if dtype is not None and values.dtype != np.dtype(dtype):
+            if copy is False:
+                raise ValueError(
+                    four_parts(
+                        f"NumPy asked for {np.dtype(dtype)} without a copy",
+                        f"the array is {values.dtype}",
+                        "",
+                        "allow the copy, or cast the array first",
+                    )
+                )
             return values.astype(dtype)
         return values.copy() if copy else values
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atled.array import FLOAT32, NdArray
+from atled.apply import input_value
+from atled.array import FLOAT32
 from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
 from atled.graph.dispatch import describe_call, opaque_candidate
@@ -107,7 +108,7 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
     using = attributes.pop("using", None)
     context = get_current_context() if using is None else overridden(using)
     given, named = _split(spec, inputs, {k: v for k, v in attributes.items() if k not in ("outputs", "n_outputs")})
-    descs = [_desc(item) for item in given]
+    descs = [_desc(spec, position, item) for position, item in enumerate(given)]
     checked = spec.check_attributes(named, descs)
     spec.check_values(checked)
     return Explanation([_explain(spec, descs, checked, context)])
@@ -129,11 +130,9 @@ def _split(spec: OpSpec, inputs: Sequence[Any], attributes: dict[str, Any]) -> t
     return given, named
 
 
-def _desc(item: Variable | NdArray | None) -> ArrayDesc | None:
-    if item is None:
-        return None
-    array = item.data if isinstance(item, Variable) else item
-    return ArrayDesc(item.shape, array.cell.dtype or FLOAT32)
+def _desc(spec: OpSpec, position: int, item: Any) -> ArrayDesc | None:
+    value = input_value(spec, position, item)
+    return None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
 
 
 def _explain_function(function: Function) -> CallExplanation:

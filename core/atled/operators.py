@@ -35,6 +35,20 @@ def _scalar(value: Any) -> float | None:
     return None
 
 
+def _unknown(other: Any, op: str) -> Any:
+    """NotImplemented, so that Python asks the other operand; TypeError for NumPy arrays, which know no better."""
+    if isinstance(other, np.ndarray):
+        raise TypeError(
+            four_parts(
+                f"{op} with a NumPy array of shape {other.shape}",
+                "operators take arrays of atled, and numbers",
+                "",
+                "make an array of it: NdArray.from_numpy_array computes at once, Variable.from_numpy_array records",
+            )
+        )
+    return NotImplemented
+
+
 class Operators:
     """`+ - * / **`, unary signs, and basic indexing."""
 
@@ -50,11 +64,11 @@ class Operators:
             return Calls.apply(scalar_op, (self,), {"val": value if factor is None else factor(value)})
         if isinstance(other, Operators):
             return Calls.apply(op, (self, other), {})
-        return NotImplemented
+        return _unknown(other, op)
 
     def _reflected(self, other: Any, scalar_op: str) -> Any:
         value = _scalar(other)
-        return NotImplemented if value is None else Calls.apply(scalar_op, (self,), {"val": value})
+        return _unknown(other, scalar_op) if value is None else Calls.apply(scalar_op, (self,), {"val": value})
 
     def __add__(self, other: Any) -> Any:
         return self._binary(other, "Add2", "AddScalar")
@@ -113,7 +127,7 @@ class ArrayOperators(Operators):
         if isinstance(other, Operators):
             Calls.apply(op, (self, other), {}, outputs=[self])
             return self
-        return NotImplemented
+        return _unknown(other, op)
 
     def __iadd__(self, other: Any) -> Any:
         return self._in_place(other, "Add2", "AddScalar")

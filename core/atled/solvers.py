@@ -38,9 +38,18 @@ __all__ = [
 ]
 
 
-def _single(value: float) -> float:
-    """A hyper-parameter as the float32 that NNabla keeps: `learning_rate()` of 0.001 gives 0.0010000000474974513."""
-    return float(np.float32(value))
+def _single(name: str, value: float) -> float:
+    """A hyper-parameter as the float32 that NNabla keeps: `learning_rate()` of 0.001 gives 0.0010000000474974513.
+
+    TypeError if it is no number.
+    """
+    try:
+        number = None if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None:
+        raise TypeError(four_parts(f"solver, {name}={value!r}", "that is not a number", "", f"pass {name} as a number"))
+    return float(np.float32(number))
 
 
 class _Parameter:
@@ -104,7 +113,18 @@ class Solver:
 
         reset: forget those set before.  retain_state: keep the state of those that were known under the same name
             and are the same array; otherwise it starts anew.
+
+        TypeError: not Variables by name.
         """
+        if not isinstance(param_dict, Mapping):
+            raise TypeError(
+                four_parts(
+                    f"{self.name}.set_parameters({type(param_dict).__name__})",
+                    "not a mapping from names to Variables",
+                    "",
+                    "pass Variables by name, such as nn.get_parameters()",
+                )
+            )
         for key, variable in param_dict.items():
             if not isinstance(variable, Variable):
                 raise TypeError(
@@ -152,18 +172,23 @@ class Solver:
         active = self._active()
         for parameter in active:
             parameter.steps += 1
-        self._run(self._op, active, lambda p: [p.variable.value.data.cell, p.gradient, *p.states], self._hyper)
+        try:
+            self._run(self._op, active, lambda p: [p.variable.value.data.cell, p.gradient, *p.states], self._hyper)
+        except BaseException:
+            for parameter in active:
+                parameter.steps -= 1
+            raise
 
     def weight_decay(self, decay_rate: float) -> None:
         """Add `decay_rate * w` to the gradients; call it after backward and before update."""
-        rate = _single(decay_rate)
+        rate = _single("decay_rate", decay_rate)
         self._run(
             "WeightDecay", self._active(), lambda p: [p.variable.value.data.cell, p.gradient], lambda _: {"rate": rate}
         )
 
     def scale_grad(self, scale: float) -> None:
         """Multiply the gradients by a number."""
-        factor = _single(scale)
+        factor = _single("scale", scale)
         self._run("ScaleGrad", self._active(), lambda p: [p.gradient], lambda _: {"scale": factor})
 
     def check_inf_grad(self) -> bool:
@@ -278,13 +303,13 @@ class _WithLearningRate(Solver):
 
     def __init__(self, lr: float, **others: float) -> None:
         super().__init__()
-        self._values = {"lr": _single(lr), **{name: _single(value) for name, value in others.items()}}
+        self._values = {name: _single(name, value) for name, value in {"lr": lr, **others}.items()}
 
     def learning_rate(self) -> float:
         return self._values["lr"]
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        self._values["lr"] = _single(learning_rate)
+        self._values["lr"] = _single("learning_rate", learning_rate)
 
     def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
         return self._values
@@ -354,14 +379,14 @@ class _WithMoments(Solver):
 
     def __init__(self, alpha: float, beta1: float, beta2: float, eps: float) -> None:
         super().__init__()
-        self._alpha = _single(alpha)
-        self._betas = {"beta1": _single(beta1), "beta2": _single(beta2), "eps": _single(eps)}
+        self._alpha = _single("alpha", alpha)
+        self._betas = {name: _single(name, value) for name, value in (("beta1", beta1), ("beta2", beta2), ("eps", eps))}
 
     def learning_rate(self) -> float:
         return self._alpha
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        self._alpha = _single(learning_rate)
+        self._alpha = _single("learning_rate", learning_rate)
 
     @property
     def info(self) -> dict[str, float]:

@@ -85,7 +85,8 @@ def _parameter(attribute: Attribute) -> str:
         return f"{attribute.argument}: {kind}"
     if attribute.default is None:
         return f"{attribute.argument}: {kind} | None = None"
-    return f"{attribute.argument}: {kind} = {attribute.default!r}"
+    default = f'"{attribute.default}"' if isinstance(attribute.default, str) else repr(attribute.default)
+    return f"{attribute.argument}: {kind} = {default}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -231,8 +231,15 @@ class Variable(Operators):
 
         This one takes the place of `variable` in its graph; `variable` keeps the arrays, as a leaf.
 
-        Raises ValueError for another shape, or if `variable` is itself computed from this one.
+        Raises TypeError for what is no Variable, ValueError for another shape, or if `variable` is itself computed from
+        this one.
         """
+        if not isinstance(variable, Variable):
+            raise TypeError(
+                four_parts(
+                    f"rewire_on {type(variable).__name__}", "not a Variable", "", "pass a Variable of this shape"
+                )
+            )
         if variable == self:
             return
         if any(self.value in function.inputs for function in functions_before(variable.value)):

@@ -570,3 +570,25 @@ def test_the_wish_for_in_place_does_not_change_results(make):
     expected = [3 * 2 * -1, 3 * 8 * 2] if with_relu else [24 * -1, 24 * 2]
     assert_array_equal(h.d, [-3, 6])
     assert_allclose(x.g, expected, rtol=1e-6)
+
+
+# Arrays that several Variables have in common.
+
+
+def test_leaves_with_one_gradient_array_add_up_in_it():
+    x, w = leaf([2, 3], True), leaf([5, 7], True)
+    w.grad = x.grad
+    y = x * w
+    y.forward()
+    for times in (1, 2):
+        y.backward()
+        assert_array_equal(x.g, np.array([7, 10]) * times)
+
+
+def test_a_leaf_and_its_unlinked_reshaping_add_up_in_one_gradient():
+    x = leaf([2, 3], True)
+    column = x.reshape((2, 1), unlink=True)
+    y = F.sum(x) + F.sum(column * column)
+    y.forward()
+    y.backward()
+    assert_array_equal(x.g, [5, 7])

@@ -122,3 +122,10 @@ def test_what_the_call_would_refuse_is_refused(image, weights):
         nn.explain(F.convolution, image, nn.Variable((4, 5, 3, 3)))
     with pytest.raises(TypeError, match=r"explain\(F.affine, x, w\)"):
         nn.explain(max, image)
+
+
+def test_a_missing_or_foreign_input_is_refused_as_by_the_call():
+    with pytest.raises(TypeError, match="the input x is missing"):
+        nn.explain(F.relu)
+    with pytest.raises(TypeError, match="pass a Variable or an NdArray"):
+        nn.explain(F.relu, 3)

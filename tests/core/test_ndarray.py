@@ -109,7 +109,7 @@ def test_functions_take_cast_inputs_and_compute_in_float32(dtype):
 @pytest.mark.parametrize("dtype", ["complex64", "U3", object])
 def test_a_cast_to_no_number_is_refused(dtype):
     a = array([1, 2])
-    with pytest.raises(TypeError, match="not a number dtype"):
+    with pytest.raises(TypeError, match="not a dtype of numbers"):
         a.cast(dtype)
     assert a.dtype == np.float32
 
@@ -349,3 +349,25 @@ def test_nan_passes_through():
     y = F.tanh(array([np.nan, 0]))
     assert np.isnan(y.data[0])
     assert y.data[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (lambda array: array.fill("a"), "pass a number"),
+        (lambda array: array.cast("text"), "use a float, int or bool dtype"),
+        (lambda array: array + np.ones((2, 3)), "NdArray.from_numpy_array"),
+        (lambda array: array.__iadd__(np.ones((2, 3))), "NdArray.from_numpy_array"),
+    ],
+)
+def test_what_is_no_number_or_array_of_atled_is_refused_and_changes_nothing(call, part):
+    array = nn.NdArray.from_numpy_array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    with pytest.raises(TypeError, match=part):
+        call(array)
+    assert_array_equal(array.data, np.arange(6).reshape(2, 3))
+    assert array.dtype == np.float32
+
+
+def test_numpy_gets_no_other_dtype_without_a_copy():
+    with pytest.raises(ValueError, match="allow the copy"):
+        np.asarray(nn.NdArray((2,)), dtype=np.float64, copy=False)

@@ -350,6 +350,26 @@ def test_backward_uses_what_the_last_forward_left():
     assert_allclose(x.g, [12], rtol=1e-6)
 
 
+def test_results_given_one_array_are_written_and_read_in_the_order_of_the_calls():
+    x = leaf([1.0])
+    first = F.tanh(x)
+    second = F.sin(x)
+    second.data = first.data
+    result = first + second
+    result.forward()
+    assert_allclose(result.d, 2 * np.sin([1.0]), rtol=1e-5)
+
+
+def test_a_result_given_the_array_of_its_input_changes_it_for_later_calls():
+    x = leaf([1.0])
+    first = F.tanh(x)
+    first.data = x.data
+    result = F.sin(x)
+    total = first + result
+    total.forward()
+    assert_allclose(total.d, np.tanh([1.0]) + np.sin(np.tanh([1.0])), rtol=1e-5)
+
+
 def test_parts_of_a_graph_may_have_contexts_of_their_own():
     x = leaf([0.1, 0.2], True)
     with nn.context_scope(nn.Context(["reference:double"])):

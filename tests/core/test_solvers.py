@@ -507,3 +507,50 @@ def test_training_learns():
     gc.collect()
     assert losses[-1] < 0.3 * losses[0]
     assert all(np.isfinite(losses))
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda solver: S.Sgd(lr="fast"),
+        lambda solver: S.Adam(beta1=None),
+        lambda solver: solver.set_learning_rate(None),
+        lambda solver: solver.set_learning_rate("0.1"),
+        lambda solver: solver.weight_decay("a"),
+        lambda solver: solver.scale_grad(None),
+    ],
+)
+def test_a_hyper_parameter_that_is_no_number_is_refused(call):
+    solver = S.Adam(1e-3)
+    with pytest.raises(TypeError, match=r"What to do: pass \w+ as a number"):
+        call(solver)
+    assert solver.learning_rate() == pytest.approx(1e-3)
+
+
+def test_parameters_without_names_are_refused():
+    with pytest.raises(TypeError, match="pass Variables by name"):
+        S.Sgd().set_parameters([leaf([1])])
+
+
+def test_a_failed_update_does_not_count_as_a_step(monkeypatch):
+    steps = {}
+    for fails in (False, True):
+        w = leaf([1.0])
+        solver = S.Adam(0.1)
+        solver.set_parameters({"w": w})
+        w.g = 1
+        if fails:
+            with monkeypatch.context() as patch:
+                patch.setattr(S, "_bind", _fail)
+                with pytest.raises(MemoryError):
+                    solver.update()
+        solver.update()
+        steps[fails] = w.d.copy()
+    assert_array_equal(steps[True], steps[False])
+
+
+def _fail(*_: object) -> None:
+    raise MemoryError("no room")

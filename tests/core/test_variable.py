@@ -491,6 +491,11 @@ def test_rewire_on_refuses_another_shape_and_circles():
     assert_array_equal(c.d, [6, 12])
 
 
+def test_rewiring_on_what_is_no_variable_is_refused():
+    with pytest.raises(TypeError, match="pass a Variable"):
+        nn.Variable((2,)).rewire_on(3)
+
+
 def test_rewire_on_is_followed_by_reset_shape():
     a, x = leaf([1, 2]), leaf([3, 4])
     b, y = a * 2, x * 3

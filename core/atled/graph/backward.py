@@ -73,10 +73,15 @@ class Backward:
             plugin_generation(),
             structure.key,
             tuple((number, dtype_number(cell)) for number, cell in self.seeds),
-            tuple(number for number, _ in self.wanted),
+            tuple((number, first) for (number, _), first in zip(self.wanted, self._sharers(), strict=True)),
             tuple((number, self._is_kept(number), structure.need_grad(number)) for number in self.middle),
             tuple(map(dtype_number, structure.cells)),
         )
+
+    def _sharers(self) -> list[int]:
+        """Per wanted gradient the index of the first that has its cell: leaves may have one array in common."""
+        first: dict[int, int] = {}
+        return [first.setdefault(id(cell), index) for index, (_, cell) in enumerate(self.wanted)]
 
     def _is_kept(self, number: int) -> bool:
         """Whether the gradient of a value must have memory of its own: somebody may look at it."""
@@ -145,8 +150,8 @@ class Backward:
         offset += len(self.seeds)
         leaves: list[int] = []
         results: list[IRValue] = []
-        for index, (add, (number, cell)) in enumerate(zip(accumulate, self.wanted, strict=True)):
-            gradient = found.get(wanted[number])
+        gradients = self._sums_of_sharers(graph, [found.get(value) for value in wanted.values()])
+        for index, (add, (number, cell), gradient) in enumerate(zip(accumulate, self.wanted, gradients, strict=True)):
             if gradient is None:
                 continue
             if add:
@@ -162,6 +167,19 @@ class Backward:
             results.append(gradient)
         middles, shared, watched = self._middle_results(found, values, results)
         return BackwardTemplate(lower(graph, results, watched), leaves, middles, shared)
+
+    def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
+        """What arrives at each wanted cell, at the index of the first leaf that has it: the sum over all those."""
+        sums: list[IRValue | None] = [None] * len(gradients)
+        for gradient, first in zip(gradients, self._sharers(), strict=True):
+            if gradient is None:
+                continue
+            before = sums[first]
+            if gradient.node is not None:
+                graph.context = gradient.node.context
+            gradient = graph.reshape(gradient, self.structure.shapes[self.wanted[first][0]])
+            sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
+        return sums
 
     def _middle_results(
         self, found: dict[IRValue, IRValue], values: list[IRValue], results: list[IRValue]

@@ -22,7 +22,10 @@ from atled_contexts import plugin_generation
 def _compile_forward(structure: Structure) -> Template:
     graph = Graph(structure.functions[-1].context)
     recorded = Recorded(graph, structure, computed=False)
-    return lower(graph, [recorded.calls[call].outputs[position] for call, position in _results(structure)])
+    results = [recorded.calls[call].outputs[position] for call, position in _results(structure)]
+    # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
+    # values must be written and read in the order of the calls.
+    return lower(graph, results, is_fused=not structure.overwrites)
 
 
 def _results(structure: Structure) -> list[tuple[int, int]]:

@@ -13,14 +13,19 @@ from atled.ops.spec import SPECS
 from atled.place import HOST
 
 
-def lower(graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] = ()) -> Template:
+def lower(
+    graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] = (), *, is_fused: bool = True
+) -> Template:
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory, an outside array or a view gets a copy of its own.
     watched: values that are computed anyway and whose slots the template is to name.
+    is_fused: whether elementwise neighbours may become one step.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
-    nodes = fuse(graph, _needed(graph, [*values, *watched]), [*values, *watched])
+    nodes = _needed(graph, [*values, *watched])
+    if is_fused:
+        nodes = fuse(graph, nodes, [*values, *watched])
     slots: list[Slot] = []
     slot_of: dict[IRValue, int] = {}
     memories = 0

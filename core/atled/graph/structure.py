@@ -35,6 +35,7 @@ class Structure:
     cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
         auxiliary cells and its stream.
     key: everything that a plan depends on, hashable; equal keys mean equal templates.
+    overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
     """
 
     def __init__(self, calls: Sequence[CallSite]) -> None:
@@ -64,6 +65,19 @@ class Structure:
         for function in self.functions:
             self.extra.append(self._number_state(function))
         self.key = self._key()
+        self.overwrites = self._finds_overwriting()
+
+    def _finds_overwriting(self) -> bool:
+        read: set[int] = set()
+        written: set[int] = set()
+        for cell, origin in zip(self.cells, self.origins, strict=False):
+            if origin is None:
+                read.add(id(cell))
+            elif not self.functions[origin[0]].spec.views:
+                if id(cell) in written:
+                    return True
+                written.add(id(cell))
+        return not read.isdisjoint(written)
 
     def value(self, number: int) -> Value | None:
         """The value of a number; None if it was a result that nothing used and nobody holds any more."""

@@ -141,7 +141,7 @@ class Attribute:
             raise TypeError(
                 four_parts(
                     f"{op}: attribute {self.argument}={value!r}",
-                    f"expected {wanted}, got {type(value).__name__} ({error})",
+                    f"got {type(value).__name__} ({error})",
                     "",
                     f"pass {self.argument} as {wanted}",
                 )

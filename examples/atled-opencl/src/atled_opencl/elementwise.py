@@ -9,18 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import (
-    OPENCL,
-    ArrayDesc,
-    Call,
-    Implementation,
-    Layout,
-    Prepared,
-    Program,
-    op_spec,
-    plan_layout,
-    write_c,
-)
+from atled.plugin import OPENCL, ArrayDesc, Call, Implementation, Prepared, Program, op_spec, plan_layout, write_c
 from atled_opencl.runtime import Launch, device
 
 # No double: not every device has it.
@@ -70,7 +59,7 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc]) 
 
 
 @functools.lru_cache(maxsize=4096)
-def _source(program: Program, layout: Layout, dtypes: tuple[str, ...], real: str) -> str:
+def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str) -> str:  # Any: what plan_layout gives
     """The kernel: a function of scalars from the formula, and around it where each operand is."""
     names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
     count = len(program.inputs)

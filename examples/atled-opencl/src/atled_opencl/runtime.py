@@ -79,9 +79,7 @@ class Device:
             self.cl.enqueue_copy(self.queue, found, self.bad)
             self.cl.enqueue_copy(self.queue, self.bad, np.zeros(1, np.int32))
         if found[0]:
-            raise IndexError(
-                four_parts(f"{calls} on an OpenCL device", "an index is out of range", "", "check their values")
-            )
+            raise IndexError(four_parts(f"{calls} by opencl", "an index is out of range", "", "check their values"))
 
 
 _lock = threading.Lock()

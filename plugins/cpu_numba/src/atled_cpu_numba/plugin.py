@@ -35,10 +35,20 @@ declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel
 _KERNELS: Mapping[str, tuple[str, ...]] = {
     "whole_numbers": ("Cast",),
     "kernels.matmul": ("Affine", "BatchMatmul"),
-    "kernels.convolution": ("Convolution", "ConvolutionDataGrad"),
+    "kernels.convolution": (
+        "Convolution",
+        "ConvolutionDataGrad",
+        "Deconvolution",
+        "DepthwiseConvolution",
+        "DepthwiseDeconvolution",
+    ),
     "kernels.convolution_weight": ("ConvolutionWeightGrad",),
+    "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
     "kernels.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
+    "kernels.joining": ("Concatenate", "Split", "Stack"),
+    "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
+    "kernels.largest": ("TopKData",),
     "kernels.reduction": ("Sum", "Mean"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
     "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
@@ -49,6 +59,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPoolingGather",
         "MaxPoolingGrad",
     ),
+    "kernels.streams": ("Dropout", "Rand", "Randint", "Randn"),
     "kernels.transposition": ("Transpose",),
 }
 

@@ -1,6 +1,7 @@
-"""Convolution and its gradient with respect to the input, in float32, over one or two axes.
+"""Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
-Both are products of a packed weight with images in padded planes, see `convolution_geometry`, which the register tile
+Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`. The rest of this module is the
+direct way. Both are products of a packed weight with images in padded planes, see `convolution_geometry`, which the register tile
 reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are filled.
 
 Block (64-bit words; strides in elements):
@@ -22,9 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import winograd
+from atled_cpu_numba.kernels import depthwise, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -131,10 +133,11 @@ def _build() -> Callable[..., int]:
             elif step_w == 1:
                 copy_rows((source, columns_at_once, target, plane, maps, count))
             else:
-                for _ in range(maps):
+                for m in range(maps):
                     x, y = floats32(source), floats32(target)
+                    bias = floats32(w[3])[group * maps + m] if w[3] != 0 else 0.0
                     for j in range(count):
-                        y[j * step_w] = x[j]
+                        y[j * step_w] = x[j] + bias
                     source += 4 * columns_at_once
                     target += 4 * plane
 
@@ -208,50 +211,110 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Convolution: x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
-    attributes, forward = call.attributes, call.spec.name == "Convolution"
+    """x, weight, bias? -> y; of the gradient gy, weight -> gx.  Depthwise ones have no axis of channels in the weight."""
+    task = _task(call)
     source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
     assert source is not None
     assert weight is not None
-    axis, groups = attributes["base_axis"], attributes["group"]
-    images = math.prod(source.shape[:axis])
-    channels, maps = source.shape[axis] // groups, result.shape[axis] // groups
-    height, width = two(source.shape[axis + 1 :], 1)
-    result_height, result_width = two(result.shape[axis + 1 :], 1)
-    kernel = two(weight.shape[2:], 1)
-    geometry = (kernel, two(attributes["pad"], 0), two(attributes["stride"], 1), two(attributes["dilation"], 1))
-    # The convolution's own weight is (maps, channels, kernel); its gradient goes the other way.
-    places = kernel[0] * kernel[1]
-    inner = weight.shape[1] * places
-    weight_map, weight_channel = (inner, places) if forward else (places, inner)
-    has_bias = [desc is not None for desc in call.inputs[2:]]  # the gradient takes none
-    if groups == 1 and geometry[0] == (3, 3) and geometry[2:] == ((1, 1), (1, 1)):
-        problem = winograd.Problem(
-            images,
-            channels,
-            maps,
-            (height, width),
-            (result_height, result_width),
-            geometry[1] if forward else (2 - geometry[1][0], 2 - geometry[1][1]),
-            weight_map,
-            weight_channel,
-            turned=not forward,
+    special = _special(task, weight.size, call)
+    if special is not None:
+        return special
+    return _direct(task, call, source.size, weight.size, result.size)
+
+
+class _Task(NamedTuple):
+    """One convolution or its adjoint: channels and maps, of the source and the result, are those of one group."""
+
+    forward: bool
+    images: int
+    groups: int
+    channels: int
+    maps: int
+    source: Pair
+    result: Pair
+    kernel: Pair
+    pad: Pair
+    stride: Pair
+    dilation: Pair
+
+
+# Ops that are the adjoint of a convolution.
+_ADJOINTS = ("ConvolutionDataGrad", "Deconvolution", "DepthwiseDeconvolution")
+
+
+def _task(call: Call) -> _Task:
+    attributes, axis = call.attributes, call.attributes["base_axis"]
+    source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert source is not None
+    assert weight is not None
+    forward = call.spec.name not in _ADJOINTS
+    if "group" in attributes:
+        groups, kernel = attributes["group"], weight.shape[2:]
+    else:  # depthwise
+        groups, kernel = min(source.shape[axis], result.shape[axis]), weight.shape[1:]
+    return _Task(
+        forward,
+        math.prod(source.shape[:axis]),
+        groups,
+        source.shape[axis] // groups,
+        result.shape[axis] // groups,
+        two(source.shape[axis + 1 :], 1),
+        two(result.shape[axis + 1 :], 1),
+        two(kernel, 1),
+        two(attributes["pad"], 0),
+        two(attributes["stride"], 1),
+        two(attributes["dilation"], 1),
+    )
+
+
+def _weight_strides(task: _Task) -> Pair:
+    """From map to map of the result and from channel to channel of the source, in elements of the weight.
+
+    The convolution's own weight is (maps, channels, kernel); its adjoint goes the other way.
+    """
+    places = math.prod(task.kernel)
+    return (task.channels * places, places) if task.forward else (places, task.maps * places)
+
+
+def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
+    """The call as Winograd's or as a depthwise convolution, if it is one of them."""
+    if task.kernel != (3, 3) or (task.stride, task.dilation) != ((1, 1), (1, 1)):
+        return None
+    # The adjoint is a convolution with the kernel turned around.
+    pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
+    arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3)
+    if task.groups > 1 and (task.channels if task.forward else task.maps) == 1 and min(pad) >= 0:
+        terms, per_plane = (1, task.maps) if task.forward else (task.channels, 1)
+        planes = task.groups * task.maps
+        filters = depthwise.Problem(
+            task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
-        if winograd.suits(problem):
-            return winograd.prepare(problem, weight.size, (0, 1, *(2 if there else -1 for there in has_bias), 3))
+        return depthwise.prepare(filters, arguments)
+    if task.groups > 1:
+        return None
+    sizes = (task.images, task.channels, task.maps, task.source, task.result)
+    problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)
+    return winograd.prepare(problem, weight_size, arguments) if winograd.suits(problem) else None
+
+
+def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_size: int) -> Prepared:
+    forward, images, groups, channels, maps = task[:5]
+    (height, width), (result_height, result_width) = task.source, task.result
+    geometry = task.kernel, task.pad, task.stride, task.dilation
+    weight_map, weight_channel = _weight_strides(task)
     if forward:
         layout, results = windows((height, width), *geometry)
         step = (1, 1)
     else:
         layout, results = gradient_windows((result_height, result_width), *geometry)
-        step = geometry[2]
+        step = task.stride
 
     lanes = host_lanes()
     columns = _COLUMN_VECTORS * lanes.vector
     taps = sum(len(found.taps) for found in results)
     flops = 2.0 * groups * maps * channels * images * sum(len(f.taps) * f.counts[0] * f.counts[1] for f in results)
-    work_us = (flops + 20.0 * (source.size + result.size)) / _FLOPS_PER_US
-    packing_us = weight.size / groups / _WEIGHTS_PER_US / (10 if forward else 1)
+    work_us = (flops + 20.0 * (source_size + result_size)) / _FLOPS_PER_US
+    packing_us = weight_size / groups / _WEIGHTS_PER_US / (10 if forward else 1)
     # A share of few positions would waste much of its last tile, and read all weights for it.
     parts = share_count(work_us, groups * max(1, images * layout.image_pitch // _LEAST_POSITIONS))
     if groups == 1:
@@ -273,7 +336,7 @@ def prepare(call: Call) -> Prepared:
         layout.row_pitch,
     ]
     words += [*layout.stride, len(layout.phases), 34, len(results), 34 + 2 * len(layout.phases)]
-    words += [result_height * result_width, result_width, *step, taps, weight.size // groups]
+    words += [result_height * result_width, result_width, *step, taps, weight_size // groups]
     words += [PACK.address() if forward else 0]
     assert len(words) == 34
     words += [place for phase in layout.phases for place in phase]
@@ -289,7 +352,7 @@ def prepare(call: Call) -> Prepared:
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
     parts = fitting_shares(parts, share_bytes)
-    arguments = (1, 2, *(3 if there else -1 for there in has_bias), 4, 5)
+    arguments = (1, 2, *(-1 if desc is None else 3 for desc in call.inputs[2:]), 4, 5)
     note = (
         f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
     )

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
+from atled_cpu_numba.kernels import depthwise
 from atled_cpu_numba.kernels.convolution import two
 from atled_cpu_numba.kernels.convolution_geometry import windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
@@ -163,6 +164,17 @@ def prepare(call: Call) -> Prepared:
         two(attributes["stride"], 1),
         two(attributes["dilation"], 1),
     )
+    if (
+        groups > 1
+        and channels == 1
+        and two(attributes["kernel"], 1) == (3, 3)
+        and two(attributes["stride"], 1) == two(attributes["dilation"], 1) == (1, 1)
+    ):
+        pad = two(attributes["pad"], 0)
+        filters = depthwise.Problem(
+            images, (height, width), groups * maps, result.counts, pad, terms=1, per_plane=maps, turned=False
+        )
+        return depthwise.prepare_weight(filters)
     taps = len(result.taps)
     lanes = host_lanes()
     work_us = (2.0 * images * math.prod(result.counts) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US

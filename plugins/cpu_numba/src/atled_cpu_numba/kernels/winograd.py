@@ -3,8 +3,8 @@
 Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
 lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
-The results differ from direct sums: for normally distributed x and kernels of variance 1 / channels the largest error is
-about 5e-5 where the direct one is 2e-6, and infinities become NaN. `ENABLED = False` has everything computed directly.
+The results differ from direct sums: where they are of scale 1, by up to about 5e-5 instead of 2e-6, and infinities
+become NaN. `ENABLED = False` has everything computed directly.
 
 Block (64-bit words; strides in elements):
     0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share

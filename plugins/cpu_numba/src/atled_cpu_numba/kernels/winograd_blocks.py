@@ -3,8 +3,9 @@
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Addresses are int64 in bytes, strides and counts are int64 in elements.
 
-With d a tile of 6 x 6 elements and g the kernel, the 4 x 4 results are A' ((G g G') * (B' d B)) A: Lavin and Gray, "Fast
-Algorithms for Convolutional Neural Networks", 2016, section 4.3. The interpolation points are 0, 1, -1, 2, -2, infinity.
+With d a tile of 6 x 6 elements and g the kernel, the 4 x 4 results are A' ((G g G') * (B' d B)) A: Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", 2016, section 4.3. The points of interpolation are 0, 1, -1, 2, -2
+and infinity.
 """
 
 from __future__ import annotations

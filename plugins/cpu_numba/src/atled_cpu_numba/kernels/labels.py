@@ -1,0 +1,155 @@
+"""One element per label: one-hot arrays, categorical cross entropy and its gradient.
+
+Classes stand on the axis `axis` of x, as (outer, classes, inner); a label is one of (outer, inner).
+
+Block (64-bit words):
+    0 labels, 1 x, 2 gy, 3 result, 4 outer, 5 classes, 6 inner
+OneHot: outer is the number of index tuples, classes the product of shape
+    7 entries of a tuple, 8 ...: the sizes of shape
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_OUT_OF_RANGE = 1
+_DTYPES = ("float32", "float64")
+_ELEMENTS_PER_US = 4000.0  # a cautious rate of one core for writing, for the number of shares
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+def _build_one_hot(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def one_hot(block, part, parts):
+        w = words(block)
+        label, classes, entries = ints64(w[0]), w[5], w[7]
+        first, after = w[4] * part // parts, w[4] * (part + 1) // parts
+        for i in range(first * entries, after * entries):
+            if label[i] < 0 or label[i] >= w[8 + i % entries]:
+                return _OUT_OF_RANGE
+        for i in range(first, after):
+            y = floats(w[3] + size * i * classes)
+            for j in range(classes):
+                y[j] = number(0)
+            place = 0
+            for entry in range(entries):
+                place = place * w[8 + entry] + label[i * entries + entry]
+            y[place] = number(1)
+        return 0
+
+    return one_hot
+
+
+def _build_loss(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    floats, smallest = real.pointer, real.kind(_SMALLEST)
+
+    @kernel
+    def categorical_cross_entropy(block, part, parts):
+        w = words(block)
+        label, x, y, classes, inner = ints64(w[0]), floats(w[1]), floats(w[3]), w[5], w[6]
+        count = w[4] * inner
+        for i in range(count * part // parts, count * (part + 1) // parts):
+            if label[i] < 0 or label[i] >= classes:
+                return _OUT_OF_RANGE
+        for i in range(count * part // parts, count * (part + 1) // parts):
+            p = x[(i // inner * classes + label[i]) * inner + i % inner]
+            # The comparison is false for NaN, which stays.
+            y[i] = -math.log(smallest if p < smallest else p)
+        return 0
+
+    return categorical_cross_entropy
+
+
+def _build_loss_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size, smallest = real.kind, real.pointer, real.size, real.kind(_SMALLEST)
+
+    @kernel
+    def categorical_cross_entropy_grad(block, part, parts):
+        w = words(block)
+        label, gy, classes, inner = ints64(w[0]), floats(w[2]), w[5], w[6]
+        first, after = w[4] * part // parts, w[4] * (part + 1) // parts
+        for i in range(first * inner, after * inner):
+            if label[i] < 0 or label[i] >= classes:
+                return _OUT_OF_RANGE
+        length = classes * inner
+        for outer in range(first, after):
+            x, gx = floats(w[1] + size * outer * length), floats(w[3] + size * outer * length)
+            for j in range(length):
+                gx[j] = number(0)
+            for j in range(inner):
+                i = outer * inner + j
+                at = label[i] * inner + j
+                gx[at] = -gy[i] / (smallest if x[at] < smallest else x[at])
+        return 0
+
+    return categorical_cross_entropy_grad
+
+
+_BUILDS: dict[str, Callable[[str], Callable[..., int]]] = {
+    "OneHot": _build_one_hot,
+    "CategoricalCrossEntropy": _build_loss,
+    "CategoricalCrossEntropyGrad": _build_loss_grad,
+}
+_KERNELS = {
+    (op, dtype): Kernel(f"{op}_{dtype}", partial(build, dtype), parameters=(dtype,))
+    for op, build in _BUILDS.items()
+    for dtype in _DTYPES
+}
+
+# Per op the position of the labels, those of the inputs that hold floats, and the words of inputs and output.
+_INPUTS = {"OneHot": (0, ()), "CategoricalCrossEntropy": (1, (0,)), "CategoricalCrossEntropyGrad": (2, (0, 1))}
+_ARGUMENTS = {"OneHot": (0, 3), "CategoricalCrossEntropy": (1, 0, 3), "CategoricalCrossEntropyGrad": (2, 1, 0, 3)}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether floats are float32 or float64 and the labels int64."""
+    position, floats = _INPUTS[call.spec.name]
+    refused = refuse_floats(call, _DTYPES, floats=floats)
+    if refused:
+        return refused
+    labels = call.inputs[position]
+    assert labels is not None
+    return labels.dtype == np.int64 or f"takes int64 labels, not {labels.dtype}"
+
+
+def prepare(call: Call) -> Prepared:
+    """OneHot: x -> y.  CategoricalCrossEntropy: x, target -> y.  CategoricalCrossEntropyGrad: gy, x, target -> gx."""
+    name, result = call.spec.name, call.outputs[0]
+    if name == "OneHot":
+        sizes = call.attributes["shape"]
+        classes = math.prod(sizes)
+        outer, inner, more = result.size // classes if classes else 0, 1, [len(sizes), *sizes]
+    else:
+        x, axis = call.inputs[0 if name == "CategoricalCrossEntropy" else 1], call.attributes["axis"]
+        assert x is not None
+        outer, classes, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+        more = []
+    return launch(
+        _KERNELS[name, result.dtype.name],
+        [0, 0, 0, 0, outer, classes, inner, *more],
+        _ARGUMENTS[name],
+        parts=share_count(result.size / _ELEMENTS_PER_US, outer),
+        errors={_OUT_OF_RANGE: "label out of range"},
+    )

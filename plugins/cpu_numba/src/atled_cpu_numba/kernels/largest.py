@@ -1,0 +1,91 @@
+"""TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
+
+A sorted list of the best so far; an element that is not above its last one, as most are not, costs one comparison.
+
+Block (64-bit words):
+    0 x, 1 y, 2 index, 3 rows, 4 length of a row, 5 k, 6 whether by magnitude, 7 whether y holds the k alone
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_MOST = 128  # a longer list moves more than sorting the row does
+_ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def largest(block, part, parts):
+        w = words(block)
+        length, k, by_magnitude, alone = w[4], w[5], w[6] != 0, w[7] != 0
+        for row in range(w[3] * part // parts, w[3] * (part + 1) // parts):
+            x, index = floats(w[0] + size * row * length), ints64(w[2] + 8 * row * k)
+            for i in range(length):
+                value = abs(x[i]) if by_magnitude else x[i]
+                if i >= k:
+                    last = abs(x[index[k - 1]]) if by_magnitude else x[index[k - 1]]
+                    # Not above the last one: false for a last one that is NaN, which every number replaces.
+                    if value <= last or value != value:
+                        continue
+                place = min(i, k - 1)
+                while place > 0:
+                    other = abs(x[index[place - 1]]) if by_magnitude else x[index[place - 1]]
+                    if not (value > other or (other != other and value == value)):
+                        break
+                    index[place] = index[place - 1]
+                    place -= 1
+                index[place] = i
+            if alone:
+                y = floats(w[1] + size * row * k)
+                for i in range(k):
+                    y[i] = x[index[i]]
+            else:
+                y = floats(w[1] + size * row * length)
+                for i in range(length):
+                    y[i] = number(0)
+                for i in range(k):
+                    y[index[i]] = x[index[i]]
+            for i in range(k):
+                index[i] += row * length
+        return 0
+
+    return largest
+
+
+_KERNELS = {
+    dtype: Kernel(f"largest_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64, not empty, and k at most 128."""
+    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "an array is empty"
+    k = call.attributes["k"]
+    return k <= _MOST or f"finds up to {_MOST} elements, not {k}; sorting is quicker then"
+
+
+def prepare(call: Call) -> Prepared:
+    """TopKData: x -> y, index."""
+    x, attributes = call.inputs[0], call.attributes
+    assert x is not None
+    rows = math.prod(x.shape[: attributes["base_axis"]])
+    words = [0, 0, 0, rows, x.size // rows, attributes["k"], int(attributes["abs"]), int(attributes["reduce"])]
+    parts = share_count(x.size / _ELEMENTS_PER_US, rows)
+    return launch(_KERNELS[x.dtype.name], words, (0, 1, 2), parts=parts, note="sorted list")
