@@ -21,6 +21,7 @@ help:
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
+	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
@@ -51,6 +52,9 @@ check-opencl: $(VENV)/.ready-test
 # Measures what is installed among the libraries compared; `python benchmarks/peers.py` installs the others.
 bench: $(VENV)/.ready-demo
 	@$(RUN) benchmarks/foundation.py $(if $(ROW),--rows "$(ROW)")
+
+bench-functions: $(VENV)/.ready-demo
+	@$(RUN) benchmarks/functions.py $(if $(ROW),--rows "$(ROW)")
 
 # NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
 check-nnabla: $(VENV)/.ready-test
@@ -86,6 +90,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) -m atled.stubs
 	@$(RUN) -m atled manifest cpu-numba sim opencl
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
+	@$(RUN) tools/cpu_page.py
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 
 # The environment is removed only if it is one, whatever VENV says.

@@ -19,6 +19,7 @@ PAGES = (
     "docs/gradients.md",
     "docs/layers.md",
     "docs/nnabla_scripts.md",
+    "docs/ship-a-device.md",
     "docs/support.md",
 )
 

@@ -50,7 +50,7 @@ def _whole(high: int, *shape: int) -> Input:
 
 
 def _probabilities(count: int, classes: int) -> Input:
-    return Input(lambda rng: rng.dirichlet(np.ones(classes), count).astype(np.float32))
+    return Input(lambda rng: rng.dirichlet(np.full(classes, 10.0), count).astype(np.float32))
 
 
 def _filled(value: float, *shape: int) -> Input:
@@ -139,7 +139,13 @@ _IMAGE_LAYERS = {
         {"pad": (1, 1), "inq_iterations": (100_000_000,)},
     ),
     "batch_normalization": FunctionCall(
-        (_IMAGES, _normal(1, 32, 1, 1), _uniform(0.5, 1.5, 1, 32, 1, 1), _filled(0, 1, 32, 1, 1), _filled(1, 1, 32, 1, 1))
+        (
+            _IMAGES,
+            _normal(1, 32, 1, 1),
+            _uniform(0.5, 1.5, 1, 32, 1, 1),
+            _filled(0, 1, 32, 1, 1),
+            _filled(1, 1, 32, 1, 1),
+        )
     ),
     "mean_subtraction": FunctionCall((_IMAGES, _filled(0, *_MAPS[1:]), _filled(0, 1))),
     **_one("celu", "crelu", x=_IMAGES),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any  # matplotlib is optional, and so are its types
 
 from harness.rounds import Outcome
+
+# Beyond so many rows bars would be too thin: dots then, in columns of so many lines.
+_MOST_BARRED_ROWS = 60
+_LINES = 65
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown")
 
@@ -13,10 +18,17 @@ _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown")
 def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
     """Write a PNG: per row one bar for each peer, left of 1 where we are faster; lines show the range of the rounds.
 
-    Raises ImportError where matplotlib is not installed.
+    Many rows are drawn as dots in several columns, without the range. Raises ImportError where matplotlib is not
+    installed.
     """
     from matplotlib.figure import Figure  # optional: only the picture needs it
 
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if len(outcomes) > _MOST_BARRED_ROWS:
+        figure = Figure(figsize=(4.5 * -(-len(outcomes) // _LINES), 2 + 0.15 * _LINES), layout="constrained")
+        _draw_dots(figure, outcomes, title)
+        figure.savefig(path, dpi=80)
+        return
     bars = [
         (outcome.row.name if peer == next(iter(outcome.comparisons)) else "", peer, comparison)
         for outcome in outcomes
@@ -45,5 +57,22 @@ def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
     axes.set_xlabel("our time / peer's time (left of the line: we are faster)")
     axes.set_title(title, fontsize=10)
     axes.legend(loc="best", fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+
+
+def _draw_dots(figure: Any, outcomes: Sequence[Outcome], title: str) -> None:
+    """A line per row with a dot for each peer, in columns that share one scale."""
+    peers = list(dict.fromkeys(peer for outcome in outcomes for peer in outcome.comparisons))
+    pieces = [outcomes[start : start + _LINES] for start in range(0, len(outcomes), _LINES)]
+    columns = figure.subplots(1, len(pieces), sharex=True, squeeze=False)[0]
+    for axes, piece in zip(columns, pieces, strict=True):
+        for number, peer in enumerate(peers):
+            dots = [(o.comparisons[peer].ratio, line) for line, o in enumerate(piece) if peer in o.comparisons]
+            axes.scatter(*zip(*dots, strict=True), s=14, color=_COLOURS[number % len(_COLOURS)], label=peer)
+        axes.axvline(1, color="black", lw=1)
+        axes.set_xscale("log")
+        axes.grid(axis="y", lw=0.3)
+        axes.set_yticks(range(len(piece)), [outcome.row.name for outcome in piece], fontsize=7)
+        axes.set_ylim(_LINES - 0.4, -0.6)
+    columns[0].legend(loc="upper left", fontsize=8)
+    figure.suptitle(f"{title}: our time / peer's time (left of the line: we are faster)", fontsize=10)

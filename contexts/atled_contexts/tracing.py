@@ -19,7 +19,6 @@ _OP_WIDTH = 28  # columns, so that the whole table stays within those
 _NAME_WIDTH = 14
 
 HOST_CLOCK = "host"
-DEVICE_CLOCK = "device"
 
 
 class TraceRow:

@@ -187,8 +187,10 @@ class ArrayCell:
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
+        if self._may_have_changed():
+            self.touched()  # all copies: this one is made anew, and the mark is taken away from the head
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
-        if storage is not None and is_current and not self._may_have_changed():
+        if storage is not None and is_current:
             return storage
         if storage is None:
             storage = self._add_copy(place, dtype, is_current=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import atled as nn
 import atled.functions as F
+from atled.storage import POOL
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -592,3 +594,16 @@ def test_a_leaf_and_its_unlinked_reshaping_add_up_in_one_gradient():
     y.forward()
     y.backward()
     assert_array_equal(x.g, [5, 7])
+
+
+def test_a_graph_that_is_rebuilt_every_step_takes_no_new_memory():
+    counts = []
+    for _ in range(6):
+        x = leaf(np.ones((40, 40)), True)
+        y = F.tanh(x) * x
+        y.forward()
+        y.backward(np.ones((40, 40)))
+        del x, y
+        gc.collect()
+        counts.append(POOL.statistics()["allocated_count"])
+    assert counts[-1] == counts[-3]

@@ -293,7 +293,9 @@ class LentGradient:
         number = grad if isinstance(grad, int | float) else None
         if number is not None and number == self._number and self.array.cell.dtype == dtype:
             return
-        self.array.cast(dtype)
+        self.array.cell.cast(
+            dtype
+        )  # not the array's own: that hands out a view, and the memory could not be used again
         self.array.data = grad
         self._number = number
 

@@ -60,18 +60,47 @@ def _formula(node: IRNode) -> Expr | None:
     return program.expressions[0]
 
 
+def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
+    """Per node that reads or changes an outside array which some node changes, the one before it that does.
+
+    These must run in the order in which they are: what a node changes in place is no value that others depend on.
+    """
+    changed = {
+        value.base.external
+        for node in nodes
+        if node.spec is not None
+        for position, value in enumerate(node.inputs)
+        if value is not None and (position in node.spec.mutated or position in node.spec.inplace.values())
+    }
+    turns: dict[IRNode, IRNode] = {}
+    last: IRNode | None = None
+    for node in nodes:
+        values = [*node.inputs, *node.outputs]
+        if changed and any(v is not None and v.base.external >= 0 and v.base.external in changed for v in values):
+            if last is not None:
+                turns[node] = last
+            last = node
+    return turns
+
+
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
     def __init__(self, nodes: Sequence[IRNode]) -> None:
-        self._nodes = nodes
         self._index = {node: position for position, node in enumerate(nodes)}
+        self._turns = _turns(nodes)
         self.group_of: dict[IRNode, int] = {}
         self.members: dict[int, list[IRNode]] = {}
         for position, node in enumerate(nodes):
             if _formula(node) is not None:
                 self._place(position, node)
         self.any = any(len(members) > 1 for members in self.members.values())
+
+    def nodes_before(self, node: IRNode) -> list[IRNode]:
+        """The nodes that must have run before a node: those that make its inputs, and the one whose turn is before."""
+        before = [value.node for value in node.inputs if value is not None and value.node is not None]
+        turn = self._turns.get(node)
+        return before if turn is None else [*before, turn]
 
     def _place(self, position: int, node: IRNode) -> None:
         """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own."""
@@ -118,14 +147,10 @@ class _Groups:
         return is_new or not any(self._passes_outside(other, node) for node in self.members[one])
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
-        """Whether an input of the node depends on the group through a node of neither: then they cannot be one."""
+        """Whether the node must run after the group because of a node of neither: then they cannot be one."""
         own = self.group_of[node]
         seen: set[IRNode] = set()
-        stack = [
-            value.node
-            for value in node.inputs
-            if value is not None and value.node is not None and self.group_of.get(value.node) not in (group, own)
-        ]
+        stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
         while stack:
             outside = stack.pop()
             if outside in seen or outside not in self._index:
@@ -137,7 +162,7 @@ class _Groups:
             if other == group:
                 return True
             for related in self.members[other] if other is not None else [outside]:
-                stack += [v.node for v in related.inputs if v is not None and v.node is not None]
+                stack += self.nodes_before(related)
         return False
 
 
@@ -168,7 +193,7 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[I
 
 def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[int | IRNode]:
     """The units in an order in which they can run."""
-    made_by = {output: unit for unit, members in units.items() for member in members for output in member.outputs}
+    unit_of = {member: unit for unit, members in units.items() for member in members}
     order: list[int | IRNode] = []
     done: set[int | IRNode] = set()
     for start in units:
@@ -183,10 +208,10 @@ def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[i
                 continue
             stack.append((unit, True))
             for member in units[unit]:
-                for value in member.inputs:
-                    maker = None if value is None else made_by.get(value)
-                    if maker is not None and maker != unit and maker not in done:
-                        stack.append((maker, False))
+                for node in groups.nodes_before(member):
+                    before = unit_of.get(node)
+                    if before is not None and before != unit and before not in done:
+                        stack.append((before, False))
     return order
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.call import ArrayDesc
+from atled.errors import four_parts
 from atled.graph.dispatch import choose, place_of
 from atled.ops.spec import SPECS, OpSpec
 from atled.place import HOST, Place
@@ -178,7 +179,7 @@ class Graph:
         self.floats: list[tuple[Any, ...]] = []
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
         self._moved: dict[tuple[IRValue, Place], IRValue] = {}
-        self._mutated: set[int] = set()
+        self._mutated: dict[int, IRValue] = {}  # by outside array: the value at the place where ops change it
         self._constants: dict[float, FloatSlot] = {}
 
     def external(self, number: int, desc: ArrayDesc, place: Place | None = None) -> IRValue:
@@ -269,15 +270,29 @@ class Graph:
 
     def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
-        self._mutated.add(value.base.external)
+        number = value.base.external
         value.settle(place)
-        if value.place is place and value.dtype == dtype:
-            return value
-        assert value.external >= 0, "ops change only arrays that exist outside the graph"
-        return self.external(value.external, ArrayDesc(value.shape, dtype), place)
+        if value.place is not place or value.dtype != dtype:
+            assert value.external >= 0, "ops change only arrays that exist outside the graph"
+            value = self.external(value.external, ArrayDesc(value.shape, dtype), place)
+        before = self._mutated.setdefault(number, value.base)
+        if number >= 0 and (before.place is not place or before.dtype != dtype):
+            raise RuntimeError(
+                four_parts(
+                    f"two ops that change one array of shape {value.shape}",
+                    f"one does so as {before.dtype} on {before.place}, the other as {dtype} on {place}",
+                    "",
+                    "compute both on one device in one type config, or give each an array of its own",
+                )
+            )
+        self._moved = {key: moved for key, moved in self._moved.items() if key[0].base.external != number}
+        return value
 
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
+        changed = self._mutated.get(value.base.external)
+        if changed is not None and changed.place is not value.base.place and value.external >= 0:
+            value = changed
         value.settle(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atled.graph.fusion import fuse
@@ -61,11 +61,7 @@ def lower(
         if node.spec is not None and node.spec.views:
             slot_for(node.outputs[0])
             continue
-        steps.append(_step(node, slot_for, slots, slot_of))
-    for number, step in enumerate(steps):
-        for argument in step.arguments[: step.input_count]:
-            if argument >= 0:
-                slots[argument].last_reader = number
+        steps.append(_step(node, slot_for, slot_of))
     targets = [slot_for(value) for value in values]
     shown = [slot_for(value) for value in watched]
     reuse_memory(slots, steps, shown)
@@ -78,7 +74,7 @@ def _first(node: IRNode) -> IRValue:
     return value
 
 
-def _step(node: IRNode, slot_for: Any, slots: list[Slot], slot_of: dict[IRValue, int]) -> Step:
+def _step(node: IRNode, slot_for: Callable[[IRValue], int], slot_of: dict[IRValue, int]) -> Step:
     inputs = tuple(-1 if value is None else slot_for(value) for value in node.inputs)
     if node.spec is None:
         return Step(node, None, (*inputs, slot_for(node.outputs[0])), ())

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from atled.graph.plan import Slot, Step
 from atled.place import HOST
 
-FOREVER = 1 << 60
-
 
 def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int]) -> None:
     """Give internal slots with disjoint lifetimes one memory; changes `slot.memory` in place.

@@ -21,17 +21,15 @@ class Slot:
     desc, place: what and where.
     memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
     source: whose storage it is: ("external", number of the request), ("target", number) or ("internal",).
-    last_reader: number of the last step that reads it; -1 if none does.
     """
 
-    __slots__ = ("desc", "last_reader", "memory", "place", "source")
+    __slots__ = ("desc", "memory", "place", "source")
 
     def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
         self.desc = desc
         self.place = place
         self.memory = memory
         self.source = source
-        self.last_reader = -1
 
 
 class Step:

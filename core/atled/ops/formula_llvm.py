@@ -13,6 +13,7 @@ from collections.abc import Callable
 from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
+from atled.ops.formula_llvm_circular import CIRCULAR
 from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
@@ -228,6 +229,8 @@ class _Writer:
             return real.compare(_PREDICATES[node.op], *args)
         if node.op in _LOGIC:
             return self.code.let(_LOGIC[node.op].format(*args))
+        if real.type == FLOAT and node.op in CIRCULAR:
+            return CIRCULAR[node.op](real, *args)
         return call_function(real, node.op, args)
 
     def element(self, operand: int, pointer: str) -> str:

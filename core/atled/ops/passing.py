@@ -183,5 +183,5 @@ class Cast(OpSpec):
     def refused(self) -> Sequence[Refused]:
         return (
             Refused(TypeError, "dtype is missing", (2, 3)),
-            Refused(TypeError, "expected a dtype", (2, 3), dtype="floating"),
+            Refused(TypeError, "pass dtype as a dtype", (2, 3), dtype="floating"),
         )

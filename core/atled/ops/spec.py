@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,7 +73,7 @@ def _axes(value: Any) -> tuple[int, ...]:
 def _flag(value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
-    raise TypeError("expected True or False")
+    raise TypeError("neither 0 nor 1")
 
 
 def _number(value: Any) -> float:
@@ -334,8 +333,3 @@ def register(spec: OpSpec) -> OpSpec:
     if spec.function:
         FUNCTIONS[spec.function] = spec
     return spec
-
-
-def snake_case(name: str) -> str:
-    """`SoftmaxCrossEntropy` -> `softmax_cross_entropy`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

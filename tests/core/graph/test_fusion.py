@@ -130,3 +130,35 @@ def test_values_in_the_middle_of_a_backward_share_memory():
     template = bound.binding.template
     inside = {slot.memory for slot in template.slots if slot.source[0] == "internal"}
     assert len(inside) <= 4
+
+
+def statistics_of(shape, *values):
+    return [nn.Variable.from_numpy_array(np.full(shape, value, np.float32)) for value in values]
+
+
+@pytest.mark.parametrize("backend", ["fusing", "reference"])
+def test_statistics_that_two_ops_change_are_changed_in_the_order_of_the_calls(backend):
+    with nn.context_scope(nn.Context([f"{backend}:float"])):
+        x = nn.Variable.from_numpy_array(np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 4))
+        beta, gamma, mean, variance = statistics_of((1, 3, 1), 0, 1, 0, 1)
+        first = F.tanh(x)
+        normalized = [
+            F.batch_normalization(y, beta, gamma, mean, variance, decay_rate=0.5) for y in (first, F.add_scalar(x, 5))
+        ]
+        # One step for the first op and the last would run the second normalization before the first.
+        F.concatenate(normalized[0], first + normalized[1], axis=1).forward()
+    batches = [np.tanh(x.d).mean((0, 2)), x.d.mean((0, 2)) + 5]
+    np.testing.assert_allclose(mean.d.ravel(), 0.25 * batches[0] + 0.5 * batches[1], rtol=1e-5)
+
+
+def test_what_is_read_before_and_after_a_change_is_read_then():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x = nn.Variable.from_numpy_array(np.full((2, 3, 4), 2, np.float32))
+        beta, gamma, mean, variance = statistics_of((1, 3, 1), 0, 1, 0, 1)
+        before = F.tanh(mean)
+        normalized = F.batch_normalization(x, beta, gamma, mean, variance, decay_rate=0.5)
+        after = F.tanh(mean)
+        parts = [F.reshape(y, (y.size,)) for y in (before, normalized, before + after)]
+        F.concatenate(*parts, axis=0).forward()
+    np.testing.assert_allclose(before.d, 0)
+    np.testing.assert_allclose(after.d, np.tanh(1), rtol=1e-6)

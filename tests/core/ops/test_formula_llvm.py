@@ -109,6 +109,19 @@ def test_float32_functions_are_right_to_two_units_over_their_whole_range():
     check("log1p(x)", -log_range[log_range < 1], rtol=2.5e-7, atol=2e-45)
 
 
+def test_circular_functions_are_right_to_one_unit_over_their_whole_range():
+    tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
+    log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
+    both_signs = np.concatenate([-log_range, log_range, np.linspace(-30, 30, 20001, dtype=np.float32)])
+    for text in ("sin(x)", "cos(x)", "tan(x)", "atan(x)", "sinh(x)", "cosh(x)", "asinh(x)"):
+        check(text, both_signs, rtol=1.3e-7, atol=2e-45)
+    from_one = np.concatenate([log_range[log_range >= 1], np.linspace(1, 2, 20001, dtype=np.float32)])
+    check("acosh(x)", from_one, rtol=1.3e-7)
+    unit_range = np.concatenate([both_signs[abs(both_signs) <= 1], np.linspace(-1, 1, 20001, dtype=np.float32)])
+    for text in ("asin(x)", "acos(x)", "atanh(x)"):
+        check(text, unit_range, rtol=1.3e-7, atol=2e-45)
+
+
 def test_float32_powers_are_right_over_their_whole_range():
     rng = np.random.default_rng(2)
     x = np.exp(rng.uniform(-100, 88, 20000)).astype(np.float32)
@@ -308,7 +321,10 @@ def test_only_listed_library_functions_are_called():
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for the vector registers of x86")
 @pytest.mark.parametrize(
     "text",
-    ["tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "x ** 1.7", "round(exp(x))", "maximum(x, 0)"],
+    [
+        *("tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "x ** 1.7", "round(exp(x))"),
+        *("maximum(x, 0)", "sin(x) + tan(x)", "acos(x)", "asinh(x)"),
+    ],
 )
 @pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -448,3 +448,45 @@ def test_a_gradient_check_by_the_solver_reads_the_device():
         y.forward()
         y.backward()
         assert solver.check_inf_or_nan_grad()
+
+
+# One array, changed by ops on two devices.
+
+
+def test_what_an_op_changed_on_one_device_is_read_from_there_on_another():
+    first, second = (nn.get_extension_context("sim", device_id=device_id) for device_id in ("0", "1"))
+    x = nn.Variable.from_numpy_array(np.full((2, 3, 4), 2, np.float32))
+    beta, gamma, mean, variance = (
+        nn.Variable.from_numpy_array(np.full((1, 3, 1), value, np.float32)) for value in (0, 1, 0, 1)
+    )
+    with nn.context_scope(second):
+        before = F.tanh(mean)
+    with nn.context_scope(first):
+        normalized = F.batch_normalization(x, beta, gamma, mean, variance, decay_rate=0.5)
+    with nn.context_scope(second):
+        after = F.tanh(mean)
+    F.concatenate(F.reshape(before, (3,)), F.reshape(normalized, (24,)), F.reshape(after, (3,)), axis=0).forward()
+    np.testing.assert_allclose(before.d, 0)
+    np.testing.assert_allclose(after.d, np.tanh(1), rtol=1e-6)
+
+
+def test_one_array_changed_on_two_devices_in_one_plan_is_refused():
+    x = nn.Variable((2, 3, 4))
+    statistics = [nn.Variable.from_numpy_array(np.full((1, 3, 1), value, np.float32)) for value in (0, 1, 0, 1)]
+    for device_id in ("0", "1"):
+        with nn.context_scope(nn.get_extension_context("sim", device_id=device_id)):
+            x = F.batch_normalization(x, *statistics, decay_rate=0.5)
+    with pytest.raises(RuntimeError, match="compute both on one device"):
+        x.forward()
+    np.testing.assert_array_equal(statistics[2].d, 0)
+
+
+def test_what_was_written_through_a_view_that_is_gone_reaches_every_device():
+    first, second = (nn.get_extension_context("sim", device_id=device_id) for device_id in ("0", "1"))
+    x = nn.NdArray.from_numpy_array(np.ones(3, np.float32))
+    with nn.context_scope(second):
+        F.add_scalar(x, 1)
+    x.data[...] = 5
+    for context in (first, second):
+        with nn.context_scope(context):
+            np.testing.assert_array_equal(F.add_scalar(x, 1).data, 6)

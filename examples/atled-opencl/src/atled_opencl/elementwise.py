@@ -30,6 +30,8 @@ def accepts(call: Call) -> bool | str:
     for desc in (*call.inputs, *call.outputs):
         if desc is not None and desc.dtype.name not in _TYPES:
             return f"no {desc.dtype} here: not every OpenCL device has it"
+        if desc is not None and desc.size >= 2**31:
+            return "the kernels count elements in 32 bits"
     return True
 
 

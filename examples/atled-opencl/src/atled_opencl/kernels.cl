@@ -80,15 +80,13 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
     ITEM(i);
     int c = i / VOLUME(K), first = get_global_id(1) * MAPS_EACH, g = get_global_id(2), groups = w[3], batch = w[22];
     float sum[MAPS_EACH] = {0};
-    for (int n = 0; n < batch; n++) {
-        float part[MAPS_EACH] = {0}; /* summed per image first, which rounds less */
-        IN images = x + ((long)(n * groups + g) * DEPTH + c) * VOLUME(S);
-        IN grads = gy + (long)(n * groups + g) * MAPS * VOLUME(T);
-        for (int t = 0; t < VOLUME(T); t++) {
-            int e = partner(w, t, i % VOLUME(K), 0);
-            float v = e < 0 ? 0 : images[e];
-            for (int m = 0; m < MAPS_EACH; m++) part[m] += v * grads[min(first + m, MAPS - 1) * VOLUME(T) + t];
-        }
+    for (int t = 0; t < VOLUME(T); t++) {
+        int e = partner(w, t, i % VOLUME(K), 0);
+        float part[MAPS_EACH] = {0}; /* summed per window first, which rounds less */
+        for (int n = g; e >= 0 && n < batch * groups; n += groups)
+            for (int m = 0; m < MAPS_EACH; m++)
+                part[m] += x[((long)n * DEPTH + c) * VOLUME(S) + e]
+                    * gy[((long)n * MAPS + min(first + m, MAPS - 1)) * VOLUME(T) + t];
         for (int m = 0; m < MAPS_EACH; m++) sum[m] += part[m];
     }
     for (int m = 0; m < MAPS_EACH && first + m < MAPS; m++) gw[(long)(g * MAPS + first + m) * w[0] + i] = sum[m];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import sys
 import threading
@@ -123,7 +124,8 @@ class Launch:
         self._kernel = where.cl.Kernel(where.program(source), name)
         group = min(where.group, 1 << max(grid[0] - 1, 0).bit_length())
         self._grid = (-(-grid[0] // group) * group, *grid[1:])
-        self._group = (group, *(1 for _ in grid[1:]))
+        # Groups fill up along dimension 1, as far as they divide it: small ones cost more than the work in them.
+        self._group = (group, *(math.gcd(size, where.group // group) for size in grid[1:2]), *(1 for _ in grid[2:]))
         self._sizes = where.constants(sizes)
         self._buffers = self._kernel.num_args - len(numbers) - 1
         self._words = words

@@ -46,6 +46,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
     "kernels.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
+    "kernels.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
     "kernels.joining": ("Concatenate", "Split", "Stack"),
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
     "kernels.largest": ("TopKData",),
@@ -59,11 +60,13 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPoolingGather",
         "MaxPoolingGrad",
     ),
+    "kernels.random_places": ("RandomCrop", "RandomFlip", "RandomShift"),
     "kernels.streams": ("Dropout", "Rand", "Randint", "Randn"),
+    "kernels.suppression": ("NmsDetection2d",),
     "kernels.transposition": ("Transpose",),
 }
 
-_COPIES = ("Broadcast", "Cast", "Identity")
+_COPIES = ("Broadcast", "Cast", "Identity", "TopKGrad")
 
 
 @functools.cache

@@ -22,6 +22,16 @@ CASES = [
     ((2, 8, 9, 30), (16, 2, 3, 3), (1, 1), (1, 1), (1, 1), 4),
     ((3, 20, 7, 7), (30, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((3, 20, 7, 7), (30, 20, 1, 1), (0, 0), (2, 2), (1, 1), 1),
+    ((3, 20, 7, 7), (70, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 35, 9, 48), (17, 35, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 3, 40), (300, 3, 1), (0,), (1,), (1,), 1),
+    # short rows and wide kernels, whose columns are unfolded
+    ((5, 3, 12, 12), (17, 3, 5, 5), (0, 0), (1, 1), (1, 1), 1),
+    ((3, 2, 14, 13), (5, 2, 3, 7), (1, 2), (1, 1), (1, 1), 1),
+    ((3, 2, 19, 21), (5, 2, 5, 5), (1, 3), (2, 2), (1, 1), 1),
+    ((3, 2, 19, 24), (5, 2, 5, 4), (1, 4), (2, 3), (1, 3), 1),
+    ((3, 4, 14, 3), (6, 2, 3, 9), (1, 8), (1, 1), (1, 1), 2),
+    ((3, 2, 12), (5, 2, 5), (0,), (1,), (1,), 1),
     ((1, 2, 11, 70), (5, 2, 5, 5), (2, 2), (1, 1), (1, 1), 1),
     ((1, 2, 3, 3), (2, 2, 1, 1), (3, 3), (1, 1), (1, 1), 1),
     ((1, 2, 5, 5), (2, 2, 2, 2), (0, 0), (4, 4), (1, 1), 1),
@@ -123,6 +133,18 @@ def test_several_batch_axes_count_as_images(run):
     assert run(convolution, "Convolution", [x, weight, None], [y], **geometry) == 0
     expected = forward(x.reshape(6, 4, 5, 5), weight, None, (0, 0), (1, 1), (1, 1), 1)
     np.testing.assert_allclose(y.reshape(expected.shape), expected, atol=1e-4)
+
+
+def test_columns_are_unfolded_where_most_positions_would_be_in_vain(make_call):
+    def note(size):
+        x, weight = np.zeros((4, 3, size, size), "f"), np.zeros((8, 3, 5, 5), "f")
+        y = np.zeros((4, 8, size - 4, size - 4), "f")
+        return convolution.prepare(
+            make_call("Convolution", [x, weight, None], [y], **geometry_of((0, 0), (1, 1), (1, 1), 1))
+        ).note
+
+    assert note(12) == "direct, 1 images at once, 5 unfolded phases"
+    assert "1 phases" in note(60)
 
 
 def test_what_does_not_fit_is_refused_with_the_reason(make_call):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, winograd
+from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
 
 # x, maps, pad
 CASES = [
@@ -17,6 +17,7 @@ CASES = [
     ((2, 16, 13, 14), 18, (0, 2)),
     ((1, 16, 16, 70), 16, (1, 1)),
     ((3, 16, 8, 9), 200, (1, 1)),
+    ((2, 9, 13, 12), 32, (1, 1)),
 ]
 all_cases = pytest.mark.parametrize("x_shape, maps, pad", CASES)
 
@@ -77,7 +78,8 @@ def test_gradient_with_respect_to_the_input(run, parts, x_shape, maps, pad):
     "x_shape, w_shape, changes",
     [
         ((4, 15, 8, 8), (16, 15, 3, 3), {}),
-        ((4, 16, 8, 8), (15, 16, 3, 3), {}),
+        ((4, 7, 8, 8), (64, 7, 3, 3), {}),
+        ((4, 32, 8, 8), (15, 32, 3, 3), {}),
         ((1, 16, 8, 8), (16, 16, 3, 3), {}),  # 4 tiles
         ((9, 16, 5, 5), (16, 16, 3, 3), {}),  # 64 results for 25
         ((4, 16, 16, 16), (16, 16, 3, 3), {"stride": (2, 2)}),
@@ -102,3 +104,20 @@ def test_a_nan_reaches_every_result_that_sees_it(run):
     assert run(convolution, "Convolution", [x, weight, None], [y], **geometry_of((1, 1))) == 0
     assert np.isnan(y[1, :, 3:6, 4:7]).all()
     assert not np.isnan(y[[0, 2]]).any()
+
+
+@all_cases
+def test_gradient_with_respect_to_the_weight(run, make_call, parts, x_shape, maps, pad):
+    images = 3 * x_shape[0]
+    x = draw(0, images, *x_shape[1:])
+    gy = draw(3, images, maps, *(n + 2 * p - 2 for n, p in zip(x_shape[2:], pad, strict=True)))
+    gy /= np.float32((gy.size / maps) ** 0.5)  # gw is of scale 1
+    gw = np.full((maps, x_shape[1], 3, 3), np.nan, "f")
+    geometry = geometry_of(pad, kernel=(3, 3))
+    call = make_call("ConvolutionWeightGrad", [x, gy], [gw], **geometry)
+    assert convolution_weight.prepare(call).note.startswith("winograd 4x4")
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **geometry) == 0
+    seen = np.pad(x.astype("d"), [(0, 0), (0, 0), (pad[0], pad[0]), (pad[1], pad[1])])
+    seen = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), (2, 3))
+    expected = np.einsum("nchwrs,nkhw->kcrs", seen, gy.astype("d"), optimize=True)
+    np.testing.assert_allclose(gw, expected, atol=5e-5)

@@ -19,10 +19,10 @@ def accepts(call: Call) -> bool | str:
 def prepare(call: Call) -> Prepared:
     """PReLU: x0, x1 -> y.  BroadcastTo: x, y -> z, of which x is not read."""
     prepared = elementwise.prepare(_formula(call))
-    if call.spec.name == "PReLU":
-        return prepared
     native = prepared.native
     assert native is not None
+    if call.spec.name == "PReLU":
+        return Prepared(native=native, note="formula")
     whole = Native(
         native.address,
         native.block,
@@ -32,7 +32,7 @@ def prepare(call: Call) -> Prepared:
         errors=native.errors,
         owner=native.owner,
     )
-    return Prepared(native=whole)
+    return Prepared(native=whole, note="formula")
 
 
 def _formula(call: Call) -> Call:

@@ -1,8 +1,9 @@
 """Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
 Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`. The rest of this module is the
-direct way. Both are products of a packed weight with images in padded planes, see `convolution_geometry`, which the register tile
-reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are filled.
+direct way: products of a packed weight with images in padded planes, see `convolution_geometry`, which the register
+tile reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are
+filled.
 
 Block (64-bit words; strides in elements):
     0 COPY_IMAGES, 1 x or gy, 2 weight, 3 bias or 0, 4 y or gx, 5 workspace, 6 bytes of it per share
@@ -27,7 +28,7 @@ from typing import NamedTuple
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels import depthwise, winograd
-from atled_cpu_numba.kernels.convolution_geometry import Pair, gradient_windows, windows
+from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
@@ -36,6 +37,7 @@ from atled_cpu_numba.store import Kernel
 
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
+_MOST_WASTE = 1.2  # positions computed per result; more, and the columns are unfolded
 _LEAST_POSITIONS = 512  # of a share
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
@@ -211,7 +213,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """x, weight, bias? -> y; of the gradient gy, weight -> gx.  Depthwise ones have no axis of channels in the weight."""
+    """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
     task = _task(call)
     source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
     assert source is not None
@@ -303,7 +305,7 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     geometry = task.kernel, task.pad, task.stride, task.dilation
     weight_map, weight_channel = _weight_strides(task)
     if forward:
-        layout, results = windows((height, width), *geometry)
+        layout, results = _choose_layout(task)
         step = (1, 1)
     else:
         layout, results = gradient_windows((result_height, result_width), *geometry)
@@ -320,7 +322,14 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     if groups == 1:
         parts = max(1, min(parts, int(0.1 * work_us / packing_us)))
     image_bytes = 4 * channels * len(layout.phases) * layout.image_pitch
-    chunk = _chunk(images, max(1, images * groups // parts), layout.image_pitch, _CHUNK_BYTES // image_bytes)
+    # Unfolded images have gaps between them alone: one by one, nothing is computed in vain.
+    unfolded = task.kernel[1] > 1 and layout.row_pitch == result_width
+    alone = unfolded and result_height * result_width >= 2 * lanes.columns
+    chunk = (
+        1
+        if forward and alone
+        else _chunk(images, max(1, images * groups // parts), layout.image_pitch, _CHUNK_BYTES // image_bytes)
+    )
     parts = min(parts, groups * -(-images // chunk))
     plane_length = layout.plane_length(chunk, columns)
     channel_length = len(layout.phases) * plane_length
@@ -354,9 +363,20 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     parts = fitting_shares(parts, share_bytes)
     arguments = (1, 2, *(-1 if desc is None else 3 for desc in call.inputs[2:]), 4, 5)
     note = (
-        f"direct, {chunk} images at once, {len(layout.phases)} phases" if forward else f"direct, {chunk} images at once"
+        f"direct, {chunk} images at once, {len(layout.phases)} {'unfolded ' if unfolded else ''}phases"
+        if forward
+        else f"direct, {chunk} images at once"
     )
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+
+
+def _choose_layout(task: _Task) -> tuple[Layout, tuple[Result, ...]]:
+    """With or without the columns unfolded, depending on how many positions are computed in vain."""
+    geometry = task.kernel, task.pad, task.stride, task.dilation
+    layout, results = windows(task.source, *geometry)
+    if task.kernel[1] > 1 and layout.image_pitch >= _MOST_WASTE * math.prod(task.result):
+        return windows(task.source, *geometry, unfold=True)
+    return layout, results
 
 
 def _chunk(images: int, per_share: int, image_pitch: int, fitting: int) -> int:

@@ -8,6 +8,9 @@ in the gap of the row before.
     position p = (image * image_rows + row) * row_pitch + column     of a window, or of an element
     element seen by window p through a tap: plane[front + p + offset], offset = row_shift * row_pitch + column_shift
 
+With the columns unfolded, each column of the kernel has planes of its own, which hold the columns that it sees: then no
+gap is needed between rows, which pays if rows are short and the kernel is wide.
+
 Windows beyond the last column or row of the result are computed along with the others and dropped.
 """
 
@@ -41,7 +44,8 @@ class Result(NamedTuple):
 class Layout(NamedTuple):
     """Everything about the planes that does not depend on the number of images.
 
-    phases: the source phases as (row, column) modulo `stride`.
+    phases: the source phases as (row, column) modulo `stride`; with the columns unfolded, the column is that of the
+        first element, may be negative, and a row ends after `row_pitch` elements.
     front: zeros before the first image.  back: elements that may be read behind the last position.
     """
 
@@ -72,8 +76,13 @@ class Layout(NamedTuple):
 Pair = tuple[int, int]
 
 
-def windows(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) -> tuple[Layout, tuple[Result, ...]]:
-    """How a convolution reads its input: one result, as many source phases as the taps need."""
+def windows(
+    sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair, *, unfold: bool = False
+) -> tuple[Layout, tuple[Result, ...]]:
+    """How a convolution reads its input: one result, as many source phases as the taps need.
+
+    unfold: whether the columns are to be unfolded.
+    """
     counts = _counts(sizes, kernel, pad, stride, dilation)
     found = []
     for r in range(kernel[0]):
@@ -81,11 +90,13 @@ def windows(sizes: Pair, kernel: Pair, pad: Pair, stride: Pair, dilation: Pair) 
             (row, a), (column, b) = (
                 divmod(i * d - p, step) for i, d, p, step in zip((r, s), dilation, pad, stride, strict=True)
             )
+            if unfold:
+                b, column = s * dilation[1] - pad[1], 0
             found.append((a, b, row, column, r * kernel[1] + s))
     phases = tuple(sorted({(a, b) for a, b, *_ in found}))
     taps = tuple(Tap(phases.index((a, b)), row, column, place) for a, b, row, column, place in found)
     results = (Result(taps, (0, 0), counts),)
-    plane = -(-sizes[0] // stride[0]), -(-sizes[1] // stride[1])
+    plane = -(-sizes[0] // stride[0]), counts[1] if unfold else -(-sizes[1] // stride[1])
     return _layout(phases, stride, plane, results), results
 
 

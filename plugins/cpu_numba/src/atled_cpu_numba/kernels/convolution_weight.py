@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import depthwise
+from atled_cpu_numba.kernels import depthwise, pointwise_weight, winograd, winograd_weight
 from atled_cpu_numba.kernels.convolution import two
 from atled_cpu_numba.kernels.convolution_geometry import windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
@@ -33,6 +33,7 @@ from atled_cpu_numba.store import Kernel
 
 _POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
 _CHUNK_BYTES = 512 << 10  # of planes of x and gy
+_MOST_WASTE = 1.3  # positions per one of the unfolded layout; more, and that one is taken
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _COPIED_PER_US = 2e3
 _INNER_BYTES = 192  # block of COPY_IMAGES, then the one phase of gy
@@ -164,17 +165,26 @@ def prepare(call: Call) -> Prepared:
         two(attributes["stride"], 1),
         two(attributes["dilation"], 1),
     )
-    if (
-        groups > 1
-        and channels == 1
-        and two(attributes["kernel"], 1) == (3, 3)
-        and two(attributes["stride"], 1) == two(attributes["dilation"], 1) == (1, 1)
-    ):
-        pad = two(attributes["pad"], 0)
-        filters = depthwise.Problem(
-            images, (height, width), groups * maps, result.counts, pad, terms=1, per_plane=maps, turned=False
-        )
-        return depthwise.prepare_weight(filters)
+    kernel, pad, steps = (
+        two(attributes[name], missing) for name, missing in (("kernel", 1), ("pad", 0), ("stride", 1))
+    )
+    positions = math.prod(result.counts)
+    if (kernel, steps, pad, groups) == ((1, 1), (1, 1), (0, 0), 1) and positions >= pointwise_weight.LEAST_POSITIONS:
+        return pointwise_weight.prepare(images, channels, maps, positions)
+    if kernel == (3, 3) and steps == two(attributes["dilation"], 1) == (1, 1):
+        if groups > 1 and channels == 1:
+            filters = depthwise.Problem(
+                images, (height, width), groups * maps, result.counts, pad, terms=1, per_plane=maps, turned=False
+            )
+            return depthwise.prepare_weight(filters)
+        problem = winograd.Problem(images, channels, maps, (height, width), result.counts, pad, 0, 0, turned=False)
+        if groups == 1 and winograd_weight.suits(problem):
+            return winograd_weight.prepare(problem)
+    if kernel[1] > 1:
+        geometry = kernel, pad, steps, two(attributes["dilation"], 1)
+        unfolded, (result_of_them,) = windows((height, width), *geometry, unfold=True)
+        if layout.image_pitch >= _MOST_WASTE * unfolded.image_pitch:
+            layout, result = unfolded, result_of_them
     taps = len(result.taps)
     lanes = host_lanes()
     work_us = (2.0 * images * math.prod(result.counts) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US

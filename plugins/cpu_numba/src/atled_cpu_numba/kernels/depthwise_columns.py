@@ -1,8 +1,8 @@
 """numba intrinsics for 3 x 3 filters of single planes: a vector of columns at a time, from the top row to the bottom.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
-Each row is loaded once, shifted by 0, 1 and 2 columns, and takes part in the three results that see it. What lies outside
-the plane is zero, by masks: no padded copy is made.
+Each row is loaded once, shifted by 0, 1 and 2 columns, and takes part in the three results that see it. What lies
+outside the plane is zero, by masks: no padded copy is made.
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ def prepare(call: Call) -> Prepared:
     moved = index.size * length
     work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
     words = [0, 0, 0, index.size, rows, length]
-    parts = share_count(work_us, index.size if forward else rows)
+    # Each share of a gradient reads all indices, which short rows would not be worth.
+    parts = share_count(work_us, index.size if forward else min(rows, length))
     arguments = (0, 1, 2) if forward else (2, 0, 1)
     return launch(_KERNELS[call.spec.name][table.dtype.name], words, arguments, parts=parts, errors=_ERRORS)

@@ -3,7 +3,7 @@
 COPY_IMAGES is a kernel of its own, called by address with a block in the caller's workspace. Its block: x, images,
 channels, from image to image of x, height, width, target, plane length, from channel to channel of the target, front,
 image pitch, row pitch, stride_h, stride_w, number of phases, address of the phases as pairs of words. It writes the
-images' elements only: whoever calls it has filled the planes with zeros before.
+images' elements only, and of each row at most `row pitch`: whoever calls it has filled the planes with zeros before.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ def _build() -> Callable[..., int]:
                 a, b = phase_table[2 * phase], phase_table[2 * phase + 1]
                 plane = w[6] + 4 * (channel * channel_length + phase * plane_length + front)
                 rows, columns = (height - a + stride_h - 1) // stride_h, (width - b + stride_w - 1) // stride_w
+                missing = (stride_w - 1 - b) // stride_w if b < 0 else 0  # left of the image
+                columns = min(row_pitch, columns) - missing
+                if columns <= 0:
+                    continue
+                b += missing * stride_w
+                plane += 4 * missing
                 for image in range(images):
                     source = w[0] + 4 * (image * image_step + (channel * height + a) * width + b)
                     target = plane + 4 * image * image_pitch

@@ -47,9 +47,7 @@ _KERNEL = Kernel("join", _build)
 
 def accepts(call: Call) -> bool | str:
     """Whether all arrays are float32, or all float64, and none is empty."""
-    refused = refuse_floats(
-        call, ("float32", "float64"), floats=range(len(call.inputs)), outputs=len(call.outputs)
-    )
+    refused = refuse_floats(call, ("float32", "float64"), floats=range(len(call.inputs)), outputs=len(call.outputs))
     if refused:
         return refused
     return "an array is empty" if has_empty(call) else True

@@ -59,13 +59,13 @@ def _build_loss(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import Real, kernel
 
     real = Real(dtype)
-    floats, smallest = real.pointer, real.kind(_SMALLEST)
+    number, floats = real.kind, real.pointer
 
     @kernel
     def categorical_cross_entropy(block, part, parts):
         w = words(block)
         label, x, y, classes, inner = ints64(w[0]), floats(w[1]), floats(w[3]), w[5], w[6]
-        count = w[4] * inner
+        count, smallest = w[4] * inner, number(_SMALLEST)
         for i in range(count * part // parts, count * (part + 1) // parts):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
@@ -83,7 +83,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import Real, kernel
 
     real = Real(dtype)
-    number, floats, size, smallest = real.kind, real.pointer, real.size, real.kind(_SMALLEST)
+    number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
     def categorical_cross_entropy_grad(block, part, parts):
@@ -93,7 +93,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
         for i in range(first * inner, after * inner):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
-        length = classes * inner
+        length, smallest = classes * inner, number(_SMALLEST)
         for outer in range(first, after):
             x, gx = floats(w[1] + size * outer * length), floats(w[3] + size * outer * length)
             for j in range(length):

@@ -25,7 +25,7 @@ _DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = {"Dropout": 500.0, "Rand": 500.0, "Randn": 50.0, "Randint": 500.0}
 
 
-def _philox() -> Any:  # numba ships no types
+def philox() -> Any:  # numba ships no types
     """The numba function `words(block, call, key) -> four uint64 below 2**32`."""
     from numba import njit, uint64
 
@@ -48,7 +48,7 @@ def _philox() -> Any:  # numba ships no types
     return words
 
 
-def _exact(kernel: Callable[..., int]) -> Callable[..., int]:
+def exact(kernel: Callable[..., int]) -> Callable[..., int]:
     """No fused multiplication and addition: the reference rounds after each."""
     kernel.jit_options = {"error_model": "numpy", "forceinline": True}  # type: ignore[attr-defined]  # read by machine_code
     return kernel
@@ -61,7 +61,7 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, words
     from atled_cpu_numba.kernels.options import Real
 
-    draw = _philox()
+    draw = philox()
     top, unit = uint64(8), 2.0**-24
     if op == "Randint":
         pointer, half = _int32_pointer(), uint64(32)
@@ -75,14 +75,18 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
             return bits
     else:
         real = Real(dtype)
-        number, pointer, parameter = real.kind, real.pointer, float64_of_bits
+        number, pointer = real.kind, real.pointer
+
+        @njit(error_model="numpy", forceinline=True)
+        def parameter(bits):
+            return float64_of_bits(bits)
 
         @njit(error_model="numpy", forceinline=True)
         def element(word, a, b):
             # Through int32, which every processor converts in vectors.
             return number(a + (b - a) * (float64(int32(word >> top)) * unit))
 
-    @_exact
+    @exact
     def drawing(block, part, parts):
         w = words(block)
         stream, y, count = words(w[0]), pointer(w[2]), w[4]
@@ -125,11 +129,11 @@ def _build_dropout(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import Real
     from atled_cpu_numba.kernels.scalars import choose
 
-    draw, real = _philox(), Real(dtype)
+    draw, real = philox(), Real(dtype)
     number, pointer = real.kind, real.pointer
     top = uint64(8)
 
-    @_exact
+    @exact
     def dropout(block, part, parts):
         w = words(block)
         stream, x, y, mask, count = words(w[0]), pointer(w[1]), pointer(w[2]), pointer(w[3]), w[4]
@@ -167,7 +171,7 @@ def _build_normal(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, words
     from atled_cpu_numba.kernels.options import Real
 
-    draw, real = _philox(), Real(dtype)
+    draw, real = philox(), Real(dtype)
     number, pointer = real.kind, real.pointer
     top, unit = uint64(8), 2.0**-24
 
@@ -175,7 +179,7 @@ def _build_normal(dtype: str) -> Callable[..., int]:
     def uniform(word):
         return float64(int32(word >> top)) * unit
 
-    @_exact
+    @exact
     def normal(block, part, parts):
         w = words(block)
         stream, y, count = words(w[0]), pointer(w[2]), w[4]

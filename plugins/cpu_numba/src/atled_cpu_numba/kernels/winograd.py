@@ -3,8 +3,9 @@
 Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
 lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
-The results differ from direct sums: where they are of scale 1, by up to about 5e-5 instead of 2e-6, and infinities
-become NaN. `ENABLED = False` has everything computed directly.
+The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
+5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Infinities become NaN. Equal
+inputs give equal bits. `ENABLED = False`, set before a call is prepared, has everything computed directly.
 
 Block (64-bit words; strides in elements):
     0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
@@ -16,9 +17,11 @@ Block (64-bit words; strides in elements):
     19 weight_map, 20 weight_channel          strides of the weight
     21 first tap, 22 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
     23 maps at once, 24 elements of weight
-    25 to 31: where the pieces of the workspace begin, in bytes: bias, transformed weights, transformed tiles, products,
-        transposed elements (first taps, then positions of the source), padded rows of them, results
+    25 to 31: where the pieces of a share's workspace begin, in bytes: bias, transformed weights, transformed tiles,
+        products, transposed elements (first taps, then positions of the source), padded rows of them, results; before
+        them the block of COLLECT_ROWS
     32 bytes before the workspaces of the shares, for the transformed weights if the shares are made of maps
+    33 COLLECT_ROWS
 """
 
 from __future__ import annotations
@@ -30,12 +33,16 @@ from typing import NamedTuple
 from atled.call import Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.winograd_rows import BLOCK_BYTES, COLLECT_ROWS
 from atled_cpu_numba.store import Kernel
 
 # False: for work that wants the accuracy of direct sums everywhere.
 ENABLED = True
 
-LEAST_CHANNELS = 16  # and maps: below, transforming takes longer than it saves
+# Below, transforming takes longer than it saves.
+_LEAST_CHANNELS = 8
+_LEAST_MAPS = 16
+_LEAST_PAIRS = 256  # of a channel and a map
 _LEAST_TILES = 12  # below, transforming the weights does
 _MOST_WASTE = 1.8  # results computed per result wanted: tiles reach beyond the borders
 _MOST_TILES_IN_A_ROW = 96
@@ -74,7 +81,9 @@ def suits(problem: Problem) -> bool:
     wanted = problem.result[0] * problem.result[1]
     return (
         ENABLED
-        and min(problem.channels, problem.maps) >= LEAST_CHANNELS
+        and problem.channels >= _LEAST_CHANNELS
+        and problem.maps >= _LEAST_MAPS
+        and problem.channels * problem.maps >= _LEAST_PAIRS
         and problem.images * rows * columns >= _LEAST_TILES
         and 16 * rows * columns <= _MOST_WASTE * wanted
         and columns <= _MOST_TILES_IN_A_ROW
@@ -84,9 +93,9 @@ def suits(problem: Problem) -> bool:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.options import kernel, piece
-    from atled_cpu_numba.kernels.vectors import make_copy, transpose_block
+    from atled_cpu_numba.kernels.vectors import transpose_block
     from atled_cpu_numba.kernels.winograd_blocks import (
         input_tile,
         make_strided_tile,
@@ -99,22 +108,21 @@ def _build() -> Callable[..., int]:
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_strided_tile(tile_rows, vectors)
-    lower = make_strided_tile(two_thirds, vectors)
-    lowest = make_strided_tile(third, vectors)
-    copy = make_copy(vector)
+    full = make_strided_tile(tile_rows, vectors, tile_columns)
+    lower = make_strided_tile(two_thirds, vectors, tile_columns)
+    lowest = make_strided_tile(third, vectors, tile_columns)
+    slim = make_strided_tile(tile_rows, 1, tile_columns)
     taps_at_once = min(9, vector)
 
     @piece
     def transform_weights(w, first_map, count, taps_at, target):
         """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
         channels = w[7]
-        panels = (count + tile_columns - 1) // tile_columns
-        step = channels * tile_columns
+        step = channels * tile_columns + vector
         end = w[1] + 4 * w[24]
-        for m in range(0, panels * tile_columns, vector):
-            known = min(vector, max(1, count - m))  # behind the last map it is repeated
-            first = first_map + min(m, count - known)
+        for m in range(0, count, vector):
+            known = min(vector, count - m)
+            first = first_map + m
             to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
             for channel in range(channels):
                 start = w[1] + 4 * (first * w[19] + channel * w[20])
@@ -130,53 +138,26 @@ def _build() -> Callable[..., int]:
                 to += 4 * tile_columns
 
     @piece
-    def collect(w, image, channel, first_row, rows, flat, padded):
-        """Rows of the source for `rows` rows of tiles, a vector of channels wide, with their padding."""
-        channels, height, width, row_length = w[7], w[8], w[9], 4 * w[16] + 2
-        top = 4 * first_row - w[13]
-        begin, end = max(0, top) * width, min(height, top + 4 * rows + 2) * width
-        begin = max(0, min(begin, end - vector))
-        source = w[0] + 4 * (image * channels + channel) * height * width
-        for p in range((end - begin + vector - 1) // vector):
-            here = min(begin + p * vector, end - vector)
-            known = min(vector, channels - channel)
-            transpose_block((source + 4 * here, height * width, known, flat + 4 * vector * (here - begin), vector))
-        padding = min(w[14], row_length)
-        for i in range(4 * rows + 2):
-            target = padded + 4 * vector * i * row_length
-            line = floats32(target)
-            if top + i < 0 or top + i >= height:
-                for j in range(vector * row_length):
-                    line[j] = 0.0
-                continue
-            for j in range(vector * padding):
-                line[j] = 0.0
-            count = min(width, row_length - padding)
-            at, to = flat + 4 * vector * ((top + i) * width - begin), target + 4 * vector * padding
-            for j in range(count):
-                copy((at + 4 * vector * j, to + 4 * vector * j))
-            for j in range(vector * (padding + count), vector * row_length):
-                line[j] = 0.0
-
-    @piece
-    def multiply(channels, tiles, maps, v, v_row, v_step, u, m, m_row, m_step):
+    def multiply(channels, tiles, maps, v, v_row, v_step, u, u_step, m, m_row, m_step):
         """The 36 products of transformed tiles and weights."""
         for _ in range(36):
             b, c = u, m
-            for _ in range(maps // tile_columns):
+            for first in range(0, maps, tile_columns):
                 for r in range(0, tiles, tile_rows):
                     left = tiles - r
                     a, to = v + 4 * r * v_row, c + 4 * r * m_row
-                    if left > two_thirds:
+                    if maps - first <= vector:
+                        slim((channels, a, v_row, b, to, m_row))
+                    elif left > two_thirds:
                         full((channels, a, v_row, b, to, m_row))
                     elif left > third:
                         lower((channels, a, v_row, b, to, m_row))
                     else:
                         lowest((channels, a, v_row, b, to, m_row))
-                b += 4 * 36 * channels * tile_columns
+                b += 4 * 36 * u_step
                 c += 4 * tile_columns
             v += 4 * v_step
-            u += 4 * channels * tile_columns
+            u += 4 * u_step
             m += 4 * m_step
 
     @piece
@@ -195,8 +176,11 @@ def _build() -> Callable[..., int]:
         w = words(block)
         images, channels, maps, tile_lines, tiles_in_line, lines_at_once = w[6], w[7], w[10], w[15], w[16], w[17]
         inner = w[4] + w[32] + part * w[5]
+        q = words(inner)
         bias_at, u, v, m = inner + w[25], inner + w[26], inner + w[27], inner + w[28]
         flat, padded, results = inner + w[29], inner + w[30], inner + w[31]
+        # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
+        u_step = channels * tile_columns + vector
         lines = images * tile_lines
         panels = (maps + tile_columns - 1) // tile_columns
         m0, m1 = 0, maps
@@ -206,7 +190,7 @@ def _build() -> Callable[..., int]:
         else:
             b0, b1 = b1 * part // parts, b1 * (part + 1) // parts
         if w[18] != 0:  # each share fills its part of one array, however many shares there are
-            u = w[4] + 4 * 36 * channels * m0
+            u = w[4] + 4 * 36 * u_step * (m0 // tile_columns)
         if m0 >= m1 or b0 >= b1:
             return 0
         panels = (m1 - m0 + tile_columns - 1) // tile_columns
@@ -216,8 +200,8 @@ def _build() -> Callable[..., int]:
             bias[i] = floats32(w[2])[m0 + i] if w[2] != 0 and m0 + i < m1 else 0.0
         tiles_at_once = (lines_at_once * tiles_in_line + tile_rows - 1) // tile_rows * tile_rows
         v_row = (channels + vector - 1) // vector * vector
-        v_step, m_row = tiles_at_once * v_row, w[23]
-        m_step = tiles_at_once * m_row
+        v_step, m_row = tiles_at_once * v_row + vector, w[23]
+        m_step = tiles_at_once * m_row + vector
         row_length, width = vector * (4 * tiles_in_line + 2), w[12]
         for b in range(b0, b1):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
@@ -228,7 +212,11 @@ def _build() -> Callable[..., int]:
                     row = line - image * tile_lines
                     rows = min(tile_lines - row, after - line)
                     line += rows
-                    collect(w, image, channel, row, rows, flat, padded)
+                    size = w[8] * w[9]
+                    q[0], q[1] = w[0] + 4 * (image * channels + channel) * size, min(vector, channels - channel)
+                    q[2], q[3], q[4], q[5] = w[8], w[9], 4 * row - w[13], 4 * rows + 2
+                    q[6], q[7], q[8], q[9] = w[14], 4 * tiles_in_line + 2, flat, padded
+                    call3(w[33], inner, 0, 1)
                     for i in range(rows):
                         at = padded + 16 * i * row_length
                         for _ in range(tiles_in_line):
@@ -238,9 +226,21 @@ def _build() -> Callable[..., int]:
             tiles = (after - first) * tiles_in_line
             for chunk in range((panels * tile_columns + m_row - 1) // m_row):
                 k0 = chunk * m_row
-                taken = min(m_row, panels * tile_columns - k0)
-                multiply(channels, tiles, taken, v, v_row, v_step, u + 4 * 36 * k0 * channels, m, m_row, m_step)
-                for k in range(0, min(taken, m1 - m0 - k0), vector):
+                taken = min(m_row, m1 - m0 - k0)
+                multiply(
+                    channels,
+                    tiles,
+                    taken,
+                    v,
+                    v_row,
+                    v_step,
+                    u + 4 * 36 * u_step * (k0 // tile_columns),
+                    u_step,
+                    m,
+                    m_row,
+                    m_step,
+                )
+                for k in range(0, taken, vector):
                     line, at = first, m + 4 * k
                     while line < after:
                         image = line // tile_lines
@@ -280,14 +280,15 @@ def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> P
         parts = max(1, min(parts, lines * columns // 24))
     tiles = -(-at_once * columns // lanes.rows) * lanes.rows
     together = min(at_once, rows)  # rows of tiles in one image
-    transformed = 36 * problem.channels * width
+    transformed = 36 * (problem.channels * lanes.columns + lanes.vector) * (width // lanes.columns)
     # The flat copy holds taps first, with a vector on both sides.
     flat = max(lanes.vector * 3 + 9, (4 * together + 2) * problem.source[1] + lanes.vector)
     padded = (4 * together + 2) * (4 * columns + 2)
     results = (4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector
-    sizes = [width, 0 if by_maps else transformed, 36 * tiles * depth, 36 * tiles * maps_at_once]
+    sizes = [width, 0 if by_maps else transformed, 36 * (tiles * depth + lanes.vector)]
+    sizes += [36 * (tiles * maps_at_once + lanes.vector)]
     sizes += [lanes.vector * size for size in (flat, padded, results)]
-    starts = [0]
+    starts = [BLOCK_BYTES]
     for size in sizes:
         starts.append(starts[-1] + -(-4 * size // 64) * 64)
     share_bytes = starts.pop()
@@ -296,8 +297,8 @@ def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> P
     words += [*problem.result, *problem.pad, rows, columns, at_once, int(by_maps)]
     words += [problem.weight_map, problem.weight_channel, *((8, -1) if problem.turned else (0, 1))]
     shared_bytes = 4 * transformed if by_maps else 0
-    words += [maps_at_once, weight_size, *starts, shared_bytes]
-    assert len(words) == 33
+    words += [maps_at_once, weight_size, *starts, shared_bytes, COLLECT_ROWS.address()]
+    assert len(words) == 34
     note = f"winograd 4x4, {at_once * columns} tiles at once"
     return launch(
         WINOGRAD, words, (*arguments, 4), parts=parts, workspace=shared_bytes + share_bytes * parts, note=note

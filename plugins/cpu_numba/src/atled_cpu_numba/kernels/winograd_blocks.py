@@ -85,6 +85,24 @@ def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> li
     ]
 
 
+def _gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any) -> list[Any]:
+    """A times a column of the results' gradient."""
+    even, odd = s.add(a, c), s.add(b, d)
+    even_2, odd_2 = s.scale_add(4, c, a), s.scale_add(8, d, s.add(b, b))
+    return [a, s.add(even, odd), s.subtract(even, odd), s.add(even_2, odd_2), s.subtract(even_2, odd_2), d]
+
+
+def _weight_gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+    """G' times a column of products."""
+    sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(c, b), s.add(d, e), s.subtract(d, e)
+    outer = s.scale(-1 / 6, sum_1)
+    return [
+        s.scale_add(1 / 4, a, s.scale_add(1 / 24, sum_2, outer)),
+        s.scale_add(1 / 6, difference_1, s.scale(1 / 12, difference_2)),
+        s.add(s.scale_add(1 / 6, sum_2, outer), f),
+    ]
+
+
 def _both_ways(s: _Sums, line: Callable[..., list[Any]], square: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """`line` for the columns of a square of vectors, then for the rows of what that gives."""
     columns = [line(s, *(row[j] for row in square)) for j in range(len(square))]
@@ -158,6 +176,50 @@ output_tile = vector_intrinsic(
 )
 
 
+def _generate_gradient_tile(w, source, row, target, step):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    square = []
+    for i in range(STEP):
+        start = w.at(source, builder.mul(row, w.number(i)))
+        square.append([w.load(w.at(start, j * _WIDTH)) for j in range(STEP)])
+    for i, line in enumerate(_both_ways(_Sums(w), _gradient_line, square)):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
+
+
+gradient_tile = vector_intrinsic(
+    "gradient_tile",
+    4,
+    _generate_gradient_tile,
+    """gradient_tile((source, row, target, step)): A gy A' of a vector of maps.
+
+    source: 4 rows, `row` apart, of 4 vectors.  target: 36 vectors, `step` apart.
+    """,
+)
+
+
+def _generate_weight_gradient_tile(w, source, step, target):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
+    square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
+    for i, line in enumerate(_both_ways(_Sums(w), _weight_gradient_line, square)):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, (3 * i + j) * _WIDTH))
+
+
+weight_gradient_tile = vector_intrinsic(
+    "weight_gradient_tile",
+    3,
+    _generate_weight_gradient_tile,
+    """weight_gradient_tile((source, step, target)): G' m G of a vector of maps.
+
+    source: 36 vectors, `step` apart.  target: 9 vectors.
+    """,
+)
+
+
 def _generate_store_transposed(w, source, count, target, target_row, maps):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
@@ -189,11 +251,11 @@ store_transposed = vector_intrinsic(
 )
 
 
-def make_strided_tile(rows: int, vectors: int) -> Any:
+def make_strided_tile(rows: int, vectors: int, columns: int) -> Any:
     """An intrinsic that computes one whole tile of C = A B in registers, all sums over k in order.
 
     tile((k, a, a_row, b, c, c_row)):
-    a: A[r, i] at a[r * a_row + i].  b: B[i, j] at b[i * vectors * vector + j].  c: C[r, j] at c[r * c_row + j].
+    a: A[r, i] at a[r * a_row + i].  b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * c_row + j].
     """
 
     def generate(w, k, a, a_row, b, c, c_row):
@@ -205,10 +267,39 @@ def make_strided_tile(rows: int, vectors: int) -> Any:
             for r in range(rows):
                 value = w.splat(builder.load(w.at(starts[r], i), typ=ir.FloatType()))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following.append(w.at(phis[-1], vectors * _WIDTH))
+            following.append(w.at(phis[-1], columns))
         for r in range(rows):
             place = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):
                 w.store(following[r * vectors + j], w.at(place, j * _WIDTH))
 
     return vector_intrinsic("strided_tile", 6, generate, "One tile of a product; see make_strided_tile.")
+
+
+def make_outer_tile(rows: int, vectors: int, columns: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A' B, or adds it to C, all sums over k in order.
+
+    tile((k, a, a_row, b, c, accumulate)):
+    a: A[i, r] at a[i * a_row + r].  b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * columns + j].
+    accumulate: 1 to add to C, 0 to set it.
+    """
+
+    def generate(w, k, a, a_row, b, c, accumulate):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [a, b]) as (_, phis, following):
+            b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-2], r), typ=ir.FloatType()))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [w.at(phis[-2], a_row), w.at(phis[-1], columns)]
+        with builder.if_else(builder.icmp_signed("!=", accumulate, w.number(0))) as (then, otherwise):
+            with then:
+                for i in range(rows * vectors):
+                    place = w.at(c, i // vectors * columns + i % vectors * _WIDTH)
+                    w.store(builder.fadd(following[i], w.load(place)), place)
+            with otherwise:
+                for i in range(rows * vectors):
+                    w.store(following[i], w.at(c, i // vectors * columns + i % vectors * _WIDTH))
+
+    return vector_intrinsic("outer_tile", 6, generate, "One tile of a product; see make_outer_tile.")

@@ -1,0 +1,250 @@
+"""LLVM IR of the circular and hyperbolic functions and their inverses for float32, without branches and calls.
+
+All are computed in float64 to about ten digits and rounded once: right to one unit in the last place of float32,
+denormals, infinities and NaN included, and sines of the largest numbers too. Straight-line code, so that loops over it
+run in vectors; float32 throughout would be up to twice as fast, but needs two-part arithmetic in most of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from atled.ops.formula_llvm_math import DOUBLE, FLOAT, Code, Real, exp_ten_digits, log_ten_digits
+
+
+def _in_double(compute: Callable[[Real, str], str]) -> Callable[[Real, str], str]:
+    """The function of a float32 that `compute` gives for a float64."""
+
+    def function(r: Real, x: str) -> str:
+        d = Real(r.code, DOUBLE)
+        return d.convert(compute(d, r.convert(x, DOUBLE)), FLOAT)
+
+    return function
+
+
+def _odd(d: Real, x: str, coefficients: tuple[float, ...]) -> str:
+    """x times a polynomial in x**2, highest power first: for a tiny x that is x times the last coefficient."""
+    return d.mul(x, d.polynomial(d.mul(x, x), coefficients))
+
+
+# --- sine, cosine, tangent ------------------------------------------------------------------------------------------
+
+# Taylor series on |r| <= pi / 4: the first terms left out are below 1e-12.
+_SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(6, -1, -1))
+_COSINE = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(7, -1, -1))
+
+# Exponent bits of 0.5, below which an angle is not reduced, and of the largest numbers.
+_FIRST_EXPONENT, _LAST_EXPONENT = 126, 254
+
+
+@functools.cache
+def _turns() -> tuple[tuple[int, int, int], ...]:
+    """Per exponent the part of a turn that the last digit of a float32 of that exponent is: 96 bits, in three words.
+
+    Method of Payne and Hanek: of m * 2**e / (2 pi), whole turns do not matter, so they are left out before multiplying.
+    """
+    bits = 400
+    one = 1 << bits
+
+    def arctangent_of_inverse(n: int) -> int:
+        total, term, k = 0, one // n, 1
+        while term:
+            total += term // k if k % 4 == 1 else -(term // k)
+            term //= n * n
+            k += 2
+        return total
+
+    pi = 4 * (4 * arctangent_of_inverse(5) - arctangent_of_inverse(239))  # Machin's formula
+    words = []
+    for exponent in range(_FIRST_EXPONENT, _LAST_EXPONENT + 1):
+        # 2**(exponent - 150) is the value of the last digit.
+        part = (one << (exponent - 150 + 96)) // (2 * pi) % (1 << 96)
+        words.append((part >> 64, part >> 32 & 0xFFFFFFFF, part & 0xFFFFFFFF))
+    return tuple(words)
+
+
+def _table_word(code: Code, number: int, place: str) -> str:
+    """Word `number` of the table at `place`, as an i64."""
+    values = ", ".join(f"i32 {word[number]}" for word in _turns())
+    name = f"@turns{number}"
+    code.declarations[f"{name} = private unnamed_addr constant [{len(_turns())} x i32] [{values}]"] = None
+    address = code.let(f"getelementptr inbounds [{len(_turns())} x i32], ptr {name}, i64 0, i64 {place}")
+    # In the group of the loop's other loads: LLVM would else have to prove that stores do not change the table.
+    return code.let(f"zext i32 {code.let(f'load i32, ptr {address}, !llvm.access.group !0')} to i64")
+
+
+def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
+    """(q, angle) with |x| = q * pi / 2 + angle, |angle| <= pi / 4: an i64, whose low two bits count, and a double."""
+    code, d = r.code, Real(r.code, DOUBLE)
+    let = code.let
+    size = r.intrinsic("fabs", x)
+    bits = let(f"bitcast float {size} to i32")
+    exponent = let(f"lshr i32 {bits}, 23")
+    is_small = let(f"icmp ult i32 {exponent}, {_FIRST_EXPONENT}")
+    is_large = let(f"icmp ugt i32 {exponent}, {_LAST_EXPONENT}")
+    inside = let(f"select i1 {is_small}, i32 {_FIRST_EXPONENT}, i32 {exponent}")
+    inside = let(f"select i1 {is_large}, i32 {_LAST_EXPONENT}, i32 {inside}")
+    place = let(f"zext i32 {let(f'sub i32 {inside}, {_FIRST_EXPONENT}')} to i64")
+    mantissa = let(f"or i32 {let(f'and i32 {bits}, {(1 << 23) - 1}')}, {1 << 23}")
+    wide = let(f"zext i32 {mantissa} to i64")
+    # Products of 32-bit numbers, which processors have in vectors; of a turn, in 64 bits; overflow is whole turns.
+    high, middle, low = (let(f"mul i64 {wide}, {_table_word(code, number, place)}") for number in range(3))
+    turn = let(f"add i64 {let(f'shl i64 {high}, 32')}, {middle}")
+    turn = let(f"add i64 {turn}, {let(f'lshr i64 {low}, 32')}")
+    quarter = let(f"lshr i64 {let(f'add i64 {turn}, {1 << 61}')}, 62")
+    rest = let(f"sub i64 {turn}, {let(f'shl i64 {quarter}, 62')}")
+    # In two halves: AVX2 has no conversion from i64.
+    upper = let(f"trunc i64 {let(f'lshr i64 {rest}, 32')} to i32")
+    lower = let(f"lshr i32 {let(f'trunc i64 {rest} to i32')}, 1")
+    upper, lower = (let(f"sitofp i32 {half} to double") for half in (upper, lower))
+    unit = 2 * math.pi / 2.0**64
+    angle = d.add(d.mul(upper, d.literal(unit * 2.0**32)), d.mul(lower, d.literal(unit * 2)))
+    angle = let(f"select i1 {is_small}, double {r.convert(size, DOUBLE)}, double {angle}")
+    angle = let(f"select i1 {is_large}, double {d.literal(math.nan)}, double {angle}")
+    return let(f"select i1 {is_small}, i64 0, i64 {quarter}"), angle
+
+
+def _sine_and_cosine(r: Real, x: str) -> tuple[str, str, str]:
+    """(q, sine, cosine) of the angle that `_quarter_turns` gives."""
+    d = Real(r.code, DOUBLE)
+    quarter, angle = _quarter_turns(r, x)
+    return quarter, _odd(d, angle, _SINE), d.polynomial(d.mul(angle, angle), _COSINE)
+
+
+def _is_set(code: Code, number: str, bit: int) -> str:
+    return code.let(f"icmp ne i64 {code.let(f'and i64 {number}, {bit}')}, 0")
+
+
+def _sin(r: Real, x: str) -> str:
+    d = Real(r.code, DOUBLE)
+    quarter, sine, cosine = _sine_and_cosine(r, x)
+    value = d.select(_is_set(r.code, quarter, 1), cosine, sine)
+    value = d.convert(d.select(_is_set(r.code, quarter, 2), d.neg(value), value), FLOAT)
+    return r.mul(value, r.intrinsic("copysign", r.literal(1.0), x))
+
+
+def _cos(r: Real, x: str) -> str:
+    d = Real(r.code, DOUBLE)
+    quarter, sine, cosine = _sine_and_cosine(r, x)
+    value = d.select(_is_set(r.code, quarter, 1), d.neg(sine), cosine)
+    return d.convert(d.select(_is_set(r.code, quarter, 2), d.neg(value), value), FLOAT)
+
+
+def _tan(r: Real, x: str) -> str:
+    d = Real(r.code, DOUBLE)
+    quarter, sine, cosine = _sine_and_cosine(r, x)
+    is_odd = _is_set(r.code, quarter, 1)
+    value = d.div(d.select(is_odd, d.neg(cosine), sine), d.select(is_odd, sine, cosine))
+    return r.mul(d.convert(value, FLOAT), r.intrinsic("copysign", r.literal(1.0), x))
+
+
+# --- their inverses -------------------------------------------------------------------------------------------------
+
+_TANGENT_OF_EIGHTH = math.sqrt(2.0) - 1
+# The series on |z| <= tan(pi / 8); the first term left out is below 1e-10 of the first.
+_ARCTANGENT = tuple((-1.0) ** n / (2 * n + 1) for n in range(12, -1, -1))
+
+
+def _atan_up_to_1(d: Real, t: str) -> str:
+    """The angle of a tangent in [-tan(pi / 8), 1]."""
+    is_steep = d.compare("ogt", t, d.literal(_TANGENT_OF_EIGHTH))
+    turned = d.div(d.sub(t, d.literal(1.0)), d.add(t, d.literal(1.0)))
+    angle = _odd(d, d.select(is_steep, turned, t), _ARCTANGENT)
+    return d.select(is_steep, d.add(angle, d.literal(math.pi / 4)), angle)
+
+
+def _atan_from_0(d: Real, t: str) -> str:
+    """The angle of a tangent of 0 or more, infinity included."""
+    is_steep = d.compare("ogt", t, d.literal(1.0))
+    angle = _atan_up_to_1(d, d.select(is_steep, d.div(d.literal(1.0), t), t))
+    return d.select(is_steep, d.sub(d.literal(math.pi / 2), angle), angle)
+
+
+def _atan(d: Real, x: str) -> str:
+    return d.intrinsic("copysign", _atan_from_0(d, d.intrinsic("fabs", x)), x)
+
+
+def _asin(d: Real, x: str) -> str:
+    # The tangent of half the angle. Beyond 1 the root is NaN.
+    size, one = d.intrinsic("fabs", x), d.literal(1.0)
+    root = d.intrinsic("sqrt", d.mul(d.sub(one, size), d.add(one, size)))
+    half = _atan_up_to_1(d, d.div(size, d.add(one, root)))
+    return d.intrinsic("copysign", d.add(half, half), x)
+
+
+def _acos(d: Real, x: str) -> str:
+    one = d.literal(1.0)
+    half = _atan_from_0(d, d.intrinsic("sqrt", d.div(d.sub(one, x), d.add(one, x))))
+    return d.add(half, half)
+
+
+# --- hyperbolic functions and their inverses ------------------------------------------------------------------------
+
+# The series of sinh on |x| <= 1, and those of its inverse and of atanh where logarithms lose digits.
+_SINH = tuple(1.0 / math.factorial(2 * n + 1) for n in range(6, -1, -1))
+_ASINH = (-15 / 336, 3 / 40, -1 / 6, 1.0)
+_ATANH = (1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
+_NEAR_0 = 1 / 32
+
+
+def _near_0(d: Real, x: str, limit: float, series: tuple[float, ...], beyond: str) -> str:
+    """The odd function with this series up to the limit; `beyond` it, where that is its value for |x|."""
+    is_near = d.compare("olt", d.intrinsic("fabs", x), d.literal(limit))
+    return d.select(is_near, _odd(d, x, series), d.intrinsic("copysign", beyond, x))
+
+
+def _half_exponentials(d: Real, x: str) -> tuple[str, str]:
+    """exp(|x|) / 2 and exp(-|x|) / 2."""
+    grown = exp_ten_digits(d, d.intrinsic("fabs", x))
+    return d.mul(grown, d.literal(0.5)), d.div(d.literal(0.5), grown)
+
+
+def _sinh(d: Real, x: str) -> str:
+    grown, fallen = _half_exponentials(d, x)
+    return _near_0(d, x, 1.0, _SINH, d.sub(grown, fallen))
+
+
+def _cosh(d: Real, x: str) -> str:
+    return d.add(*_half_exponentials(d, x))
+
+
+def _asinh(d: Real, x: str) -> str:
+    size = d.intrinsic("fabs", x)
+    root = d.intrinsic("sqrt", d.add(d.mul(size, size), d.literal(1.0)))
+    return _near_0(d, x, _NEAR_0, _ASINH, log_ten_digits(d, d.add(size, root)))
+
+
+def _acosh(d: Real, x: str) -> str:
+    root = d.intrinsic("sqrt", d.sub(d.mul(x, x), d.literal(1.0)))
+    result = log_ten_digits(d, d.add(x, root))
+    return d.select(d.compare("olt", x, d.literal(1.0)), d.literal(math.nan), result)
+
+
+def _atanh(d: Real, x: str) -> str:
+    size, one = d.intrinsic("fabs", x), d.literal(1.0)
+    logarithm = log_ten_digits(d, d.div(d.add(one, size), d.sub(one, size)))
+    result = _near_0(d, x, _NEAR_0, _ATANH, d.mul(logarithm, d.literal(0.5)))
+    return d.select(d.compare("ogt", size, one), d.literal(math.nan), result)
+
+
+CIRCULAR: dict[str, Callable[[Real, str], str]] = {
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _tan,
+    **{
+        name: _in_double(compute)
+        for name, compute in {
+            "atan": _atan,
+            "asin": _asin,
+            "acos": _acos,
+            "sinh": _sinh,
+            "cosh": _cosh,
+            "asinh": _asinh,
+            "acosh": _acosh,
+            "atanh": _atanh,
+        }.items()
+    },
+}
+"""The functions by their names in the formula language, on values of a `Real` of float32."""

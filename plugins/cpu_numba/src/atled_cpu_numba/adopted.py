@@ -1,0 +1,53 @@
+"""The ops that backend `cpu` computes by their reference on purpose, each with the reason.
+
+A decision, not a default: an op of the library that has neither a kernel nor a formula nor an entry here fails a test.
+Times are those of `make bench-functions`, as shares of NNabla 1.39's for the same call on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_COPIES = "NumPy copies whole rows at the speed of memory"
+_OF_OTHERS = "NumPy's part is small beside the BLAS or the loops that it calls"
+_RARE = "rare: once per batch or per evaluation, never in the inner part of a network"
+
+ADOPTED: Mapping[str, str] = {
+    "BinaryConnectAffine": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryConnectConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryError": "a comparison and a sum in NumPy; less than half of NNabla's time",
+    "BinaryWeightAffine": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryWeightConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "CELU": "two passes of NumPy's exponential; 1.3 times NNabla's time",
+    "CReLU": f"{_COPIES}; a quarter of NNabla's time",
+    "ClipGradByNorm": f"forward {_COPIES}; a tenth of NNabla's time",
+    "ClipGradByValue": f"forward {_COPIES}; a tenth of NNabla's time",
+    "ConfusionMatrix": f"{_RARE}; twice NNabla's time, which is 20 us for 1000 labels",
+    "Constant": "fills memory; NNabla only notes the value and fills when it is read, which no kernel could beat",
+    "FFT": "NumPy's pocketfft; NNabla has none for the processor",
+    "Flip": f"{_COPIES}; a third of NNabla's time",
+    "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
+    "INQAffine": f"{_OF_OTHERS}; as fast as NNabla",
+    "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "ImageAugmentation": f"{_RARE}; 70 times NNabla's time: images go through one by one, each with its own numbers",
+    "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
+    "MatrixDiag": f"{_COPIES}; 0.8 of NNabla's time",
+    "MatrixDiagPart": f"{_COPIES}; 0.7 of NNabla's time",
+    "MeanSubtraction": "a mean and a difference in NumPy; half of NNabla's time",
+    "Pad": f"{_COPIES}; a thirtieth of NNabla's time",
+    "Prod": "a product in NumPy; 1.3 times NNabla's time",
+    "Reshape": "a view: nothing is computed",
+    "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
+    "Shift": f"{_COPIES}; a thirtieth of NNabla's time",
+    "ShiftGrad": f"{_RARE}; twice NNabla's time: sums in the order of the elements, in float64",
+    "Sink": "does nothing; its 3 us are those of a step in Python",
+    "Slice": f"{_COPIES}; a sixth of NNabla's time",
+    "SliceGrad": f"{_COPIES}; a sixth of NNabla's time",
+    "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
+    "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
+    "TopNError": f"{_RARE}; twice NNabla's time, which is 70 us for 256 rows of 1000",
+    "Unlink": "a view: nothing is computed",
+    "Unpooling": f"{_COPIES}; a fifth of NNabla's time",
+    "VATNoise": "a sum of squares and a product in NumPy; twice NNabla's time forward, less with backward",
+    "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
+}

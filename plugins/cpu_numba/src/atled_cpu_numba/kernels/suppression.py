@@ -1,0 +1,118 @@
+"""NmsDetection2d: of boxes that overlap too much the one with the highest score stays.
+
+Only boxes whose score is not 0 are sorted and compared: the others neither suppress nor change.
+
+Block (64-bit words):
+    0 x, 1 y, 2 workspace, 3 batches, 4 boxes, 5 numbers per box, 6 thresh, 7 nms (bits of float64), 8 whether per class
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_NUMBERS_PER_US = 100.0  # a cautious rate of one core, for the number of shares
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, ints64, words
+    from atled_cpu_numba.kernels.options import Real
+    from atled_cpu_numba.kernels.streams import exact
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @exact  # like the reference, which decides by comparisons with a threshold
+    def suppress(block, part, parts):
+        w = words(block)
+        boxes, length = w[4], w[5]
+        thresh, nms = number(float64_of_bits(w[6])), number(float64_of_bits(w[7]))
+        zero, half = number(0), number(0.5)
+        order = ints64(w[2] + 16 * boxes * part)
+        suppressed = ints64(w[2] + 16 * boxes * part + 8 * boxes)
+        for batch in range(w[3] * part // parts, w[3] * (part + 1) // parts):
+            x, y = floats(w[0] + size * batch * boxes * length), floats(w[1] + size * batch * boxes * length)
+            for box in range(boxes):
+                at = box * length
+                for i in range(4):
+                    y[at + i] = x[at + i]
+                objectness = zero if x[at + 4] < thresh else x[at + 4]
+                y[at + 4] = objectness
+                for i in range(at + 5, at + length):
+                    score = x[i] * objectness
+                    y[i] = zero if score < thresh else score
+            for column in range(5 if w[8] != 0 else 4, length if w[8] != 0 else 5):
+                count = 0
+                for box in range(boxes):  # sorted by score, of equal ones the first first, NaN last
+                    score = y[box * length + column]
+                    if score == zero:
+                        continue
+                    place = count
+                    while place > 0:
+                        other = y[order[place - 1] * length + column]
+                        if not (score > other or (other != other and score == score)):
+                            break
+                        order[place] = order[place - 1]
+                        place -= 1
+                    order[place] = box
+                    suppressed[count] = 0
+                    count += 1
+                for place in range(count):
+                    a = order[place] * length
+                    if suppressed[place] != 0 or not y[a + column] > zero:
+                        continue
+                    area = max(y[a + 2], zero) * max(y[a + 3], zero)
+                    for later in range(place + 1, count):
+                        b = order[later] * length
+                        both = number(1)
+                        for i in range(2):
+                            high = min(y[a + i] + y[a + 2 + i] * half, y[b + i] + y[b + 2 + i] * half)
+                            low = max(y[a + i] - y[a + 2 + i] * half, y[b + i] - y[b + 2 + i] * half)
+                            both *= max(high - low, zero)
+                        either = area + max(y[b + 2], zero) * max(y[b + 3], zero) - both
+                        if either > zero and both / either > nms:
+                            suppressed[later] = 1
+                for place in range(count):
+                    if suppressed[place] != 0:
+                        at = order[place] * length
+                        y[at + column] = zero
+                        if w[8] == 0:
+                            for i in range(at + 5, at + length):
+                                y[i] = zero
+        return 0
+
+    return suppress
+
+
+_KERNELS = {
+    dtype: Kernel(f"suppress_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64 and not empty."""
+    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,))
+    if refused:
+        return refused
+    return "an array is empty" if has_empty(call) else True
+
+
+def prepare(call: Call) -> Prepared:
+    """NmsDetection2d: x -> y."""
+    x = call.inputs[0]
+    assert x is not None
+    batches, boxes, length = x.shape
+    parts = fitting_shares(share_count(x.size / _NUMBERS_PER_US, batches), 16 * boxes)
+    words = [0, 0, 0, batches, boxes, length, 0, 0, int(call.attributes["nms_per_class"])]
+    return launch(
+        _KERNELS[x.dtype.name],
+        words,
+        (0, 1, 2),
+        parts=parts,
+        workspace=16 * boxes * parts,
+        attributes={"thresh": 6, "nms": 7},
+    )

@@ -1,0 +1,43 @@
+"""TopKData against its reference."""
+
+import numpy as np
+import pytest
+
+from atled.ops.spec import SPECS
+from atled_cpu_numba.kernels import largest
+
+
+def compare(run, x, parts=1, **attributes):
+    attributes = {"abs": False, "reduce": True, "base_axis": 1, **attributes}
+    expected = SPECS["TopKData"].reference(x, **attributes)
+    found = [np.full(e.shape, -1, e.dtype) for e in expected]
+    assert run(largest, "TopKData", [x], found, parts=parts, **attributes) == 0
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("k", [1, 3, 12])
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_and_places(run, parts, k, magnitude, reduce, dtype):
+    x = np.random.default_rng(0).integers(-5, 6, (7, 3, 4)).astype(dtype)  # many equal ones
+    compare(run, x, parts, k=k, abs=magnitude, reduce=reduce)
+
+
+@pytest.mark.parametrize("base_axis", [0, 2])
+def test_samples_are_what_follows_base_axis(run, base_axis):
+    compare(run, np.random.default_rng(1).standard_normal((4, 5, 6)).astype("f"), k=4, base_axis=base_axis)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 7])
+def test_nan_comes_after_all_numbers(run, k):
+    x = np.array([[np.nan, 1, -np.inf, np.nan, 3, np.inf, 1], [np.nan] * 7, [0, -0.0, 1, np.nan, 0, 1, 2]], "f")
+    compare(run, x, k=k)
+
+
+def test_what_is_refused(make_call):
+    x, y, index = np.zeros((2, 300), "f"), np.zeros((2, 200), "f"), np.zeros((2, 200), np.int64)
+    assert "up to 128 elements, not 200" in largest.accepts(make_call("TopKData", [x], [y, index], k=200))
+    half = x.astype(np.float16)
+    assert "not float16" in largest.accepts(make_call("TopKData", [half], [half, index], k=2))

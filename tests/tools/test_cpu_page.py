@@ -1,0 +1,27 @@
+"""The decision who computes each op on backend cpu: complete, and the page says it."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+
+import cpu_page  # after the path is set
+from atled.manifest import catalogue
+from atled_cpu_numba import plugin
+from atled_cpu_numba.adopted import ADOPTED
+
+
+def test_every_op_is_decided():
+    assert not cpu_page.undecided(), "give it a kernel, or an entry with a reason in atled_cpu_numba/adopted.py"
+
+
+def test_what_is_adopted_has_nothing_better():
+    specs = {spec.name: spec for spec in catalogue()}
+    own = {op for ops in plugin._KERNELS.values() for op in ops}.union(plugin._COPIES)
+    for op in ADOPTED:
+        assert op in specs, f"{op} is no op"
+        assert op not in own and specs[op].program is None, f"{op} is not adopted"
+
+
+def test_the_page_is_up_to_date():
+    assert cpu_page.PAGE.read_text("utf-8") == cpu_page.page(), "run make generated"
