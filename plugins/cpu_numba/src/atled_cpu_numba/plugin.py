@@ -61,6 +61,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPoolingGrad",
     ),
     "kernels.random_places": ("RandomCrop", "RandomFlip", "RandomShift"),
+    "kernels.shifting": ("Shift", "ShiftGrad"),
     "kernels.streams": ("Dropout", "Rand", "Randint", "Randn"),
     "kernels.suppression": ("NmsDetection2d",),
     "kernels.transposition": ("Transpose",),
