@@ -29,7 +29,7 @@ ADOPTED: Mapping[str, str] = {
     "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
-    "ImageAugmentation": f"{_RARE}; 70 to 200 times NNabla's time: images go through one by one, each with its own numbers",
+    "ImageAugmentation": f"{_RARE}; 30 times NNabla's time and more: images go through one by one",
     "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
     "MatrixDiag": f"{_COPIES}; 0.8 of NNabla's time",
     "MatrixDiagPart": f"{_COPIES}; 0.7 of NNabla's time",
