@@ -31,15 +31,14 @@ def test_a_function_without_a_call_is_named(monkeypatch, capsys):
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_a_case_computes_and_names_who_did(backward):
-    import atled as nn
+    from atled_contexts import reset_default_context
     from function_rows.timing import function_case
 
-    before = nn.get_current_context()
     try:
         case = function_case("atled", "split", backward=backward)
         reference = function_case("reference", "split", backward=backward)
     finally:
-        nn.set_default_context(before)
+        reset_default_context()
     case.run()
     assert "Split: kernel" in case.note
     found, expected = case.results(), reference.results()

@@ -9,7 +9,15 @@ from atled.commands import main
 from atled.doctor import hardware
 from atled.doctor.examination import examine
 from atled.doctor.report import report_lines, show
-from atled_contexts import BackendInfo, PluginInfo, entry_points, hookimpl, plugins, reload_plugins
+from atled_contexts import (
+    BackendInfo,
+    PluginInfo,
+    entry_points,
+    hookimpl,
+    plugins,
+    reload_plugins,
+    reset_default_context,
+)
 from wrong_plugin import WrongPlugin, off_by_one
 
 
@@ -43,6 +51,7 @@ def doctor(monkeypatch):
             for name, value in settings.items():
                 patch.setenv(name, value)
             reload_plugins()
+            reset_default_context()
 
         yield prepare
     reload_plugins()
