@@ -2,8 +2,8 @@
 
 A program is a C-contiguous int64 array of rows (kernel address, argument block address, parts, unused). Rows run in
 order, without the interpreter lock. A row of more than one part is shared with worker threads, of which there is one
-less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts alone. So results
-depend on how rows are cut into parts, but never on how many threads there are.
+less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts alone. Kernels cut
+their results into parts, never the sums that make one result: so results do not depend on the threads there are.
 
 Workers start with the first such row. They are daemon threads that sleep when there is nothing to do.
 """
