@@ -26,7 +26,7 @@ help:
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
-	@echo "make generated  write anew what is generated from the op specs: stubs, manifests, support matrix"
+	@echo "make generated  write anew what is generated from the op specs: stubs, kernels' texts, manifests, support matrix"
 	@echo "make clean    remove the virtual environment, caches and built files"
 
 # One stamp for each extra; newer than every pyproject.toml means up to date. `dev` holds `test`, that holds `demo`.
@@ -90,6 +90,7 @@ format: $(VENV)/.ready-dev
 
 # Checked in, and kept true by the tests.
 generated: $(VENV)/.ready-test
+	@$(RUN) tools/kernel_texts.py
 	@$(RUN) -m atled.stubs
 	@$(RUN) -m atled manifest cpu-numba sim opencl
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md

@@ -41,6 +41,25 @@ def compile_function(name: str, build: Callable[[], Any], default_options: dict[
     default_options: of numba's jit, where the function has no attribute `jit_options`.
     Raises KernelError, with numba's own as its cause, or if the code needs more than the C library.
     """
+    library, symbol = _numba_library(name, build, default_options)
+    return _checked(name, bytes(library._get_compiled_object()), symbol, library._final_module)
+
+
+def write_ir(name: str, build: Callable[[], Any], default_options: dict[str, Any]) -> tuple[str, str]:
+    """What numba writes for LLVM instead of the code, as (module, symbol of the entry point in it).
+
+    Not optimized only where the process runs with NUMBA_OPT=0. Arguments and errors as `compile_function`.
+    """
+    library, symbol = _numba_library(name, build, default_options)
+    return str(library._final_module), symbol
+
+
+def _numba_library(name: str, build: Callable[[], Any], default_options: dict[str, Any]) -> tuple[Any, str]:
+    """numba's code library for what `build()` returns, and the symbol of its entry point.
+
+    Private names of numba, here and in the two functions above, and nowhere else: numba hands out addresses, but
+    neither object code nor the texts.
+    """
     from numba import cfunc, types
     from numba.core.ccallback import CFunc
     from numba.core.errors import NumbaError
@@ -56,9 +75,7 @@ def compile_function(name: str, build: Callable[[], Any], default_options: dict[
         raise KernelError(
             f"cannot compile kernel {name!r}: numba refuses it. See its message above, and report it."
         ) from error
-    # Private names of numba, here and nowhere else: numba hands out addresses, but no object code.
-    library = function._library
-    return _checked(name, bytes(library._get_compiled_object()), function._wrapper_name, library._final_module)
+    return function._library, function._wrapper_name
 
 
 def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:

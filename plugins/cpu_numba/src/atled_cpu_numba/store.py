@@ -12,18 +12,19 @@ import platform
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from atled_cpu_numba import machine_code, object_files, progress
+from atled_cpu_numba import kernel_texts, machine_code, object_files, progress
 from atled_cpu_numba.machine_code import KernelError, ObjectCode
 from atled_cpu_numba.object_files import StoreWarning
 from atled_cpu_numba.progress import set_progress
 
-__all__ = ["IRKernel", "Kernel", "KernelError", "StoreWarning", "set_progress", "warm"]
+__all__ = ["IRKernel", "Kernel", "KernelError", "StoreWarning", "registered", "set_progress", "warm"]
 
 # Settings of numba that change the code it makes.
 _NUMBA_SETTINGS = (
@@ -36,6 +37,8 @@ _NUMBA_SETTINGS = (
     "NUMBA_OPT",
     "NUMBA_SLP_VECTORIZE",
 )
+
+_registered: weakref.WeakSet[Kernel] = weakref.WeakSet()
 
 _lock = threading.RLock()  # reentrant: the build of one kernel may ask for another one
 
@@ -108,7 +111,7 @@ class Kernel(_StoredKernel):
     A kernel neither raises nor allocates: it returns 0 or a positive error code.
     """
 
-    __slots__ = ("build", "parameters", "sources")
+    __slots__ = ("__weakref__", "build", "parameters", "sources")
 
     def __init__(
         self,
@@ -123,13 +126,28 @@ class Kernel(_StoredKernel):
         self.build = build
         self.parameters = parameters
         self.sources = sources
+        _registered.add(self)
+
+    def text_key(self) -> str:
+        """Key in the archive of texts: 64 hexadecimal digits over everything that numba's IR depends on."""
+        from atled_cpu_numba.kernels.lanes import host_lanes  # asks LLVM, which importing the plugin must not
+
+        identity = [kernel_texts.FORMAT, self.name, *self._written_from(), host_lanes()]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def _identity(self) -> list[Any]:
+        return ["numba", *self._written_from(), *_numba_toolchain()]
+
+    def _written_from(self) -> list[Any]:
+        """The values and the digests of the sources that the kernel is made of."""
         files = [_build_file(self.build), *(_source_file(source) for source in self.sources)]
-        texts = sorted({_digest(path) for path in files})
-        return ["numba", repr(self.parameters), *_numba_toolchain(), _shared_sources(), texts]
+        return [repr(self.parameters), _shared_sources(), sorted({_digest(path) for path in files})]
 
     def _compile(self) -> ObjectCode:
+        if not _numba_settings():  # else they are meant to change what numba writes
+            text = kernel_texts.find(self.text_key())
+            if text is not None:
+                return machine_code.compile_ir(self.name, text)
         # Imports numba, which is why it is not at the top.
         from atled_cpu_numba.codegen import JIT
 
@@ -157,6 +175,11 @@ class IRKernel(_StoredKernel):
 
     def _compile(self) -> ObjectCode:
         return machine_code.compile_ir(self.name, self.ir, python_api=self.python_api)
+
+
+def registered(folder: str) -> list[Kernel]:
+    """The kernels made so far whose `build` is written in a file of `folder`."""
+    return [kernel for kernel in _registered if Path(_build_file(kernel.build)).parent == Path(folder)]
 
 
 def warm(kernels: Iterable[Kernel | IRKernel]) -> None:
@@ -191,14 +214,17 @@ def _machine() -> list[Any]:
 @functools.cache
 def _numba_toolchain() -> list[Any]:
     """What kernels by numba depend on besides, asked without importing numba."""
-    settings = {name: os.environ[name] for name in _NUMBA_SETTINGS if name in os.environ}
     return [
         importlib.metadata.version("numba"),
         np.__version__,
         list(sys.version_info),
         sys.implementation.name,
-        settings,
+        _numba_settings(),
     ]
+
+
+def _numba_settings() -> dict[str, str]:
+    return {name: os.environ[name] for name in _NUMBA_SETTINGS if name in os.environ}
 
 
 @functools.cache

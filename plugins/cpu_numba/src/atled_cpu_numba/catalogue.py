@@ -1,0 +1,22 @@
+"""All kernels that are written in this plugin."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from atled_cpu_numba import kernels
+from atled_cpu_numba.store import Kernel, registered
+
+
+def written_kernels() -> list[Kernel]:
+    """The kernels of the folder `kernels`, by name; imports all of its modules."""
+    for module in pkgutil.iter_modules(kernels.__path__):
+        importlib.import_module(f"{kernels.__name__}.{module.name}")
+    return sorted(registered(kernels.__path__[0]), key=lambda kernel: kernel.name)
+
+
+def kernels_for(type_config: str) -> list[Kernel]:
+    """Those that a type config can need; `half` computes in float32."""
+    other = "float32" if type_config == "double" else "float64"
+    return [kernel for kernel in written_kernels() if other not in kernel.parameters]

@@ -1,0 +1,73 @@
+"""Kernels as LLVM IR that numba wrote beforehand: they compile in a third of the time, and without importing numba.
+
+The texts are in one archive beside this module, each under a key of the sources it came from. One whose sources have
+changed since is not found, and numba compiles the kernel then; so the archive is never wrong, only old. `make
+generated` writes it anew (`tools/kernel_texts.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import lzma
+import platform
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ARCHIVE = Path(__file__).with_name("kernels.ir.xz")
+
+FORMAT = 1  # of the archive; part of every key
+
+_PROCESSORS = ("x86_64", "AMD64")  # the two names of the one that the texts are written for
+
+
+class Archive(NamedTuple):
+    """What is in the file.
+
+    llvm: major version of the LLVM that printed the texts; the notation changes between versions.
+    texts: module by key, each with one function that has the name of its kernel.
+    """
+
+    llvm: int
+    texts: Mapping[str, str]
+
+
+def find(key: str) -> str | None:
+    """The text under `key`; None if there is none, or if this machine or its LLVM cannot use it."""
+    if platform.machine() not in _PROCESSORS or struct.calcsize("P") != 8 or sys.byteorder != "little":
+        return None
+    archive = _installed()
+    if archive is None:
+        return None
+    import llvmlite.binding as llvm  # heavy; only when a kernel is compiled
+
+    return archive.texts.get(key) if llvm.llvm_version_info[0] == archive.llvm else None
+
+
+def decode(data: bytes) -> Archive:
+    """An archive from the bytes of its file. ValueError for a file that is damaged or of another format."""
+    try:
+        content = json.loads(lzma.decompress(data, lzma.FORMAT_XZ))
+        if content["format"] != FORMAT:
+            raise ValueError(f"format {content['format']!r} instead of {FORMAT}")
+        return Archive(int(content["llvm"]), dict(content["texts"]))
+    except (lzma.LZMAError, EOFError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the archive of kernels ({len(data)} bytes) cannot be read: {error}. "
+            "Install atled-cpu-numba again; in a checkout, `make generated` writes it anew."
+        ) from error
+
+
+def encode(archive: Archive) -> bytes:
+    """The bytes of an archive's file; the same for the same texts."""
+    content = {"format": FORMAT, "llvm": archive.llvm, "texts": dict(sorted(archive.texts.items()))}
+    return lzma.compress(json.dumps(content).encode(), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+
+
+@functools.cache
+def _installed() -> Archive | None:
+    """The archive of this installation; None where it has none, as a build without `make generated` has."""
+    return decode(ARCHIVE.read_bytes()) if ARCHIVE.is_file() else None

@@ -1,0 +1,133 @@
+"""Kernels that numba wrote beforehand: found where they fit, never where they do not, and the same as numba's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "tools"))
+
+import kernel_texts as writer  # after the path is set
+from atled_cpu_numba import kernel_texts, machine_code
+from atled_cpu_numba.catalogue import kernels_for, written_kernels
+from atled_cpu_numba.codegen import JIT
+from atled_cpu_numba.kernel_texts import Archive
+from atled_cpu_numba.store import IRKernel, Kernel
+
+LLVM = llvmlite.binding.llvm_version_info[0]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Archive:
+    """An archive with one text, on a processor that may use it."""
+    archive = Archive(LLVM, {"key": "text"})
+    monkeypatch.setattr(kernel_texts, "_installed", lambda: archive)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    return archive
+
+
+def test_a_text_is_found_under_its_key(installed: Archive) -> None:
+    assert kernel_texts.find("key") == "text"
+    assert kernel_texts.find("other") is None
+
+
+def test_another_processor_finds_none(installed: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert kernel_texts.find("key") is None
+
+
+def test_another_llvm_finds_none(installed: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvmlite.binding, "llvm_version_info", (LLVM + 1, 0, 0))
+    assert kernel_texts.find("key") is None
+
+
+def test_an_installation_without_archive_finds_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel_texts, "ARCHIVE", tmp_path / "none")
+    monkeypatch.setattr(kernel_texts, "_installed", kernel_texts._installed.__wrapped__)
+    assert kernel_texts.find("key") is None
+
+
+def test_an_archive_keeps_what_it_was_given() -> None:
+    archive = Archive(22, {"b": "two", "a": "one"})
+    data = kernel_texts.encode(archive)
+    assert kernel_texts.decode(data) == archive
+    assert data == kernel_texts.encode(Archive(22, {"a": "one", "b": "two"}))
+
+
+@pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-9], lambda d: d[:40] + b"x" + d[41:]])
+def test_a_damaged_archive_says_what_to_do(damage: Any) -> None:
+    with pytest.raises(ValueError, match=r"cannot be read.*Install atled-cpu-numba again"):
+        kernel_texts.decode(damage(kernel_texts.encode(Archive(22, {"a": "one"}))))
+
+
+def test_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = kernel_texts.encode(Archive(22, {}))
+    monkeypatch.setattr(kernel_texts, "FORMAT", kernel_texts.FORMAT + 1)
+    with pytest.raises(ValueError, match="format"):
+        kernel_texts.decode(data)
+
+
+def test_a_kernel_with_a_text_needs_no_numba(tmp_path: Path) -> None:
+    if kernel_texts.find(written_kernels()[0].text_key()) is None:
+        pytest.skip("the archive has no texts for this processor or this version of LLVM")
+    program = (
+        "import sys; from atled_cpu_numba.kernels.reduction import _ROWS; "
+        "assert _ROWS['float32'].address(); print('numba' in sys.modules)"
+    )
+
+    def run(**settings: str) -> str:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "ATLED_CACHE_DIR": str(tmp_path),
+            **settings,
+        }
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert run() == "False\n"
+    # Somebody who sets numba's options wants what numba makes of them.
+    assert run(NUMBA_OPT="2") == "True\n"
+
+
+def test_what_is_written_computes_what_numba_compiles() -> None:
+    def build() -> Any:
+        from atled_cpu_numba.codegen import words
+
+        def spread(block: int, part: int, parts: int) -> int:
+            w = words(block)
+            for i in range(part, w[0]):
+                w[1 + i] = min(w[1 + i], 5) * i
+            return w[0]
+
+        return spread
+
+    text, symbol = machine_code.write_ir("spread", build, JIT)
+    results = []
+    for kernel in (IRKernel("spread", writer._reduced("spread", text, symbol)), Kernel("spread", build)):
+        block = (ctypes.c_int64 * 6)(5, 9, -2, 7, 1, 3)
+        status = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(kernel.address())(
+            ctypes.addressof(block), 1, 2
+        )
+        results.append((status, *block))
+    assert results[0] == results[1] == (5, 5, 9, -2, 10, 3, 12)
+
+
+def test_type_configs_need_different_kernels() -> None:
+    names = {config: {kernel.name for kernel in kernels_for(config)} for config in ("float", "half", "double")}
+    assert "sum_rows_float32" in names["float"] and "sum_rows_float64" in names["double"]
+    assert "sum_rows_float64" not in names["float"] and "sum_rows_float32" not in names["double"]
+    assert names["half"] == names["float"]
+    assert set.union(*names.values()) == {kernel.name for kernel in written_kernels()}
+
+
+def test_the_archive_is_up_to_date() -> None:
+    assert not writer.outdated(), "run make generated"
