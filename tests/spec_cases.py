@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atled.conformance.cases import all_specs, has_gradient, samples_of
+from atled.catalogue import all_specs
+from atled.conformance.cases import has_gradient, samples_of
 
 __all__ = ["all_specs", "has_gradient", "refused_cases", "sample_cases"]
 

@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-from atled.manifest import catalogue
+from atled.catalogue import catalogue
 from atled.ops.spec import OpSpec
 from atled_cpu_numba import plugin
 from atled_cpu_numba.adopted import ADOPTED

@@ -40,6 +40,7 @@ from atled_contexts.lookup import (
     extension_names,
     implementations,
     native_executor,
+    warmings,
 )
 from atled_contexts.observation import active_trace, active_verification, is_observed
 from atled_contexts.package_files import CONFORMANCE, MANIFEST, package_folder, read_package_file
@@ -50,6 +51,7 @@ from atled_contexts.plugin import (
     PluginInfo,
     Unusable,
     Usable,
+    Warming,
 )
 from atled_contexts.preparation import (
     Preparation,
@@ -132,6 +134,7 @@ __all__ = [
     "Usable",
     "Verification",
     "VerificationError",
+    "Warming",
     "active_trace",
     "active_verification",
     "add_builtin",
@@ -182,5 +185,6 @@ __all__ = [
     "unregister_plugin",
     "using",
     "verify",
+    "warmings",
     "watch_preparation",
 ]

@@ -5,14 +5,14 @@ This is the only module that imports pluggy; the package loads it at first need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 if TYPE_CHECKING:
     from atled_contexts.context import Context
-    from atled_contexts.plugin import FallbackEvent, PluginInfo, Unusable, Usable
+    from atled_contexts.plugin import FallbackEvent, PluginInfo, Unusable, Usable, Warming
     from atled_contexts.registrar import Registrar
 
 PROJECT = "atled"
@@ -46,6 +46,13 @@ class HookSpecs:
     @hookspec(firstresult=True)
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
         """The Context that `get_extension_context(name, ...)` gives; None if the name is not the plugin's."""
+
+    @hookspec(firstresult=True)
+    def atled_warm(self, backend: str, type_config: str) -> Iterable[Warming]:  # type: ignore[empty-body]  # as above
+        """What is slow to prepare and can be prepared before anybody calls an op, such as kernels to compile.
+
+        Without this hook, a warm-up only prepares the samples of the op specs.
+        """
 
     @hookspec
     def atled_observe(self, event: FallbackEvent) -> None:

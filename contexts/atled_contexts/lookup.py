@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atled_contexts import discovery
-from atled_contexts.plugin import BackendInfo
+from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.registrar import Implementation
 from atled_contexts.registry import BackendStatus
 
@@ -41,6 +41,11 @@ def backends() -> tuple[str, ...]:
 def devices(backend: str) -> tuple[str, ...]:
     """Device ids of a usable backend, best known first; PluginError where its plugin fails to list them."""
     return discovery.registry().devices(backend)
+
+
+def warmings(backend: str, type_config: str) -> tuple[Warming, ...]:
+    """What a usable backend's plugin offers to prepare before anybody calls an op; PluginError for any other name."""
+    return discovery.registry().warmings(backend, type_config)
 
 
 def extension_names() -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import listing, message
@@ -128,6 +128,24 @@ class Unusable:
 
     def __repr__(self) -> str:
         return f"Unusable({self.reason!r}, {self.remedy!r})"
+
+
+class Warming:
+    """One thing that `atled_warm` offers to prepare.
+
+    name: of it, for the progress display.  is_ready: whether `prepare` would have nothing to do.
+    prepare: prepares it and keeps it for later processes; raises where that fails.
+    """
+
+    __slots__ = ("is_ready", "name", "prepare")
+
+    def __init__(self, name: str, prepare: Callable[[], object], *, is_ready: bool = False) -> None:
+        self.name = name
+        self.prepare = prepare
+        self.is_ready = is_ready
+
+    def __repr__(self) -> str:
+        return f"Warming({self.name!r}, is_ready={self.is_ready})"
 
 
 class FallbackEvent:

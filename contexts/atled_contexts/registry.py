@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
-from atled_contexts.plugin import BackendInfo
+from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
 
 if TYPE_CHECKING:
@@ -191,6 +191,12 @@ class Registry:
                 )
             ) from error
         return tuple(dict.fromkeys((*_HOST_DEVICE_IDS, *listed))) if info.host else listed
+
+    def warmings(self, backend: str, type_config: str) -> tuple[Warming, ...]:
+        """What the plugin of a usable backend offers to prepare for a type config; what it raises passes through."""
+        self.backend_info(backend)
+        offered = self._owners[backend].hooks.call("atled_warm", backend=backend, type_config=type_config)
+        return () if offered is None else tuple(offered)
 
     # Implementations
 

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atled.call import ArrayDesc, Call
+from atled.call import Call
+from atled.catalogue import SampleCalls, catalogue
 from atled.errors import four_parts
-from atled.graph.dispatch import TYPE_DTYPES, describe_call
-from atled.ops.elementwise import ElementwiseGradient
-from atled.ops.samples import Sample
-from atled.ops.spec import SPECS, OpSpec
+from atled.graph.dispatch import TYPE_DTYPES
 from atled_contexts import (
     MANIFEST,
-    Context,
     Implementation,
     PluginError,
     Registrar,
@@ -30,23 +27,8 @@ FORMAT = 1
 UNNAMED = "implementation"
 """Stands for an implementation without a note."""
 
-_STREAM = ArrayDesc((2,), "int64")
-
 # Any: values of JSON, throughout this module.
 Manifest = dict[str, Any]
-
-
-def catalogue() -> list[OpSpec]:
-    """The op specs of the library by name; gradients of formulas, which follow from these, are left out."""
-    import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
-
-    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and _is_ours(spec)]
-    return sorted(found, key=lambda spec: spec.name)
-
-
-def _is_ours(spec: OpSpec) -> bool:
-    # A program may define op specs of its own.
-    return type(spec).__module__.startswith("atled.ops.")
 
 
 def make_manifest(plugin: str) -> Manifest:
@@ -58,7 +40,7 @@ def make_manifest(plugin: str) -> Manifest:
     PluginError: no plugin has that name. What the plugin raises passes through.
     """
     info, registrar, _ = handed_over(plugin)
-    calls = {spec.name: _Calls(spec) for spec in catalogue()}
+    calls = {spec.name: SampleCalls(spec) for spec in catalogue()}
     return {
         "format": FORMAT,
         "plugin": info.name,
@@ -79,32 +61,7 @@ def make_manifest(plugin: str) -> Manifest:
     }
 
 
-class _Calls:
-    """The calls that the samples of a spec make, by type config."""
-
-    def __init__(self, spec: OpSpec) -> None:
-        self.spec = spec
-        self._arrays = [(sample, sample.draw()) for sample in spec.samples()]
-        self._made: dict[str, list[Call]] = {}
-
-    def of(self, type_config: str) -> list[Call]:
-        """One call per sample."""
-        if type_config not in self._made:
-            self._made[type_config] = [self._call(sample, arrays, type_config) for sample, arrays in self._arrays]
-        return self._made[type_config]
-
-    def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str) -> Call:
-        dtype = TYPE_DTYPES[type_config]
-        descs = [
-            None if array is None else ArrayDesc(array.shape, dtype if array.dtype.kind == "f" else array.dtype)
-            for array in arrays
-        ]
-        attributes = self.spec.check_attributes(sample.attributes, descs)
-        inputs = [*descs, _STREAM] if self.spec.random else descs
-        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "0")
-
-
-def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls: Iterable[_Calls]) -> Manifest:
+def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls: Iterable[SampleCalls]) -> Manifest:
     known = [name for name in type_configs if name in TYPE_DTYPES]
     listed = {}
     for one in calls:
@@ -114,7 +71,7 @@ def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls:
     return listed
 
 
-def _entry(offered: Sequence[Implementation], calls: _Calls, type_configs: Sequence[str]) -> Manifest | None:
+def _entry(offered: Sequence[Implementation], calls: SampleCalls, type_configs: Sequence[str]) -> Manifest | None:
     """One op of one backend; None where the backend computes none of its samples."""
     present = [made for made in offered if made.op_version in (None, calls.spec.version)]
     entry: Manifest = {"version": calls.spec.version}

@@ -3,7 +3,7 @@
 A plugin is an object with the hooks marked by `hookimpl`, named by an entry point of group `atled.plugins`. What is
 here keeps its meaning within one major number of `API_VERSION`; what is not here may change at any time.
 
-    identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, hookimpl
+    identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, FallbackEvent
     computing       Call, ArrayDesc, Prepared, Native, op_spec, report_preparation
     memory          ArrayClass
@@ -34,6 +34,7 @@ from atled_contexts import (
     Registrar,
     Unusable,
     Usable,
+    Warming,
     declare_setting,
     hookimpl,
     parse_bool,
@@ -112,6 +113,7 @@ __all__ = [
     "Registrar",
     "Unusable",
     "Usable",
+    "Warming",
     "adopt_reference",
     "compile_numpy",
     "declare_setting",

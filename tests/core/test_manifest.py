@@ -5,8 +5,9 @@ import json
 import pytest
 
 from atled.call import Call
+from atled.catalogue import catalogue
 from atled.commands import USER_ERROR, main
-from atled.manifest import catalogue, make_manifest, manifest_text
+from atled.manifest import make_manifest, manifest_text
 from atled.ops.spec import SPECS
 from atled.support_matrix import support_matrix
 from atled_contexts import API_VERSION, Implementation, Unusable, hookimpl, register_plugin, unregister_plugin

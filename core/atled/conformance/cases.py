@@ -9,32 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-import atled.functions  # noqa: F401  # fills the table of op specs
 from atled.call import ArrayDesc, Call
 from atled.conformance.running import STREAM_KEY, oracle, typed, widened
 from atled.graph.dispatch import describe_call
-from atled.ops.elementwise import Elementwise, derived_name, derived_spec
 from atled.ops.samples import Exact, Refused, Sample
-from atled.ops.spec import SPECS, OpSpec
+from atled.ops.spec import OpSpec
 
 if TYPE_CHECKING:
     from atled.conformance.subject import Subject
     from atled_contexts import Context
 
 _F = TypeVar("_F", bound=Callable[..., None])
-
-
-@functools.cache
-def all_specs() -> tuple[OpSpec, ...]:
-    """Every op spec, and the first gradients of the elementwise ones; sorted by name."""
-    specs = dict(SPECS)
-    for spec in list(SPECS.values()):
-        if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:
-            for wrt in spec.input_names:
-                if spec.gradient_formula(wrt) is not None:
-                    derived = derived_spec(derived_name(spec.name, wrt))
-                    specs[derived.name] = derived
-    return tuple(specs[name] for name in sorted(specs))
 
 
 @functools.cache

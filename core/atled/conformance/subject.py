@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.conformance.cases import Case, all_specs, samples_of
+from atled.catalogue import all_specs
+from atled.conformance.cases import Case, samples_of
 from atled.conformance.running import spec_named
 from atled.errors import did_you_mean, four_parts, in_words, listing
 from atled.graph.dispatch import TYPE_DTYPES

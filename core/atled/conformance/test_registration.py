@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from atled.conformance.cases import Topic, all_specs, backends, over
+from atled.catalogue import all_specs
+from atled.conformance.cases import Topic, backends, over
 from atled.conformance.subject import Subject
 from atled.errors import did_you_mean, in_words, listing
 from atled_contexts import Context, context_scope, get_current_context, get_extension_context, handed_over

@@ -19,6 +19,7 @@ from atled_contexts import (
     Registrar,
     Unusable,
     Usable,
+    Warming,
     declare_setting,
     hookimpl,
     parse_int,
@@ -185,6 +186,15 @@ class CpuPlugin:
             return None
         backends = [f"cpu:{type_config}"] + (["cpu:float"] if type_config == "half" else [])
         return Context(backends, "CpuCachedArray", device_id, **options)
+
+    @hookimpl
+    def atled_warm(self, backend: str, type_config: str) -> list[Warming]:
+        """The written kernels that the type config can need; formulas follow from the op specs."""
+        from atled_cpu_numba.catalogue import kernels_for  # imports every kernel's module
+
+        return [
+            Warming(kernel.name, kernel.address, is_ready=kernel.is_stored()) for kernel in kernels_for(type_config)
+        ]
 
 
 PLUGIN = CpuPlugin()

@@ -1,0 +1,69 @@
+"""The op specs of the library, and the calls that their samples make."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from atled.call import ArrayDesc, Call
+from atled.graph.dispatch import TYPE_DTYPES, describe_call
+from atled.ops.elementwise import Elementwise, ElementwiseGradient, derived_name, derived_spec
+from atled.ops.samples import Sample
+from atled.ops.spec import SPECS, OpSpec
+from atled_contexts import Context
+
+_STREAM = ArrayDesc((2,), "int64")
+
+
+def catalogue() -> list[OpSpec]:
+    """The op specs of the library by name; gradients of formulas, which follow from these, are left out."""
+    import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
+
+    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and _is_ours(spec)]
+    return sorted(found, key=lambda spec: spec.name)
+
+
+def _is_ours(spec: OpSpec) -> bool:
+    # A program may define op specs of its own.
+    return type(spec).__module__.startswith("atled.ops.")
+
+
+@functools.cache
+def all_specs() -> tuple[OpSpec, ...]:
+    """Every op spec there is, and the first gradients of the elementwise ones; sorted by name."""
+    import atled.ops  # noqa: F401  # as above
+
+    specs = dict(SPECS)
+    for spec in list(SPECS.values()):
+        if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:
+            for wrt in spec.input_names:
+                if spec.gradient_formula(wrt) is not None:
+                    derived = derived_spec(derived_name(spec.name, wrt))
+                    specs[derived.name] = derived
+    return tuple(specs[name] for name in sorted(specs))
+
+
+class SampleCalls:
+    """The calls that the samples of a spec make, by type config."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self._arrays = [(sample, sample.draw()) for sample in spec.samples()]
+        self._made: dict[str, list[Call]] = {}
+
+    def of(self, type_config: str) -> list[Call]:
+        """One call per sample."""
+        if type_config not in self._made:
+            self._made[type_config] = [self._call(sample, arrays, type_config) for sample, arrays in self._arrays]
+        return self._made[type_config]
+
+    def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str) -> Call:
+        dtype = TYPE_DTYPES[type_config]
+        descs = [
+            None if array is None else ArrayDesc(array.shape, dtype if array.dtype.kind == "f" else array.dtype)
+            for array in arrays
+        ]
+        attributes = self.spec.check_attributes(sample.attributes, descs)
+        inputs = [*descs, _STREAM] if self.spec.random else descs
+        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "0")
