@@ -57,10 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not results:
         print("nothing to prepare: the default Context has no backend that compiles")
     for result in results:
-        print(
-            f"{result.backend}:{result.type_config}: {len(result.prepared)} kernels compiled in {result.seconds:.1f} s, "
-            f"{result.ready} were there; {result.ops} ops are ready"
-        )
+        done = f"{len(result.prepared)} kernels compiled in {result.seconds:.1f} s, {result.ready} were there"
+        print(f"{result.backend}:{result.type_config}: {done}; {result.ops} ops are ready")
     return 0
 
 
