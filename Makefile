@@ -95,6 +95,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) -m atled manifest cpu-numba sim opencl
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) tools/cpu_page.py
+	@$(RUN) tools/accuracy.py
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 
 # The environment is removed only if it is one, whatever VENV says.
