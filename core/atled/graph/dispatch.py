@@ -53,7 +53,7 @@ def compute_dtype(type_config: str) -> np.dtype:
 
 def cast_desc(item: Input, desc: ArrayDesc | None, dtype: np.dtype) -> ArrayDesc | None:
     """What an implementation gets for an input: cast as the kind of the input says."""
-    if desc is None or item.kind in ("keep", "stream"):
+    if desc is None or item.kind in ("keep", "stream", "state"):
         return desc
     wanted = dtype if item.kind == "compute" else _INDEX
     return desc if desc.dtype == wanted else desc.astype(wanted)

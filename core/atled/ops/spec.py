@@ -32,6 +32,7 @@ class Input:
         "index": whole numbers; cast to int64, fractions truncated.
         "keep": passed as it is.
         "stream": the random stream, (2,) int64 (key, call count), always host memory, supplied by the engine.
+        "state": passed as it is: an array of the function's own, which `first_state` makes and each call may change.
     optional: may be absent (None).  variadic: any number of arrays, at least one; only as the last input.
     gradient: "flows", "none" (no gradient reaches it, silently), or "raises" (asking for it is an error).
     """
@@ -226,7 +227,8 @@ class OpSpec:
         """Derive what is asked for often from the declarations."""
         self.input_names = tuple(item.name for item in self.inputs)
         self.variadic = bool(self.inputs) and self.inputs[-1].variadic
-        self.user_inputs = tuple(item for item in self.inputs if item.kind != "stream")
+        self.user_inputs = tuple(item for item in self.inputs if item.kind not in ("stream", "state"))
+        self.states = tuple(item.name for item in self.inputs if item.kind == "state")
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
@@ -248,6 +250,10 @@ class OpSpec:
 
     def check_values(self, attributes: Mapping[str, Any]) -> None:
         """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
+
+    def first_state(self, name: str, *inputs: ArrayDesc | None) -> np.ndarray:
+        """What the state of that name holds before the first call on such inputs."""
+        raise NotImplementedError(f"{self.name} has no state")
 
     def infer(self, *inputs: Any, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         """The output descriptions, auxiliary ones last; raises ValueError for a call that does not fit."""
