@@ -101,7 +101,7 @@ class INQAffine(_Incremental):
     if |weight| is below `2^n2 / 2`.
 
     Solvers change fixed weights, too; each forward sets them back to what this function left them at, whatever was
-    added since. M and with it the powers move with the free weights; fixed ones follow where they fall out of the range.
+    added since. M and with it the powers move with the free weights; fixed ones follow where they leave the range.
 
     The gradients are those of `Affine` with the weight as it was changed.
 
