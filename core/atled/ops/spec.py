@@ -29,6 +29,7 @@ class Input:
 
     kind: what the front end makes of its dtype before the op sees it.
         "compute": cast to the dtype of the type config (float32 under `float`).
+        "precise": the same, but float32 under `half`: what loses by being rounded at each call, such as statistics.
         "index": whole numbers; cast to int64, fractions truncated.
         "keep": passed as it is.
         "stream": the random stream, (2,) int64 (key, call count), always host memory, supplied by the engine.
