@@ -233,6 +233,7 @@ class OpSpec:
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
+        self.may_resume = type(self).resumes is not OpSpec.resumes
         self.checks_values = type(self).check_values is not OpSpec.check_values
 
     def input_at(self, position: int) -> Input:
@@ -251,6 +252,10 @@ class OpSpec:
 
     def check_values(self, attributes: Mapping[str, Any]) -> None:
         """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
+
+    def resumes(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether a backward that comes here starts anew from the gradients that the op's inputs hold."""
+        return False
 
     def first_state(self, name: str, *inputs: ArrayDesc | None) -> np.ndarray:
         """What the state of that name holds before the first call on such inputs."""
