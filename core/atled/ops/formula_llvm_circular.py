@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from atled.ops.formula_llvm_math import DOUBLE, FLOAT, Code, Real, exp_ten_digits, log_ten_digits
 
@@ -65,14 +65,13 @@ def _turns() -> tuple[tuple[int, int, int], ...]:
     return tuple(words)
 
 
-def _table_word(code: Code, number: int, place: str) -> str:
-    """Word `number` of the table at `place`, as an i64."""
-    values = ", ".join(f"i32 {word[number]}" for word in _turns())
-    name = f"@turns{number}"
-    code.declarations[f"{name} = private unnamed_addr constant [{len(_turns())} x i32] [{values}]"] = None
-    address = code.let(f"getelementptr inbounds [{len(_turns())} x i32], ptr {name}, i64 0, i64 {place}")
+def _table_entry(code: Code, name: str, type: str, values: Sequence[int], place: str) -> str:
+    """The entry of a table at `place`."""
+    listed = ", ".join(f"{type} {value}" for value in values)
+    code.declarations[f"{name} = private unnamed_addr constant [{len(values)} x {type}] [{listed}]"] = None
+    address = code.let(f"getelementptr inbounds [{len(values)} x {type}], ptr {name}, i64 0, i64 {place}")
     # In the group of the loop's other loads: LLVM would else have to prove that stores do not change the table.
-    return code.let(f"zext i32 {code.let(f'load i32, ptr {address}, !llvm.access.group !0')} to i64")
+    return code.let(f"load {type}, ptr {address}, !llvm.access.group !0")
 
 
 def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
@@ -90,7 +89,11 @@ def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
     mantissa = let(f"or i32 {let(f'and i32 {bits}, {(1 << 23) - 1}')}, {1 << 23}")
     wide = let(f"zext i32 {mantissa} to i64")
     # Products of 32-bit numbers, which processors have in vectors; of a turn, in 64 bits; overflow is whole turns.
-    high, middle, low = (let(f"mul i64 {wide}, {_table_word(code, number, place)}") for number in range(3))
+    # Two loads: gathering them costs more than all the arithmetic.
+    first = _table_entry(code, "@turns", "i64", [word[0] << 32 | word[1] for word in _turns()], place)
+    last = _table_entry(code, "@turns_rest", "i32", [word[2] for word in _turns()], place)
+    words = let(f"lshr i64 {first}, 32"), let(f"and i64 {first}, {(1 << 32) - 1}"), let(f"zext i32 {last} to i64")
+    high, middle, low = (let(f"mul i64 {wide}, {word}") for word in words)
     turn = let(f"add i64 {let(f'shl i64 {high}, 32')}, {middle}")
     turn = let(f"add i64 {turn}, {let(f'lshr i64 {low}, 32')}")
     quarter = let(f"lshr i64 {let(f'add i64 {turn}, {1 << 61}')}, 62")
