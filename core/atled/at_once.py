@@ -93,7 +93,9 @@ def known(key: Hashable) -> _Known | None:
 
 
 def remember(key: Hashable, call: OneCall, function: Function) -> None:
-    """Know a call from now on."""
+    """Know a call from now on, unless the function has arrays of its own, which another call must not share."""
+    if function.spec.states:
+        return
     try:
         hash(key)
     except TypeError:

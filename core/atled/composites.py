@@ -9,6 +9,7 @@ from typing import Any
 from atled.apply import apply
 from atled.array import NdArray
 from atled.errors import four_parts
+from atled.overriding import takes_using
 from atled.variable import Variable
 
 __all__ = ["clip_by_norm", "clip_by_value"]
@@ -16,6 +17,7 @@ __all__ = ["clip_by_norm", "clip_by_value"]
 Array = Variable | NdArray
 
 
+@takes_using
 def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
     """Elements clipped to an interval: `y = minimum(maximum(x, min), max)`.
 
@@ -42,6 +44,7 @@ def _bounded(op: str, x: Array, bound: Array | float) -> Any:
     return apply(f"{op}Scalar", (x,), {"val": bound})
 
 
+@takes_using
 def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] | None = None) -> Any:
     """The direction of x with another length: `y = clip_norm x / sqrt(sum(x^2))`.
 

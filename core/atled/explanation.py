@@ -109,6 +109,7 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
     context = get_current_context() if using is None else overridden(using)
     given, named = _split(spec, inputs, {k: v for k, v in attributes.items() if k not in ("outputs", "n_outputs")})
     descs = [_desc(spec, position, item) for position, item in enumerate(given)]
+    descs += [ArrayDesc(spec.first_state(name, *descs).shape) for name in spec.states]
     checked = spec.check_attributes(named, descs)
     spec.check_values(checked)
     return Explanation([_explain(spec, descs, checked, context)])

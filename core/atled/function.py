@@ -64,7 +64,7 @@ class Function:
     @property
     def inputs(self) -> list[Variable]:
         """The Variables it was called on; absent optional ones left out."""
-        return [Variable.on(value) for value in self._function.inputs if value is not None]
+        return [Variable.on(value) for value in self._given() if value is not None]
 
     @property
     def outputs(self) -> list[Variable]:
@@ -140,7 +140,8 @@ class Function:
             )
         self._check_shapes(inputs, outputs)
         given = iter(accumulate)
-        flags = [False if value is None else next(given) for value in self._function.inputs]
+        flags = [value is not None and next(given) for value in self._given()]
+        flags += [False] * len(self._function.spec.states)
         call_backward(self._function, self._values(inputs), [variable.value for variable in outputs], flags)
 
     def _check_shapes(self, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> None:
@@ -160,7 +161,7 @@ class Function:
             )
 
     def _matched(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
-        expected = sum(1 for value in self._function.inputs if value is not None)
+        expected = sum(1 for value in self._given() if value is not None)
         if len(inputs) != expected:
             raise ValueError(
                 four_parts(
@@ -169,10 +170,16 @@ class Function:
             )
         return inputs
 
+    def _given(self) -> Sequence[Value | None]:
+        """What it was called on, without the arrays of its own."""
+        inputs = self._function.inputs
+        return inputs[: len(inputs) - len(self._function.spec.states)]
+
     def _values(self, inputs: Sequence[Variable]) -> list[Value | None]:
-        """The given inputs, with absent optional ones in their places."""
+        """The given inputs, with absent optional ones in their places and the arrays of its own behind them."""
         given = iter(self._matched(inputs))
-        return [None if value is None else next(given).value for value in self._function.inputs]
+        values = [None if value is None else next(given).value for value in self._given()]
+        return [*values, *self._function.inputs[len(values) :]]
 
     def __call__(
         self, *inputs: Variable | NdArray, n_outputs: int = -1, outputs: Sequence[Variable | NdArray] | None = None
@@ -183,7 +190,7 @@ class Function:
         """
         spec = self._function.spec
         given = iter(self._matched(inputs))  # type: ignore[arg-type]  # only counted there
-        arrays = [None if value is None else next(given) for value in self._function.inputs]
+        arrays = [None if value is None else next(given) for value in self._given()]
         hidden = {item.name for item in spec.attributes if item.hidden}
         attributes = {name: value for name, value in self._function.attributes.items() if name not in hidden}
         return Calls.apply(spec.name, arrays, attributes, outputs)

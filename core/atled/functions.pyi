@@ -325,6 +325,8 @@ def clip_by_norm(
     x: Array,
     clip_norm: Array | float,
     axis: int | Sequence[int] | None = None,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """The direction of x with another length: `y = clip_norm x / sqrt(sum(x^2))`."""
 
@@ -332,6 +334,8 @@ def clip_by_value(
     x: Array,
     min: Array | float,
     max: Array | float,
+    *,
+    using: Using | None = None,
 ) -> Any:
     """Elements clipped to an interval: `y = minimum(maximum(x, min), max)`."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from atled.apply import apply
 from atled.errors import four_parts
@@ -13,6 +15,7 @@ from atled_contexts import Context, context_scope, get_current_context, plugin_g
 Using = str | Sequence[str] | Context
 """Backends in order of preference, as a Context takes them, or a whole Context."""
 
+_R = TypeVar("_R")
 _LIMIT = 256
 # Making a Context checks it against the plugins, some 40 us: too much for each call.
 _made: dict[Hashable, Context] = {}
@@ -52,3 +55,27 @@ def apply_using(
     """Call an op under another Context; see `apply` and `overridden`."""
     with context_scope(overridden(using)):
         return apply(spec, inputs, attributes, outputs)
+
+
+def takes_using(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Decorator for functions that call ops: they get one more argument, the keyword `using`; see `overridden`.
+
+    A function that has an argument of that name stays as it is.
+    """
+    signature = inspect.signature(function)
+    if "using" in signature.parameters:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, using: Using | None = None, **kwargs: Any) -> _R:
+        if using is None:
+            return function(*args, **kwargs)
+        with context_scope(overridden(using)):
+            return function(*args, **kwargs)
+
+    parameters = list(signature.parameters.values())
+    added = inspect.Parameter("using", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Using | None")
+    is_last = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+    parameters.insert(len(parameters) - is_last, added)
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # where help() looks
+    return call

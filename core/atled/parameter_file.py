@@ -129,7 +129,7 @@ def _variable(item: Entry) -> Variable:
     return variable
 
 
-def write_beside(asked: str, path: str, image: memoryview | bytes) -> None:
+def write_beside(asked: str, path: str, image: bytes) -> None:
     """Put a file in place that is complete or not there at all."""
     target = os.path.realpath(path)  # a link stays a link
     temporary = os.path.join(os.path.dirname(target), f".atled-{os.urandom(8).hex()}.tmp")

@@ -30,7 +30,7 @@ def _h5py(asked: str) -> ModuleType:
     return h5py
 
 
-def h5_image(asked: str, params: dict[str, Variable]) -> memoryview:
+def h5_image(asked: str, params: dict[str, Variable]) -> bytes:
     """The bytes of an HDF5 file with these parameters."""
     h5py = _h5py(asked)
     # In memory first: HDF5 does not recover from a write that fails, and stays behind with a file it cannot close.
@@ -41,7 +41,8 @@ def h5_image(asked: str, params: dict[str, Variable]) -> memoryview:
             dataset = file.create_dataset(key, data=host_values(param))
             dataset.attrs["need_grad"] = param.need_grad
             dataset.attrs["index"] = index
-    return buffer.getbuffer()
+    # Not getbuffer(): where an error keeps the view in a cycle, Python 3.13 cannot free the buffer under it.
+    return buffer.getvalue()
 
 
 def _check_h5_name(asked: str, key: str) -> None:

@@ -69,6 +69,8 @@ def _composite_stub(function: Callable[..., Any]) -> str:
     lines = ""
     for parameter in inspect.signature(function).parameters.values():
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        if parameter.kind is parameter.KEYWORD_ONLY and "    *,\n" not in lines:
+            lines += "    *,\n"
         lines += f"    {parameter.name}: {parameter.annotation}{default},\n"
     return f"def {function.__name__}(\n{lines}) -> Any:\n{_docstring(inspect.cleandoc(function.__doc__ or ''))}"
 

@@ -111,6 +111,10 @@ def test_extensions():
         ("import nnabla_ext.nonesuch", ImportError, "usable are"),
         ("from nnabla_ext import nonesuch", ImportError, "usable are"),
         ("import nnabla_ext.reference as r; r.nothing", AttributeError, "nnabla_ext.reference.nothing"),
+        ("import nnabla.communicators", ModuleNotFoundError, "trains on one device"),
+        ("from nnabla.communicators import MultiProcessDataParallelCommunicator", ModuleNotFoundError, "leave out the"),
+        ("import nnabla as nn; nn.communicators", AttributeError, "trains on one device"),
+        ("import nnabla.utils.converter", ModuleNotFoundError, "converts no files"),
     ],
 )
 def test_what_is_missing_is_named(statement, error, words):

@@ -124,3 +124,43 @@ def test_statistics_follow_the_shape_of_the_input():
     y.forward()
     assert_allclose(mean.d, np.full(SHAPE, 7), rtol=1e-6)
     assert y.shape == (2, 3, 4, 4)
+
+
+def contexts(backend: str) -> tuple[nn.Context, nn.Context]:
+    return nn.Context([f"{backend}:half", f"{backend}:float"]), nn.Context([f"{backend}:float"])
+
+
+def test_statistics_stay_float32_under_half(backend: str) -> None:
+    x, mean, variance = leaf(X, True), nn.Variable(SHAPE), nn.Variable(SHAPE)
+    variance.data.zero()
+    beta, gamma = parameters()[:2]
+    with nn.context_scope(contexts(backend)[0]):
+        mean.data.zero()
+        y, m, v = F.batch_normalization(x, beta, gamma, mean, variance, output_stat=True)
+    # Steps of the running mean below half a unit in the last place of float16, which would stand still in it.
+    mean.d = 1024
+    for array in (m, v):
+        array.persistent = True
+    y.forward()
+    assert [array.d.dtype for array in (y, m, v, mean, variance)] == [np.float16] + [np.float32] * 4
+    expected = statistics()
+    assert_allclose(mean.d, 0.9 * 1024 + 0.1 * expected[0], rtol=1e-6)
+    assert_allclose(m.d, expected[0], atol=2e-4)  # of x rounded to float16
+    y.backward(np.cos(np.arange(X.size)).reshape(X.shape))
+    exact = leaf(X, True)
+    z = F.batch_normalization(exact, beta, gamma, leaf(np.zeros(SHAPE)), leaf(np.zeros(SHAPE)))
+    z.forward()
+    z.backward(np.cos(np.arange(X.size)).reshape(X.shape))
+    assert_allclose(x.g, exact.g, atol=5e-3)
+
+
+def test_half_and_float_may_move_the_same_statistics_in_one_plan(backend: str) -> None:
+    x = leaf(X)
+    given = parameters()
+    ends = []
+    for context in contexts(backend):
+        with nn.context_scope(context):
+            ends.append(F.sum(F.batch_normalization(x, *given)))
+    (ends[0] + ends[1]).forward()
+    mean, _ = statistics()
+    assert_allclose(given[2].d, 0.19 * mean, atol=1e-4)

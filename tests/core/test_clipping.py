@@ -153,6 +153,6 @@ def test_composites_refuse_what_is_no_array():
 def test_composites_are_functions_like_the_others():
     assert {"clip_by_norm", "clip_by_value"} <= set(dir(F))
     assert str(inspect.signature(F.clip_by_norm)).startswith("(x")
-    assert list(inspect.signature(F.clip_by_value).parameters) == ["x", "min", "max"]
+    assert list(inspect.signature(F.clip_by_value).parameters) == ["x", "min", "max", "using"]
     with pytest.raises(AttributeError, match="did you mean 'clip_by_norm'"):
         _ = F.clip_by_nrom

@@ -80,3 +80,12 @@ def test_base_axis_says_what_the_batch_is():
     y.forward()
     assert_allclose(mean.d, BATCHES.mean(axis=(0, 1, 2)), rtol=1e-5, atol=1e-6)
     assert t.d.shape == () and t.d == 1
+
+
+def test_the_running_mean_stays_float32_under_half(backend):
+    mean, t = leaf(np.full(5, 1024.25)), leaf([1000])
+    with nn.context_scope(nn.Context([f"{backend}:half"])):
+        y = F.mean_subtraction(leaf(np.full((2, 5), 1026.0)), mean, t)
+    y.forward()
+    assert y.d.dtype == np.float16 and mean.d.dtype == np.float32
+    assert_allclose(mean.d, 1024.25 + 1.75 / 1001, rtol=1e-7)

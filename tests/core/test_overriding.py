@@ -105,6 +105,28 @@ def test_parametric_functions_follow_the_scope():
     nn.clear_parameters()
 
 
+def test_one_call_of_a_parametric_function_or_composite_may_use_other_backends():
+    nn.clear_parameters()
+    v = nn.Variable((2, 3))
+    with wrong():
+        y = PF.affine(v, 4, using="wrong")
+        z = F.clip_by_value(v, -1, 1, using="reference")
+        plain = PF.affine(v, 4)
+    assert y.parent.context.backends[0][0] == "wrong"
+    assert z.parent.context.backends[0][0] == "reference"
+    assert plain.parent.context == nn.get_current_context()
+    nn.clear_parameters()
+
+
+def test_a_parametric_function_with_an_argument_using_keeps_it():
+    @PF.parametric_function_api("mine")
+    def mine(x, using):
+        return using
+
+    assert mine(1, 2) == 2
+    assert mine(1, using="this") == "this"
+
+
 def test_deterministic_reaches_implementations():
     seen = []
 

@@ -120,6 +120,7 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
 
 def _from_sample(spec: OpSpec, number: int, sample: Sample) -> tuple[Case, Arrays]:
     drawn = sample.draw(100 + number)
+    drawn = drawn[: len(drawn) - len(spec.states)]  # which the function makes
     arrays = {f"in{i}": array for i, array in enumerate(drawn) if array is not None}
     names = [None if array is None else f"in{i}" for i, array in enumerate(drawn)]
     while names and names[-1] is None:

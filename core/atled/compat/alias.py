@@ -24,7 +24,6 @@ MODULES: Mapping[str, str] = {
     **{
         f"nnabla.{name}": f"atled.{name}"
         for name in (
-            "communicators",
             "config",
             "contrib",
             "contrib.context",
@@ -61,6 +60,31 @@ MODULES: Mapping[str, str] = {
     "nnabla.variable": "atled",
 }
 """NNabla's modules, and where what they hold is in atled."""
+
+
+ABSENT: Mapping[str, tuple[str, str]] = {
+    "nnabla.communicators": (
+        "atled trains on one device: it has no communicators (MultiProcessDataParallelCommunicator and the like)",
+        "leave out the communicator: its all_reduce calls, and rank 0 of size 1 for the rest",
+    ),
+    "nnabla.communicator": (
+        "atled trains on one device: it has no communicators",
+        "leave out the communicator: its all_reduce calls, and rank 0 of size 1 for the rest",
+    ),
+    "nnabla.models": (
+        "atled does not download trained models",
+        "load their .nnp files with nnabla.utils.nnp_graph.NnpLoader",
+    ),
+    "nnabla.lms": (
+        "atled does not move arrays out of device memory by a schedule",
+        "use a smaller batch",
+    ),
+    "nnabla.utils.converter": (
+        "atled converts no files",
+        "convert with nnabla_cli of NNabla, and load the .nnp file",
+    ),
+}
+"""Modules of NNabla that atled leaves out on purpose: what is missing, and what to do."""
 
 
 class Alias(ModuleType):
@@ -122,6 +146,9 @@ def offered(target: ModuleType) -> list[str]:
 
 def missing(foreign: str, name: str, target: ModuleType) -> str:
     """What to say where a module has no such attribute."""
+    if f"{foreign}.{name}" in ABSENT:
+        wrong, remedy = ABSENT[f"{foreign}.{name}"]
+        return four_parts(f"{foreign}.{name}", wrong, "", remedy)
     where = "" if target.__name__ == foreign else f" (it would be {target.__name__}.{name})"
     remedy = did_you_mean(name, offered(target), f"dir({foreign}) lists what there is; do without it")
     return four_parts(f"{foreign}.{name}", f"atled does not have it{where}", "", remedy)
@@ -192,6 +219,9 @@ def _extension(fullname: str) -> Alias:
 
 
 def _missing_module(fullname: str) -> str:
+    if fullname in ABSENT:
+        wrong, remedy = ABSENT[fullname]
+        return four_parts(f"import {fullname}", wrong, "", remedy)
     parent, _, last = fullname.rpartition(".")
     known = [name for name in MODULES if name.rpartition(".")[0] == parent and there_is(name)]
     siblings = {name.rpartition(".")[2]: name for name in known if "._" not in name}

@@ -41,7 +41,8 @@ class BackwardTemplate:
 class Backward:
     """Backward from given outputs of a structure: what is asked for, and the plans for it by the state of the leaves.
 
-    seeds: (value number, cell that holds its gradient) where backpropagation starts.
+    seeds: (value number, cell that holds its gradient) where backpropagation starts. What arrives there from
+        elsewhere is added to the cell of the value.
     wanted: value numbers of the leaves whose gradient is asked for, with the cells that receive them.
     """
 
@@ -53,11 +54,11 @@ class Backward:
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
         self.bound: dict[tuple[bool, ...], Bound] = {}
-        starts = {number for number, _ in seeds}
+        self.starts = {number for number, _ in seeds}
         self.middle = [
             number
             for number, origin in enumerate(structure.origins)
-            if origin is not None and number not in starts and structure.need_grad(number) is not False
+            if origin is not None and structure.need_grad(number) is not False
         ]
         self.cells = [
             *structure.cells,
@@ -95,6 +96,8 @@ class Backward:
         """
         if accumulate is None:
             accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
+        for _, cell in self.seeds:
+            cell.settle()
         bound = self.bound.get(accumulate)
         if bound is None:
             bound = self.bound[accumulate] = self._bind(accumulate)
@@ -138,11 +141,10 @@ class Backward:
         for index, (number, cell) in enumerate(self.seeds):
             assert cell.dtype is not None
             seeds[values[number]] = graph.external(offset + index, ArrayDesc(values[number].shape, cell.dtype))
-        starts = {number for number, _ in self.seeds}
         blocked = {
             values[number]
             for number, origin in enumerate(structure.origins)
-            if origin is not None and number not in starts and structure.need_grad(number) is False
+            if origin is not None and number not in self.starts and structure.need_grad(number) is False
         }
         wanted = {number: values[number] for number, _ in self.wanted}
         asked = [values[number] for number in self.middle if structure.need_grad(number)]
@@ -165,7 +167,9 @@ class Backward:
                 gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
             leaves.append(number)
             results.append(gradient)
-        middles, shared, watched = self._middle_results(found, values, results)
+        # Where nothing else arrives, the seed is all there is: the gradient of the value stays what it is.
+        untouched = {value for value, seed in seeds.items() if found[value] is seed}
+        middles, shared, watched = self._middle_results(found, untouched, values, results)
         return BackwardTemplate(lower(graph, results, watched), leaves, middles, shared)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
@@ -182,14 +186,14 @@ class Backward:
         return sums
 
     def _middle_results(
-        self, found: dict[IRValue, IRValue], values: list[IRValue], results: list[IRValue]
+        self, found: dict[IRValue, IRValue], untouched: set[IRValue], values: list[IRValue], results: list[IRValue]
     ) -> tuple[list[int], list[int], list[IRValue]]:
         """Sort the gradients in the middle: those with memory of their own (added to `results`), and sharers."""
         middles: list[int] = []
         shared: list[int] = []
         watched: list[IRValue] = []
-        reached = [number for number in self.middle if values[number] in found]
-        alive = [number for number in reached if self._is_kept(number)]
+        reached = [number for number in self.middle if values[number] in found and values[number] not in untouched]
+        alive = [number for number in reached if number in self.starts or self._is_kept(number)]
         for number in alive:
             middles.append(number)
             results.append(found[values[number]])
@@ -226,7 +230,7 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
         for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
         if value is not None and value.need_grad and structure.origins[index] is None
     ]
-    fresh = Backward(structure, [(number, seed)], wanted)
+    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted)
     if record is not None and record.key == fresh.key:
         for accumulate, bound in record.bound.items():
             if bound.holds(bound.key, fresh.cells):
@@ -246,6 +250,24 @@ def _needs_gradient(structure: Structure) -> list[bool]:
                 flag = structure.need_grad(number)
                 needs[number] = flows if flag is None else flag
     return needs
+
+
+def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayCell]]:
+    """The values from which backpropagation goes on with the gradients that they hold, and the cells of those."""
+    numbers = {
+        number: None
+        for function, references in zip(structure.functions, structure.references, strict=True)
+        if function.spec.may_resume and function.spec.resumes(function.attributes)
+        for number in references
+        if number >= 0 and structure.origins[number] is not None and needs[number]
+    }
+    held = []
+    for number in numbers:
+        value = structure.value(number)
+        if value is not None:
+            value.grad.cell.settle(value.data.dtype)
+            held.append((number, value.grad.cell))
+    return held
 
 
 def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:

@@ -30,7 +30,9 @@ TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {
 }
 """The dtype that "compute" inputs are cast to, by type config."""
 
-_INDEX = np.dtype(np.int64)
+_INDEX: np.dtype[Any] = np.dtype(np.int64)
+_SINGLE: np.dtype[Any] = np.dtype(np.float32)
+_HALF = np.dtype(np.float16)
 
 PYTHON = "python"
 """What stands for a backend where the engine itself runs Python code of the user."""
@@ -53,9 +55,11 @@ def compute_dtype(type_config: str) -> np.dtype:
 
 def cast_desc(item: Input, desc: ArrayDesc | None, dtype: np.dtype) -> ArrayDesc | None:
     """What an implementation gets for an input: cast as the kind of the input says."""
-    if desc is None or item.kind in ("keep", "stream"):
+    if desc is None or item.kind in ("keep", "stream", "state"):
         return desc
-    wanted = dtype if item.kind == "compute" else _INDEX
+    wanted = _INDEX
+    if item.kind in ("compute", "precise"):
+        wanted = _SINGLE if item.kind == "precise" and dtype == _HALF else dtype
     return desc if desc.dtype == wanted else desc.astype(wanted)
 
 

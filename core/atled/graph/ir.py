@@ -170,7 +170,10 @@ class Graph:
     context: that of nodes which gradient rules add; set to the context of the node whose rule runs.
     external_requests: per external value (number, place, dtype): which copy of which outside array is wanted.
     floats: where each float comes from: ("constant", value) or ("function", number, attribute name).
+    is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
     """
+
+    is_recorded = False
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -25,6 +25,8 @@ class Recorder(Graph):
     at_once: whether functions compute when they are recorded, as under `auto_forward`.
     """
 
+    is_recorded = True
+
     def __init__(self, context: Context, at_once: bool) -> None:
         super().__init__(context)
         self._at_once = at_once

@@ -9,6 +9,8 @@ from atled.apply import apply
 from atled.errors import did_you_mean, four_parts
 from atled.nnp.attributes import taken_attributes
 from atled.nnp.messages import Message
+from atled.nnp.network_pass import NnpNetworkPass
+from atled.nnp.unrolling import unrolled
 from atled.ops.spec import FUNCTIONS, OpSpec
 from atled.variable import Variable
 
@@ -39,13 +41,19 @@ def build(
     parameters: Mapping[str, Variable],
     batch_size: int | None = None,
     also_outputs: Sequence[str] = (),
+    callback: NnpNetworkPass | None = None,
 ) -> Network:
     """The graph that a `Network` message describes, on given parameters.
+
+    callback: what to change in the description, of which the graph is then made.
 
     Raises ValueError if the description does not hold together, or has a function that is not in atled.
     """
     asked = f"{asked}, network {message.name!r}"
-    _check_no_loops(asked, message)
+    message = unrolled(asked, message)
+    changed = None if callback is None else callback.apply(asked, message, parameters)
+    if changed is not None:
+        message = changed.message
     size = message.batch_size if batch_size is None else int(batch_size)
     network = Network(message.name, size)
     shapes = {}
@@ -56,11 +64,16 @@ def build(
     made = {name for function in message.function for name in function.output}
     for variable in message.variable:
         if variable.type == PARAMETER:
-            network.parameters[variable.name] = _parameter(asked, variable.name, shapes[variable.name], parameters)
+            parameter = _parameter(asked, variable.name, shapes[variable.name], parameters)
+            flag = None if changed is None else changed.need_grad.get(variable.name)
+            network.parameters[variable.name] = parameter if flag is None else parameter.unlinked(need_grad=flag)
+        elif changed is not None and variable.name in changed.given:
+            network.inputs[variable.name] = changed.given[variable.name]
         elif variable.name not in made:
             network.inputs[variable.name] = Variable(shapes[variable.name])
     network.variables = {**network.inputs, **network.parameters}
-    fixed = shapes if size == message.batch_size else {}
+    # The shapes that the file says are those of its own batch size, and of its own functions and inputs.
+    fixed = shapes if size == message.batch_size and changed is None else {}
     for function in message.function:
         _call(asked, network, function, message.batch_size, fixed)
     read = {name for function in message.function for name in function.input}
@@ -72,20 +85,6 @@ def build(
     order = [variable.name for variable in message.variable]
     network.variables = {name: network.variables[name] for name in order if name in network.variables}
     return network
-
-
-def _check_no_loops(asked: str, message: Message) -> None:
-    repeated = [item.name for item in (*message.variable, *message.function) if item.repeat_id]
-    if message.repeat_info or repeated:
-        raise ValueError(
-            four_parts(
-                asked,
-                "it has loops, which atled does not unroll"
-                + (f" (at {repeated[0]!r})" if repeated else f" (of id {message.repeat_info[0].id!r})"),
-                "",
-                "save it from a graph that is written out",
-            )
-        )
 
 
 def _shape(asked: str, variable: Message, batch_size: int) -> tuple[int, ...]:

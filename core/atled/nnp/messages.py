@@ -28,19 +28,47 @@ Optimizer name=1:string order=3:int64 network_name=10:string dataset_name=20:str
 update_interval=40:int64 data_variable=50:DataVariable* generator_variable=60:GeneratorVariable* \
 loss_variable=70:LossVariable* parameter_variable=80:ParameterVariable* start_iter=100:int64 end_iter=101:int64
 Solver type=2:string context=10:Context weight_decay=20:float lr_decay=30:float lr_decay_interval=31:int64 \
-sgd_param=100:SgdParameter| momentum_param=102:MomentumParameter| nesterov_param=104:NesterovParameter| \
-adadelta_param=105:AdadeltaParameter| adagrad_param=106:AdagradParameter| rmsprop_param=108:RMSpropParameter| \
-adam_param=110:AdamParameter| adamax_param=113:AdamaxParameter| amsgrad_param=114:AMSGRADParameter| \
-lr_scheduler_type=200:string lr_warmup_scheduler_type=300:string
+states=40:StatesEntry* sgd_param=100:SgdParameter| sgdw_param=101:SgdWParameter| momentum_param=102:MomentumParameter| \
+lars_param=103:LarsParameter| nesterov_param=104:NesterovParameter| adadelta_param=105:AdadeltaParameter| \
+adagrad_param=106:AdagradParameter| adabelief_param=107:AdaBeliefParameter| rmsprop_param=108:RMSpropParameter| \
+rmsprop_graves_param=109:RMSpropGravesParameter| adam_param=110:AdamParameter| adamw_param=111:AdamWParameter| \
+adabound_param=112:AdaBoundParameter| adamax_param=113:AdamaxParameter| amsgrad_param=114:AMSGRADParameter| \
+amsbound_param=115:AMSBoundParameter| lamb_param=116:LambParameter| lion_param=117:LionParameter| \
+lr_scheduler_type=200:string polynomial_scheduler_param=210:PolynomialSchedulerParameter \
+cosine_scheduler_param=211:CosineSchedulerParameter exponential_scheduler_param=212:ExponentialSchedulerParameter \
+step_scheduler_param=213:StepSchedulerParameter custom_scheduler_param=299:CustomSchedulerParameter \
+lr_warmup_scheduler_type=300:string linear_warmup_scheduler_param=310:LinearWarmupSchedulerParameter
+StatesEntry key=1:string value=2:SolverState
+SolverState t=1:uint32 state_parameter=2:StateParameterEntry*
+StateParameterEntry key=1:string value=2:SolverStateParameter
+SolverStateParameter shape=20:Shape data=100:float*
 SgdParameter lr=1:float
+SgdWParameter lr=1:float momentum=2:float wd=3:float
 MomentumParameter lr=1:float momentum=2:float
+LarsParameter lr=1:float momentum=2:float coefficient=3:float eps=4:float
 NesterovParameter lr=1:float momentum=2:float
 AdadeltaParameter lr=1:float decay=2:float eps=3:float
 AdagradParameter lr=1:float eps=2:float
+AdaBeliefParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float wd=5:float amsgrad=6:bool \
+weight_decouple=7:bool fixed_decay=8:bool rectify=9:bool
 RMSpropParameter lr=1:float decay=2:float eps=3:float
+RMSpropGravesParameter lr=1:float decay=2:float momentum=3:float eps=4:float
 AdamParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float
+AdamWParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float wd=5:float
+AdaBoundParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float final_lr=5:float gamma=6:float
 AdamaxParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float
 AMSGRADParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float bias_correction=5:bool
+AMSBoundParameter alpha=1:float beta1=2:float beta2=3:float eps=4:float final_lr=5:float gamma=6:float \
+bias_correction=7:bool
+LambParameter eta=1:float beta1=2:float beta2=3:float gamma_l=4:float gamma_u=5:float eps=6:float bias_correction=7:bool
+LionParameter lr=1:float beta1=2:float beta2=3:float
+PolynomialSchedulerParameter max_iter=1:float power=2:float
+CosineSchedulerParameter max_iter=1:float
+ExponentialSchedulerParameter gamma=1:float iter_interval=2:int64
+StepSchedulerParameter gamma=1:float iter_steps=2:int64*
+CustomSchedulerParameter max_iter=1:float network_name=10:string data_variable=50:DataVariable* \
+output_variable=80:OutputVariable*
+LinearWarmupSchedulerParameter warmup_iter=1:int64
 DataVariable variable_name=1:string data_name=3:string
 GeneratorVariable variable_name=1:string type=2:string multiplier=3:float
 LossVariable variable_name=1:string

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from atled.ops.formula_llvm_math import DOUBLE, FLOAT, Code, Real, exp_ten_digits, log_ten_digits
 
@@ -65,14 +65,13 @@ def _turns() -> tuple[tuple[int, int, int], ...]:
     return tuple(words)
 
 
-def _table_word(code: Code, number: int, place: str) -> str:
-    """Word `number` of the table at `place`, as an i64."""
-    values = ", ".join(f"i32 {word[number]}" for word in _turns())
-    name = f"@turns{number}"
-    code.declarations[f"{name} = private unnamed_addr constant [{len(_turns())} x i32] [{values}]"] = None
-    address = code.let(f"getelementptr inbounds [{len(_turns())} x i32], ptr {name}, i64 0, i64 {place}")
+def _table_entry(code: Code, name: str, type: str, values: Sequence[int], place: str) -> str:
+    """The entry of a table at `place`."""
+    listed = ", ".join(f"{type} {value}" for value in values)
+    code.declarations[f"{name} = private unnamed_addr constant [{len(values)} x {type}] [{listed}]"] = None
+    address = code.let(f"getelementptr inbounds [{len(values)} x {type}], ptr {name}, i64 0, i64 {place}")
     # In the group of the loop's other loads: LLVM would else have to prove that stores do not change the table.
-    return code.let(f"zext i32 {code.let(f'load i32, ptr {address}, !llvm.access.group !0')} to i64")
+    return code.let(f"load {type}, ptr {address}, !llvm.access.group !0")
 
 
 def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
@@ -90,7 +89,11 @@ def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
     mantissa = let(f"or i32 {let(f'and i32 {bits}, {(1 << 23) - 1}')}, {1 << 23}")
     wide = let(f"zext i32 {mantissa} to i64")
     # Products of 32-bit numbers, which processors have in vectors; of a turn, in 64 bits; overflow is whole turns.
-    high, middle, low = (let(f"mul i64 {wide}, {_table_word(code, number, place)}") for number in range(3))
+    # Two loads: gathering them costs more than all the arithmetic.
+    first = _table_entry(code, "@turns", "i64", [word[0] << 32 | word[1] for word in _turns()], place)
+    last = _table_entry(code, "@turns_rest", "i32", [word[2] for word in _turns()], place)
+    words = let(f"lshr i64 {first}, 32"), let(f"and i64 {first}, {(1 << 32) - 1}"), let(f"zext i32 {last} to i64")
+    high, middle, low = (let(f"mul i64 {wide}, {word}") for word in words)
     turn = let(f"add i64 {let(f'shl i64 {high}, 32')}, {middle}")
     turn = let(f"add i64 {turn}, {let(f'lshr i64 {low}, 32')}")
     quarter = let(f"lshr i64 {let(f'add i64 {turn}, {1 << 61}')}, 62")
@@ -143,41 +146,49 @@ def _tan(r: Real, x: str) -> str:
 # --- their inverses -------------------------------------------------------------------------------------------------
 
 _TANGENT_OF_EIGHTH = math.sqrt(2.0) - 1
-# The series on |z| <= tan(pi / 8); the first term left out is below 1e-10 of the first.
-_ARCTANGENT = tuple((-1.0) ** n / (2 * n + 1) for n in range(12, -1, -1))
+# atan(z) / z in u = z**2, on z <= tan(pi / 8), to 1e-10: 1 + u g(u), with g interpolated at Chebyshev's points there.
+_ARCTANGENT = (
+    *(0.050481385119452764, -0.08624676142741868, 0.11071365021033437),
+    *(-0.14284151193535094, 0.19999977258684865, -0.33333333279254773, 1.0),
+)
 
 
-def _atan_up_to_1(d: Real, t: str) -> str:
-    """The angle of a tangent in [-tan(pi / 8), 1]."""
-    is_steep = d.compare("ogt", t, d.literal(_TANGENT_OF_EIGHTH))
-    turned = d.div(d.sub(t, d.literal(1.0)), d.add(t, d.literal(1.0)))
-    angle = _odd(d, d.select(is_steep, turned, t), _ARCTANGENT)
+def _atan_of_ratio(d: Real, a: str, b: str) -> str:
+    """The angle of the tangent a / b in [0, 1], for b > 0, infinity included: with one division, which costs most."""
+    is_steep = d.compare("ogt", a, d.mul(b, d.literal(_TANGENT_OF_EIGHTH)))
+    turned = d.div(d.select(is_steep, d.sub(a, b), a), d.select(is_steep, d.add(a, b), b))
+    angle = _odd(d, turned, _ARCTANGENT)
     return d.select(is_steep, d.add(angle, d.literal(math.pi / 4)), angle)
 
 
-def _atan_from_0(d: Real, t: str) -> str:
-    """The angle of a tangent of 0 or more, infinity included."""
-    is_steep = d.compare("ogt", t, d.literal(1.0))
-    angle = _atan_up_to_1(d, d.select(is_steep, d.div(d.literal(1.0), t), t))
-    return d.select(is_steep, d.sub(d.literal(math.pi / 2), angle), angle)
-
-
 def _atan(d: Real, x: str) -> str:
-    return d.intrinsic("copysign", _atan_from_0(d, d.intrinsic("fabs", x)), x)
+    size, one = d.intrinsic("fabs", x), d.literal(1.0)
+    is_steep = d.compare("ogt", size, one)
+    angle = _atan_of_ratio(d, d.select(is_steep, one, size), d.select(is_steep, size, one))
+    return d.intrinsic("copysign", d.select(is_steep, d.sub(d.literal(math.pi / 2), angle), angle), x)
+
+
+def _size_and_root(d: Real, x: str) -> tuple[str, str, str]:
+    """|x|, 1 + |x|, and the root of 1 - x**2, which is NaN beyond 1."""
+    size, one = d.intrinsic("fabs", x), d.literal(1.0)
+    above = d.add(one, size)
+    return size, above, d.intrinsic("sqrt", d.mul(d.sub(one, size), above))
 
 
 def _asin(d: Real, x: str) -> str:
-    # The tangent of half the angle. Beyond 1 the root is NaN.
-    size, one = d.intrinsic("fabs", x), d.literal(1.0)
-    root = d.intrinsic("sqrt", d.mul(d.sub(one, size), d.add(one, size)))
-    half = _atan_up_to_1(d, d.div(size, d.add(one, root)))
+    # Twice the angle whose tangent is |x| / (1 + root).
+    size, _, root = _size_and_root(d, x)
+    half = _atan_of_ratio(d, size, d.add(d.literal(1.0), root))
     return d.intrinsic("copysign", d.add(half, half), x)
 
 
 def _acos(d: Real, x: str) -> str:
-    one = d.literal(1.0)
-    half = _atan_from_0(d, d.intrinsic("sqrt", d.div(d.sub(one, x), d.add(one, x))))
-    return d.add(half, half)
+    # Twice the angle whose tangent is root / (1 + |x|); of -|x| it is what is left to half a turn.
+    _, above, root = _size_and_root(d, x)
+    half = _atan_of_ratio(d, root, above)
+    angle = d.add(half, half)
+    is_negative = d.compare("olt", x, d.literal(0.0))
+    return d.select(is_negative, d.sub(d.literal(math.pi), angle), angle)
 
 
 # --- hyperbolic functions and their inverses ------------------------------------------------------------------------

@@ -37,10 +37,13 @@ class _Incremental(ReplacedWeight, abstract=True):
         Input("weight", kind="keep"),
         Input("indicator_fixedweights", gradient="none"),
         Input("bias", optional=True),
+        # The fixed weights as the last forward left them, NaN where a weight is free.
+        Input("kept", kind="state", gradient="none"),
         Input("stream", kind="stream", gradient="none"),
     )
-    mutates = ("weight", "indicator_fixedweights")
+    mutates = ("weight", "indicator_fixedweights", "kept")
     random = True
+    version = 2  # the fixed weights are kept in a state
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         if not 2 <= attributes["num_bits"] <= _MOST_BITS:
@@ -51,8 +54,19 @@ class _Incremental(ReplacedWeight, abstract=True):
             )
         return super().normalize(attributes, *inputs)
 
+    def first_state(self, name: str, *inputs: ArrayDesc | None) -> np.ndarray:
+        weight = inputs[1]
+        assert weight is not None
+        return np.full(weight.shape, np.nan, np.float32)  # powers of two: exact in any dtype
+
     def infer(self, *inputs: Any, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
-        x, weight, indicator, bias = inputs
+        x, weight, indicator, bias, kept = inputs
+        if kept.shape != weight.shape:
+            raise self.error(
+                inputs,
+                f"weight had shape {list(kept.shape)} before, and its fixed elements are remembered",
+                "call the function anew on a weight of another shape",
+            )
         if indicator.shape != weight.shape:
             raise self.error(
                 inputs,
@@ -62,18 +76,17 @@ class _Incremental(ReplacedWeight, abstract=True):
         return self.plain.infer(x, weight, bias, **self.plain_attributes(attributes))
 
     def reference(self, *inputs: Any, **attributes: Any) -> np.ndarray | Sequence[np.ndarray]:
-        x, weight, indicator, bias, stream = inputs
-        forwards = int(stream[1])
-        was_fixed = (indicator != 0) & (forwards > 0)
+        x, weight, indicator, bias, kept, stream = inputs
+        # What a solver added since the last forward is undone, whatever the indicator says now.
+        weight[...] = np.where(np.isnan(kept), weight, kept)
         is_fixed = (indicator != 0) | _selected(stream, weight, indicator != 0, attributes)
-        smallest, largest = _range(weight, attributes["num_bits"])
-        fixed = np.where(was_fixed, _restored(weight, smallest), _quantized(weight, smallest, largest))
-        weight[...] = np.where(is_fixed, fixed, weight)
+        weight[...] = np.where(is_fixed, _quantized(weight, attributes["num_bits"]), weight)
         indicator[...] = is_fixed
+        kept[...] = np.where(is_fixed, weight, np.nan)
         return self.plain.reference(x, weight, bias, **self.plain_attributes(attributes))
 
     def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
-        x, weight, _, bias = inputs
+        x, weight, _, bias, _ = inputs
         gx, gw, gb = self.plain_gradient(g, x, weight, bias, attributes)
         return gx, gw, None, gb
 
@@ -87,8 +100,8 @@ class INQAffine(_Incremental):
     `n1 = floor(log2(4 M / 3))` and `n2 = n1 + 1 - 2^(num_bits - 2)`: a weight goes to the nearest one, or to 0
     if |weight| is below `2^n2 / 2`.
 
-    Solvers change fixed weights, too; each forward sets them back, to the power of two that is nearest again: what one
-    step has added is undone if it is less than a quarter of the weight, and less than `2^n2 / 4` for a 0.
+    Solvers change fixed weights, too; each forward sets them back to what this function left them at, whatever was
+    added since. M and with it the powers move with the free weights; fixed ones follow where they leave the range.
 
     The gradients are those of `Affine` with the weight as it was changed.
 
@@ -121,24 +134,34 @@ class INQAffine(_Incremental):
         free = Ints(weight, 1)
         spread = Exact([[0.1, -0.9], [0.02, 1.3], [-0.5, 0.0625], [0.7, -0.3]])
         samples = (
-            Sample(x, weight, free, (5,)),
-            Sample(x, weight, free, None, inq_iterations=(0, 2)),
-            Sample(x, weight, free, (5,), inq_iterations=(0, 2), selection_algorithm="random", seed=5),
-            Sample(x, spread, Ints((4, 2), 1), None, inq_iterations=[0]),
-            Sample(x, spread, Ints((4, 2), 2), (2,), num_bits=3),
-            Sample((2, 3, 4), (12, 2, 3), Ints((12, 2, 3), 2), (2, 3), inq_iterations=(0, 1)),
-            Sample((2, 3, 4), (4, 2), Ints((4, 2), 1), (2,), base_axis=-1, num_bits=2, inq_iterations=(3, 0)),
-            Sample((0, 4), Ints(weight, 1), free, None, inq_iterations=(0,)),
+            Sample(x, weight, free, (5,), _nothing(4, 5)),
+            Sample(x, weight, free, None, _nothing(4, 5), inq_iterations=(0, 2)),
+            Sample(x, weight, free, (5,), _nothing(4, 5), inq_iterations=(0, 2), selection_algorithm="random", seed=5),
+            Sample(x, spread, Ints((4, 2), 1), None, _nothing(4, 2), inq_iterations=[0]),
+            Sample(x, spread, Ints((4, 2), 2), (2,), Exact([[np.nan, 2], [0.25, 1]] * 2), num_bits=3),
+            Sample((2, 3, 4), (12, 2, 3), Ints((12, 2, 3), 2), (2, 3), _nothing(12, 2, 3), inq_iterations=(0, 1)),
+            Sample(
+                (2, 3, 4),
+                (4, 2),
+                Ints((4, 2), 1),
+                (2,),
+                _nothing(4, 2),
+                base_axis=-1,
+                num_bits=2,
+                inq_iterations=(3, 0),
+            ),
+            Sample((0, 4), Ints(weight, 1), free, None, _nothing(4, 5), inq_iterations=(0,)),
         )
         return tuple(sample.no_gradient() for sample in samples)
 
     def refused(self) -> Sequence[Refused]:
         return (
-            Refused(ValueError, "weight takes 5", (3, 4), (5, 6), (5, 6), None),
-            Refused(ValueError, "indicator_fixedweights has shape", (3, 4), (4, 5), (4, 6), None),
-            Refused(ValueError, "num_bits=1", (3, 4), (4, 5), (4, 5), None, num_bits=1),
-            Refused(ValueError, "count forwards from 0", (3, 4), (4, 5), (4, 5), None, inq_iterations=(-1, 2)),
-            Refused(ValueError, "unknown value", (3, 4), (4, 5), (4, 5), None, selection_algorithm="smallest_abs"),
+            Refused(ValueError, "weight takes 5", (3, 4), (5, 6), (5, 6), None, (5, 6)),
+            Refused(ValueError, "indicator_fixedweights has shape", (3, 4), (4, 5), (4, 6), None, (4, 5)),
+            Refused(ValueError, "weight had shape", (3, 4), (4, 5), (4, 5), None, (4, 6)),
+            Refused(ValueError, "num_bits=1", (3, 4), (4, 5), (4, 5), None, (4, 5), num_bits=1),
+            Refused(ValueError, "count forwards from 0", (3, 4), (4, 5), (4, 5), None, (4, 5), inq_iterations=(-1, 2)),
+            Refused(ValueError, "unknown value", (3, 4), (4, 5), (4, 5), None, (4, 5), selection_algorithm="smallest"),
         )
 
 
@@ -167,22 +190,29 @@ class INQConvolution(_Incremental):
     attributes = (*Convolution.attributes, *_SETTINGS)
 
     def samples(self) -> Sequence[Sample]:
+        w, grouped, line, few = (4, 3, 3, 2), (6, 2, 3, 3), (4, 3, 3), (2, 3, 3, 3)
         random = {"inq_iterations": (0, 1), "selection_algorithm": "random", "seed": 5}
+        strided = {"stride": (2,), "dilation": (2,)}
         samples = (
-            Sample((2, 3, 5, 6), (4, 3, 3, 2), Ints((4, 3, 3, 2), 1), (4,), inq_iterations=(0, 5)),
-            Sample((2, 4, 7, 5), (6, 2, 3, 3), Ints((6, 2, 3, 3), 2), None, pad=(1, 0), group=2, **random),
-            Sample((2, 3, 9), (4, 3, 3), Ints((4, 3, 3), 1), (4,), stride=(2,), dilation=(2,), inq_iterations=(0,)),
-            Sample((0, 3, 5, 5), (2, 3, 3, 3), Ints((2, 3, 3, 3), 1), (2,)),
+            Sample((2, 3, 5, 6), w, Ints(w, 1), (4,), _nothing(*w), inq_iterations=(0, 5)),
+            Sample((2, 4, 7, 5), grouped, Ints(grouped, 2), None, _nothing(*grouped), pad=(1, 0), group=2, **random),
+            Sample((2, 3, 9), line, Ints(line, 1), (4,), _nothing(*line), inq_iterations=(0,), **strided),
+            Sample((0, 3, 5, 5), few, Ints(few, 1), (2,), _nothing(*few)),
         )
         return tuple(sample.no_gradient() for sample in samples)
 
     def refused(self) -> Sequence[Refused]:
         good = (4, 3, 3, 3)
         return (
-            Refused(ValueError, "weight takes 2", (2, 3, 5, 5), (4, 2, 3, 3), (4, 2, 3, 3), None),
-            Refused(ValueError, "indicator_fixedweights has shape", (2, 3, 5, 5), good, (4, 3), None),
-            Refused(ValueError, "num_bits=9", (2, 3, 5, 5), good, good, None, num_bits=9),
+            Refused(ValueError, "weight takes 2", (2, 3, 5, 5), (4, 2, 3, 3), (4, 2, 3, 3), None, (4, 2, 3, 3)),
+            Refused(ValueError, "indicator_fixedweights has shape", (2, 3, 5, 5), good, (4, 3), None, good),
+            Refused(ValueError, "num_bits=9", (2, 3, 5, 5), good, good, None, good, num_bits=9),
         )
+
+
+def _nothing(*shape: int) -> Exact:
+    """The state before the first forward."""
+    return Exact(np.full(shape, np.nan))
 
 
 def _selected(stream: np.ndarray, weight: np.ndarray, fixed: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
@@ -218,17 +248,9 @@ def _power_of_two(size: np.ndarray) -> np.ndarray:
     return np.ldexp(1.0, exponent - 1)
 
 
-def _quantized(weight: np.ndarray, smallest: float, largest: float) -> np.ndarray:
-    """The nearest of 0 and the powers of two from smallest to largest."""
+def _quantized(weight: np.ndarray, num_bits: int) -> np.ndarray:
+    """The nearest of 0 and the powers of two from the smallest to the largest for weights of this size."""
+    smallest, largest = _range(weight, num_bits)
     size = np.abs(weight)
     power = np.clip(_power_of_two(size), smallest, largest)
     return np.where(size < smallest / 2, 0.0, np.sign(weight) * power)
-
-
-def _restored(weight: np.ndarray, smallest: float) -> np.ndarray:
-    """Weights that were fixed before, without what was added to them since.
-
-    By their own size, not within the present range: that moves with the largest free weight.
-    """
-    size = np.abs(weight)
-    return np.where(size < smallest / 4, 0.0, np.sign(weight) * _power_of_two(size))

@@ -30,7 +30,8 @@ class MeanSubtraction(OpSpec):
 
     Args:
         x: (B..., S...) float; base_axis leading axes B are averaged over.
-        mean: (S...) float; running mean, changed in place with update_running_mean. It gets no gradient.
+        mean: (S...) float; running mean, changed in place with update_running_mean; float32 under half. It gets no
+            gradient.
         t: one whole number, of any shape; how many calls the mean is made of, changed in place with
             update_running_mean.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
@@ -47,7 +48,7 @@ class MeanSubtraction(OpSpec):
 
     function = "mean_subtraction"
     category = "normalization"
-    inputs = (Input("x"), Input("mean", gradient="none"), Input("t", kind="index", gradient="none"))
+    inputs = (Input("x"), Input("mean", kind="precise", gradient="none"), Input("t", kind="index", gradient="none"))
     attributes = (Attribute("base_axis", "int", 1), Attribute("update_running_mean", "bool", True))
     outputs = ("y", "scale")
     auxiliary = ("scale",)

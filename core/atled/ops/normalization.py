@@ -60,7 +60,8 @@ class BatchNormalization(_ByChannel):
     Args:
         x: float, any shape with at least one axis; C is the size of its channel axis.
         beta, gamma: float, shape of x with 1 on every axis but the channel axis, such as (1, C, 1, 1).
-        mean, variance: running statistics, same shape; changed in place with batch_stat. They get no gradient.
+        mean, variance: running statistics, same shape; changed in place with batch_stat. They get no gradient. Under
+            half they, batch_mean and batch_variance are float32.
         axes: the channel axis, exactly one; default 1.
         decay_rate: weight of the past in the running statistics, 0 to 1.
         eps: added to the variance, >= 0.
@@ -80,8 +81,8 @@ class BatchNormalization(_ByChannel):
         Input("x"),
         Input("beta"),
         Input("gamma"),
-        Input("mean", gradient="none"),
-        Input("variance", gradient="none"),
+        Input("mean", kind="precise", gradient="none"),
+        Input("variance", kind="precise", gradient="none"),
     )
     attributes = (
         Attribute("axes", "axes", (1,)),
@@ -118,7 +119,7 @@ class BatchNormalization(_ByChannel):
         shape = self._check_statistics(
             inputs, x, axes, batch_stat, beta=beta, gamma=gamma, mean=mean, variance=variance
         )
-        statistic = ArrayDesc(shape, x.dtype)
+        statistic = ArrayDesc(shape, mean.dtype)
         return x, statistic, statistic
 
     def reference(
@@ -147,7 +148,7 @@ class BatchNormalization(_ByChannel):
         else:
             batch_mean, batch_variance = mean.copy(), variance.copy()
         y = gamma * (x - batch_mean) / np.sqrt(batch_variance + eps) + beta
-        return y.astype(x.dtype), batch_mean.astype(x.dtype), batch_variance.astype(x.dtype)
+        return y.astype(x.dtype), batch_mean.astype(mean.dtype), batch_variance.astype(mean.dtype)
 
     def gradient(
         self,
@@ -238,7 +239,13 @@ class BatchNormalizationGrad(_ByChannel):
         ValueError: a shape that does not match, an empty batch with batch_stat.
     """
 
-    inputs = (Input("gy"), Input("x"), Input("gamma"), Input("batch_mean"), Input("batch_variance"))
+    inputs = (
+        Input("gy"),
+        Input("x"),
+        Input("gamma"),
+        Input("batch_mean", kind="precise"),
+        Input("batch_variance", kind="precise"),
+    )
     attributes = (
         Attribute("axes", "axes", (1,)),
         Attribute("eps", "float", 1e-5),

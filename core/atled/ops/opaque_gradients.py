@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,13 +128,12 @@ class VATNoiseGrad(OpSpec):
 class Sink(OpSpec):
     """One root for several ends of a graph: a single 0, whose forward computes all inputs.
 
-    Backward sends 1 up each of the inputs, whatever the gradient of y is, with one_input_grad. Without, it sends
-    nothing: it is then only good for forward, and backward is an error if an input is itself computed by something that
-    needs its gradient.
+    Backward sends 1 up each of the inputs, whatever the gradient of y is, with one_input_grad. Without, it goes on from
+    the gradients that the inputs hold: those that are computed by something send up what was put into their `g`.
 
     Args:
         x: one or more arrays of any shape and dtype.
-        one_input_grad: whether backward sends 1 up each input.
+        one_input_grad: whether backward sends 1 up each input, or what each holds.
 
     Returns:
         y: a single 0, in the dtype of the first input, or float32 if that is not a floating-point one.
@@ -157,17 +156,19 @@ class Sink(OpSpec):
                 g.op("Constant", val=1.0, shape=each.shape) if need else None
                 for each, need in zip(x, g.needs, strict=True)
             ]
-        made = {value for node in g.graph.nodes for value in node.outputs}
-        if any(need and each in made for each, need in zip(x, g.needs, strict=True)):
+        if g.graph.is_recorded and any(g.needs):
             raise RuntimeError(
                 four_parts(
-                    "backward through Sink with one_input_grad=False",
-                    "it sends no gradient up, and does not take those that its inputs hold",
+                    "grad through Sink with one_input_grad=False",
+                    "what its inputs hold in their gradients is no function of anything",
                     "",
-                    "call backward(grad) on each input, with its gradient",
+                    "call backward() instead, or grad on the inputs of the sink with grad_outputs",
                 )
             )
-        return [None for _ in x]
+        return [None for _ in x]  # those that the inputs hold are there from the start
+
+    def resumes(self, attributes: Mapping[str, Any]) -> bool:
+        return not attributes["one_input_grad"]
 
     def samples(self) -> Sequence[Sample]:
         samples = (

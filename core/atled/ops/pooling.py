@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from atled.call import ArrayDesc
 from atled.ops.indices import check_range
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
-from atled.ops.spec import Attribute, Input, OpSpec
+from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.ops.windows import leading_rows, per_axis, taps, window_counts
 
 if TYPE_CHECKING:
@@ -302,7 +302,104 @@ class MaxPoolingGather(_Placed):
         )
 
 
-class AveragePooling(Pooling):
+class WindowSums(Pooling, abstract=True):
+    """Sums of windows over the trailing axes, each divided by something; padding adds nothing."""
+
+    gradient_name: ClassVar[str]
+
+    def divisors(self, sizes: Sequence[int], counts: Sequence[int], **geometry: Any) -> np.ndarray:
+        """By what the sums are divided, broadcasting with (T...) = counts, for spatial sizes (S...)."""
+        return np.ones((), np.int64)
+
+    def infer(
+        self,
+        x: ArrayDesc,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        **_: Any,
+    ) -> ArrayDesc:
+        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
+        return ArrayDesc(leading + self.window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
+
+    def reference(
+        self,
+        x: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        **more: Any,
+    ) -> np.ndarray:
+        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
+        counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
+        y = np.zeros(leading + counts, x.dtype)
+        for _, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
+            y[(..., *windows)] += x[(..., *elements)]
+        return y / self.divisors(sizes, counts, kernel=kernel, stride=stride, pad=pad, **more).astype(x.dtype)
+
+    def gradient(
+        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
+    ) -> Sequence[IRValue | None]:
+        return (g.op(self.gradient_name, g.gy, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+
+
+class WindowSumsGrad(Pooling, abstract=True):
+    """Gradient of such sums: each `gy`, divided likewise, is added to all real elements of its window.
+
+    sums: the op whose gradient it is.
+    """
+
+    inputs = (Input("gy"),)
+    outputs = ("gx",)
+    sums: ClassVar[type[WindowSums]]
+
+    def infer(
+        self,
+        gy: ArrayDesc,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        shape: tuple[int, ...],
+        **_: Any,
+    ) -> ArrayDesc:
+        counts = self.window_counts((gy,), shape, kernel, stride, ignore_border, pad)
+        if gy.shape[-len(kernel) :] != counts:
+            raise self.error((gy,), f"gy has spatial shape {list(gy.shape[-len(kernel) :])}", f"use {list(counts)}")
+        return ArrayDesc(gy.shape[: -len(kernel)] + shape, gy.dtype)
+
+    def reference(
+        self,
+        gy: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        shape: tuple[int, ...],
+        **more: Any,
+    ) -> np.ndarray:
+        leading, counts = gy.shape[: -len(kernel)], gy.shape[-len(kernel) :]
+        op = SPECS[self.sums.__name__]
+        assert isinstance(op, WindowSums)
+        share = gy / op.divisors(shape, counts, kernel=kernel, stride=stride, pad=pad, **more).astype(gy.dtype)
+        gx = np.zeros(leading + shape, gy.dtype)
+        for _, windows, elements in taps(shape, counts, kernel, pad, stride, (1,) * len(kernel)):
+            gx[(..., *elements)] += share[(..., *windows)]
+        return gx
+
+    def gradient(
+        self, g: GradientCall, gy: IRValue, *, shape: tuple[int, ...], **geometry: Any
+    ) -> Sequence[IRValue | None]:
+        return (g.op(self.sums.__name__, g.gy, **geometry),)
+
+
+class AveragePooling(WindowSums):
     """Average of each window over the trailing axes.
 
     `y = sum of the real elements / n`, with n the size of the window clipped to the padded input (including_pad) or to
@@ -323,40 +420,27 @@ class AveragePooling(Pooling):
     function = "average_pooling"
     attributes = (*Pooling.attributes, Attribute("including_pad", "bool", True))
 
-    def infer(
-        self,
-        x: ArrayDesc,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        including_pad: bool,
-    ) -> ArrayDesc:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        return ArrayDesc(leading + self.window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
+    gradient_name = "AveragePoolingGrad"
 
-    def reference(
+    def divisors(
         self,
-        x: np.ndarray,
+        sizes: Sequence[int],
+        counts: Sequence[int],
         *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        pad: Sequence[int],
         including_pad: bool,
     ) -> np.ndarray:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
-        y = np.zeros(leading + counts, x.dtype)
-        for _, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
-            y[(..., *windows)] += x[(..., *elements)]
-        return y / _divisors(sizes, counts, kernel, stride, pad, including_pad).astype(x.dtype)
-
-    def gradient(
-        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
-    ) -> Sequence[IRValue | None]:
-        return (g.op("AveragePoolingGrad", g.gy, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+        # 1 for a window of nothing, whose sum is 0.
+        result = np.ones((), np.int64)
+        for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
+            start = np.arange(count) * s - p
+            stop = start + k
+            margin = p if including_pad else 0
+            covered = np.minimum(stop, n + margin) - np.maximum(start, -margin)
+            result = np.multiply.outer(result, np.maximum(covered, 0))
+        return np.maximum(result, 1)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -382,7 +466,7 @@ class AveragePooling(Pooling):
         )
 
 
-class AveragePoolingGrad(Pooling):
+class AveragePoolingGrad(WindowSumsGrad):
     """Gradient of average pooling: each `gy / n` is added to all real elements of its window.
 
     Args:
@@ -397,48 +481,8 @@ class AveragePoolingGrad(Pooling):
         ValueError: gy has not the shape of the pooling's output.
     """
 
-    inputs = (Input("gy"),)
-    outputs = ("gx",)
     attributes = (*AveragePooling.attributes, Attribute("shape", "ints"))
-
-    def infer(
-        self,
-        gy: ArrayDesc,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        including_pad: bool,
-        shape: tuple[int, ...],
-    ) -> ArrayDesc:
-        counts = self.window_counts((gy,), shape, kernel, stride, ignore_border, pad)
-        if gy.shape[-len(kernel) :] != counts:
-            raise self.error((gy,), f"gy has spatial shape {list(gy.shape[-len(kernel) :])}", f"use {list(counts)}")
-        return ArrayDesc(gy.shape[: -len(kernel)] + shape, gy.dtype)
-
-    def reference(
-        self,
-        gy: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        including_pad: bool,
-        shape: tuple[int, ...],
-    ) -> np.ndarray:
-        leading, counts = gy.shape[: -len(kernel)], gy.shape[-len(kernel) :]
-        share = gy / _divisors(shape, counts, kernel, stride, pad, including_pad).astype(gy.dtype)
-        gx = np.zeros(leading + shape, gy.dtype)
-        for _, windows, elements in taps(shape, counts, kernel, pad, stride, (1,) * len(kernel)):
-            gx[(..., *elements)] += share[(..., *windows)]
-        return gx
-
-    def gradient(
-        self, g: GradientCall, gy: IRValue, *, shape: tuple[int, ...], **geometry: Any
-    ) -> Sequence[IRValue | None]:
-        return (g.op("AveragePooling", g.gy, **geometry),)
+    sums = AveragePooling
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -457,25 +501,6 @@ class AveragePoolingGrad(Pooling):
             Refused(ValueError, "gy has spatial shape", (2, 3, 2, 3), kernel=(2, 2), shape=(6, 6)),
             Refused(ValueError, "shape=.* has 1 entries", (2, 3, 2, 3), kernel=(2, 2), shape=(6,)),
         )
-
-
-def _divisors(
-    sizes: Sequence[int],
-    counts: Sequence[int],
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    pad: Sequence[int],
-    including_pad: bool,
-) -> np.ndarray:
-    """(T...) int64: by what each window's sum is divided; 1 for a window of nothing, whose sum is 0."""
-    result = np.ones((), np.int64)
-    for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
-        start = np.arange(count) * s - p
-        stop = start + k
-        margin = p if including_pad else 0
-        covered = np.minimum(stop, n + margin) - np.maximum(start, -margin)
-        result = np.multiply.outer(result, np.maximum(covered, 0))
-    return np.maximum(result, 1)
 
 
 class GlobalAveragePooling(OpSpec):

@@ -29,9 +29,11 @@ class Input:
 
     kind: what the front end makes of its dtype before the op sees it.
         "compute": cast to the dtype of the type config (float32 under `float`).
+        "precise": the same, but float32 under `half`: what loses by being rounded at each call, such as statistics.
         "index": whole numbers; cast to int64, fractions truncated.
         "keep": passed as it is.
         "stream": the random stream, (2,) int64 (key, call count), always host memory, supplied by the engine.
+        "state": passed as it is: an array of the function's own, which `first_state` makes and each call may change.
     optional: may be absent (None).  variadic: any number of arrays, at least one; only as the last input.
     gradient: "flows", "none" (no gradient reaches it, silently), or "raises" (asking for it is an error).
     """
@@ -226,10 +228,12 @@ class OpSpec:
         """Derive what is asked for often from the declarations."""
         self.input_names = tuple(item.name for item in self.inputs)
         self.variadic = bool(self.inputs) and self.inputs[-1].variadic
-        self.user_inputs = tuple(item for item in self.inputs if item.kind != "stream")
+        self.user_inputs = tuple(item for item in self.inputs if item.kind not in ("stream", "state"))
+        self.states = tuple(item.name for item in self.inputs if item.kind == "state")
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
+        self.may_resume = type(self).resumes is not OpSpec.resumes
         self.checks_values = type(self).check_values is not OpSpec.check_values
 
     def input_at(self, position: int) -> Input:
@@ -248,6 +252,14 @@ class OpSpec:
 
     def check_values(self, attributes: Mapping[str, Any]) -> None:
         """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
+
+    def resumes(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether a backward that comes here starts anew from the gradients that the op's inputs hold."""
+        return False
+
+    def first_state(self, name: str, *inputs: ArrayDesc | None) -> np.ndarray:
+        """What the state of that name holds before the first call on such inputs."""
+        raise NotImplementedError(f"{self.name} has no state")
 
     def infer(self, *inputs: Any, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         """The output descriptions, auxiliary ones last; raises ValueError for a call that does not fit."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.ops.pooling import Pooling, pooled_sizes
+from atled.ops.pooling import WindowSums, WindowSumsGrad
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
-from atled.ops.windows import per_axis, taps
+from atled.ops.windows import per_axis
 
 if TYPE_CHECKING:
     from atled.graph.gradient import GradientCall
     from atled.graph.ir import IRValue
 
 
-class SumPooling(Pooling):
+class SumPooling(WindowSums):
     """Sum of each window over the trailing axes; padding adds nothing.
 
     Args:
@@ -33,39 +33,7 @@ class SumPooling(Pooling):
     """
 
     function = "sum_pooling"
-
-    def infer(
-        self,
-        x: ArrayDesc,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-    ) -> ArrayDesc:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        return ArrayDesc(leading + self.window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
-
-    def reference(
-        self,
-        x: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-    ) -> np.ndarray:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
-        y = np.zeros(leading + counts, x.dtype)
-        for _, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
-            y[(..., *windows)] += x[(..., *elements)]
-        return y
-
-    def gradient(
-        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
-    ) -> Sequence[IRValue | None]:
-        return (g.op("SumPoolingGrad", g.gy, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+    gradient_name = "SumPoolingGrad"
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -91,7 +59,7 @@ class SumPooling(Pooling):
         )
 
 
-class SumPoolingGrad(Pooling):
+class SumPoolingGrad(WindowSumsGrad):
     """Gradient of sum pooling: each `gy` is added to all real elements of its window.
 
     Args:
@@ -106,45 +74,8 @@ class SumPoolingGrad(Pooling):
         ValueError: gy has not the shape of the pooling's output.
     """
 
-    inputs = (Input("gy"),)
-    outputs = ("gx",)
-    attributes = (*Pooling.attributes, Attribute("shape", "ints"))
-
-    def infer(
-        self,
-        gy: ArrayDesc,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> ArrayDesc:
-        counts = self.window_counts((gy,), shape, kernel, stride, ignore_border, pad)
-        if gy.shape[-len(kernel) :] != counts:
-            raise self.error((gy,), f"gy has spatial shape {list(gy.shape[-len(kernel) :])}", f"use {list(counts)}")
-        return ArrayDesc(gy.shape[: -len(kernel)] + shape, gy.dtype)
-
-    def reference(
-        self,
-        gy: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> np.ndarray:
-        leading, counts = gy.shape[: -len(kernel)], gy.shape[-len(kernel) :]
-        gx = np.zeros(leading + shape, gy.dtype)
-        for _, windows, elements in taps(shape, counts, kernel, pad, stride, (1,) * len(kernel)):
-            gx[(..., *elements)] += gy[(..., *windows)]
-        return gx
-
-    def gradient(
-        self, g: GradientCall, gy: IRValue, *, shape: tuple[int, ...], **geometry: Any
-    ) -> Sequence[IRValue | None]:
-        return (g.op("SumPooling", g.gy, **geometry),)
+    attributes = (*SumPooling.attributes, Attribute("shape", "ints"))
+    sums = SumPooling
 
     def samples(self) -> Sequence[Sample]:
         return (

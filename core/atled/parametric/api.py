@@ -8,17 +8,19 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from atled.errors import four_parts
+from atled.overriding import takes_using
 from atled.parameter import parameter_scope, undone_on_error
 
 _R = TypeVar("_R")
 
 
 def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
-    """Decorator for functions that make parameters: they get one more argument, `name`.
+    """Decorator for functions that make parameters: they get two more arguments, `name` and the keyword `using`.
 
     The function is called within the scope `scope_name`, which comes under a scope `name` if the caller gives one:
     `affine(x, 10, name="fc1")` keeps its weight as `fc1/affine/W`. If it ends with an exception, the parameters that it
-    made are taken out again.
+    made are taken out again. `affine(x, 10, using="cpu")` computes it, now and later, with other backends than the
+    Context in force, as for `atled.functions`.
 
         @parametric_function_api("scale")
         def scale(inp):
@@ -46,7 +48,7 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
                 return function(*args, **kwargs)
 
         call.__signature__ = named  # type: ignore[attr-defined]  # where inspect and help() look
-        return call
+        return takes_using(call)
 
     return decorate
 

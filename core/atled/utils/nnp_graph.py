@@ -9,10 +9,13 @@ from atled.errors import did_you_mean, four_parts, listing
 from atled.function import Function
 from atled.nnp.building import Network, build
 from atled.nnp.files import read_files
+from atled.nnp.network_pass import NnpNetworkPass
 from atled.nnp.publishing import as_variables, publish
 from atled.operators import Calls
 from atled.parameter import get_parameters
 from atled.variable import Variable
+
+__all__ = ["NnpLoader", "NnpNetwork", "NnpNetworkPass"]
 
 
 class NnpNetwork:
@@ -88,6 +91,8 @@ class NnpLoader:
 
     Args:
         filepath: `.nnp`, `.nntxt`, `.prototxt` or `.protobuf`; by atled or by NNabla.
+        scope: a dict that gets the parameters of the file by name. Those that it has already, and the file has not, are
+            there for the networks as well.
 
     Raises:
         ValueError: unknown suffix, or a damaged file.
@@ -95,16 +100,19 @@ class NnpLoader:
         ImportError: protobuf or h5py is missing.
     """
 
-    def __init__(self, filepath: str | os.PathLike[str]) -> None:
+    def __init__(self, filepath: str | os.PathLike[str], scope: dict[str, Variable] | None = None) -> None:
         self._asked = f"NnpLoader({os.fspath(filepath)!r})"
         self._message, found = read_files(self._asked, [filepath])
-        self._parameters = as_variables(found)
+        self._parameters = {} if scope is None else scope
+        self._parameters.update(as_variables(found))
 
     def get_network_names(self) -> list[str]:
         """The names of the networks, in the order of the file."""
         return [network.name for network in self._message.network]
 
-    def get_network(self, name: str, batch_size: int | None = None) -> NnpNetwork:
+    def get_network(
+        self, name: str, batch_size: int | None = None, callback: NnpNetworkPass | None = None
+    ) -> NnpNetwork:
         """The graph of a network, on the parameters of the file, which enter the current parameter scope.
 
         Several graphs of one loader share them. Parameters that the file does not hold come from the current scope.
@@ -112,6 +120,7 @@ class NnpLoader:
         Args:
             name: of the network.
             batch_size: what stands where the file leaves the batch size open; None: what the file says.
+            callback: what to change in the network.
 
         Raises:
             ValueError: no such network; a function that atled does not have; a description that does not hold
@@ -134,6 +143,6 @@ class NnpLoader:
             for variable in executor.output_variable
         ]
         parameters = {**get_parameters(grad_only=False), **self._parameters}
-        network = build(self._asked, known[name], parameters, batch_size, wanted)
+        network = build(self._asked, known[name], parameters, batch_size, wanted, callback)
         publish(self._asked, {key: value for key, value in network.parameters.items() if key in self._parameters})
         return NnpNetwork(network)

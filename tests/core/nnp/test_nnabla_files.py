@@ -1,5 +1,7 @@
 """Files that NNabla 1.39 wrote load, and compute what it computed."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,24 @@ def test_the_executor(files, expected):
         "net/a1/affine/W",
         "net/a1/affine/b",
     ]
+
+
+def test_sections_for_training_are_kept_in_proto_and_do_nothing(files, tmp_path):
+    path = files / "nnabla_1_39_trained.nnp"
+    with np.load(files / "nnabla_1_39_trained.npz") as expected:
+        loaded = load(path)
+        y = loaded.executors["runtime"].forward(x=expected["x"])["y"]
+        np.testing.assert_allclose(y, expected["y"], rtol=1e-5, atol=1e-6)
+    assert loaded.proto.dataset[0].uri == "TRAIN.csv"
+    assert loaded.proto.optimizer[0].solver.type == "AdamW"
+    # What later versions of NNabla write about solvers, schedulers and their states.
+    more = (
+        "adamw_param { alpha: 0.5 wd: 0.25 } lr_scheduler_type: 'Cosine' cosine_scheduler_param { max_iter: 3 } "
+        "states { key: 'a' value { t: 3 state_parameter { key: 'm' value { shape { dim: 1 } data: 2 } } } }"
+    )
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("network.nntxt").decode()
+    described = tmp_path / "net.nntxt"
+    described.write_text(text.replace('type: "AdamW"', f'type: "AdamW" {more}'))
+    solver = load(described).proto.optimizer[0].solver
+    assert (solver.adamw_param.wd, solver.states[0].value.t) == (0.25, 3)

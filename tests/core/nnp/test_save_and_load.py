@@ -345,7 +345,11 @@ def change(old, new):
         (change('output: "y"', 'output: "y"\n    output: "v"'), "it gives 1 outputs, the network names 2", "Softmax"),
         (change('output: "y"', 'output: "x"'), "its output 'x' is there already|never|not a variable", "damaged"),
         (lambda text: text + text, "two networks have the name 'net'", "net.nnp"),
-        (lambda text: text.replace("network {", 'network {\n repeat_info { id: "r" times: 2 }', 1), "loops", "id 'r'"),
+        (
+            change("batch_size: 3", "batch_size: 3\n  variable { name: 'v' repeat_id: 'r' }"),
+            "it is in the loop 'r'",
+            "'v'",
+        ),
         (lambda text: text[: len(text) // 2], r"not one of NNabla's text format", "network.nntxt"),
         (change("batch_size: 3", "batch_size: 3\n  variable { name: 'x' }"), "another variable has this name", "'x'"),
         (change('variable_name: "z"', 'variable_name: "q"'), "no variable 'q'", "executor 'run'"),

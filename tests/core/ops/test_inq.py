@@ -85,12 +85,47 @@ def test_weights_marked_before_are_fixed_at_the_first_forward():
     assert fixed.d.ravel().tolist() == [1, 0, 0]
 
 
-def test_fixed_weights_stay_when_free_ones_outgrow_them():
+def test_fixed_weights_come_back_however_far_a_solver_moved_them():
+    y, w, _ = layer([[1.0], [0.5], [0.3], [0.0]], [[1], [1], [0], [1]])
+    y.forward()
+    w.d = [[-3.0], [0.1], [0.2], [0.7]]
+    y.forward()
+    assert_allclose(w.d.ravel(), [1, 0.5, 0.2, 0], rtol=1e-6)
+
+
+def test_fixed_weights_follow_the_range_when_free_ones_outgrow_them():
     y, w, _ = layer([[1.0], [0.125], [0.3], [0.2]], [[1], [1], [0], [0]])
     y.forward()
     w.d = [[1.01], [0.12], [2.5], [0.2]]
     y.forward()
-    assert_allclose(w.d.ravel(), [1, 0.125, 2.5, 0.2], rtol=1e-6)
+    assert_allclose(w.d.ravel(), [1, 0.25, 2.5, 0.2], rtol=1e-6)
+
+
+def test_what_was_fixed_is_set_back_once_more_when_its_indicator_is_cleared():
+    y, w, fixed = layer([[1.0], [0.3]], [[1], [0]])
+    y.forward()
+    fixed.d = 0
+    for expected in (1.0, 1.4):
+        w.d = [[1.4], [0.3]]
+        y.forward()
+        assert_allclose(w.d.ravel(), [expected, 0.3], rtol=1e-6)
+
+
+def test_each_function_remembers_what_it_fixed_itself():
+    y, w, fixed = layer([[1.0], [0.5]], [[1], [1]])
+    y.forward()
+    w.d = [[2.0], [2.0]]
+    other = y.parent(leaf(np.eye(2)), w, fixed)
+    other.forward()
+    assert_allclose(w.d.ravel(), [2, 2])
+    y.forward()
+    assert_allclose(w.d.ravel(), [1, 0.5])
+
+
+def test_the_array_of_its_own_is_no_input_to_the_user():
+    y, w, fixed = layer()
+    assert y.parent.inputs[1:] == [w, fixed]
+    assert "kept" not in F.inq_affine.__code__.co_varnames
 
 
 def test_gradients_are_those_of_the_plain_layer_with_the_changed_weight():

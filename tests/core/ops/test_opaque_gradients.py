@@ -112,8 +112,47 @@ def test_sink_without_gradients_leaves_leaves_alone():
     assert_array_equal(a.g, 3)
 
 
-def test_sink_without_gradients_does_not_pretend_to_pass_on_those_of_its_inputs():
-    s = F.sink(leaf([1, 2]) * 2, one_input_grad=False)
+def test_sink_without_gradients_goes_on_from_those_that_its_inputs_hold():
+    x = leaf([1, 2])
+    a, b = x * 3, F.exp(x)
+    s = F.sink(a, b, one_input_grad=False)
     s.forward()
-    with pytest.raises(RuntimeError, match=r"call backward\(grad\) on each input"):
+    a.g, b.g = [1, 2], [0.5, 0.25]
+    once = [3 + 0.5 * np.exp(1), 6 + 0.25 * np.exp(2)]
+    for times in (1, 2):
         s.backward()
+        assert_allclose(x.g, times * np.array(once), rtol=1e-6)
+    assert a.g.tolist() == [1, 2] and b.g.tolist() == [0.5, 0.25]
+    x.grad.zero()
+    b.grad.zero()
+    s.backward()
+    assert x.g.tolist() == [3, 6]
+
+
+def test_sink_without_gradients_adds_what_arrives_elsewhere_to_what_an_input_holds():
+    x = leaf([1, 2])
+    a = x * 3
+    b = a * 2
+    s = F.sink(a, b, one_input_grad=False) * 2
+    s.forward()
+    a.g, b.g = [1, 2], [10, 20]
+    s.backward()
+    assert x.g.tolist() == [63, 126]
+    assert a.g.tolist() == [21, 42]
+
+
+def test_sink_without_gradients_stops_where_need_grad_is_off():
+    x = leaf([1, 2])
+    a, b = x * 3, x * 5
+    a.need_grad = False
+    s = F.sink(a, b, one_input_grad=False)
+    s.forward()
+    a.g, b.g = 1, 1
+    s.backward()
+    assert x.g.tolist() == [5, 5]
+
+
+def test_grad_through_sink_without_gradients_says_that_there_is_none():
+    x = leaf([1, 2])
+    with pytest.raises(RuntimeError, match=r"call backward\(\) instead"):
+        nn.grad(F.sink(x * 2, one_input_grad=False), x)

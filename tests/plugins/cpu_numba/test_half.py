@@ -53,6 +53,8 @@ def compute(name, sample, context):
             flows = array is not None and flows_to(name, position, array)
             inputs.append(None if array is None else nn.Variable.from_numpy_array(array, need_grad=flows))
         spec = FUNCTIONS.get(name)
+        if spec is not None and spec.states:
+            del inputs[-len(spec.states) :]  # the function makes them
         known = {attribute.name: attribute.argument for attribute in spec.attributes} if spec else {}
         hidden = {attribute.name for attribute in spec.attributes if attribute.hidden} if spec else set()
         arguments = {known.get(k, k): v for k, v in sample.attributes.items() if k not in hidden}

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 _COPIES = "NumPy copies whole rows at the speed of memory"
 _OF_OTHERS = "NumPy's part is small beside the BLAS or the loops that it calls"
-_RARE = "rare: once per batch or per evaluation, never in the inner part of a network"
 
 ADOPTED: Mapping[str, str] = {
     "BinaryConnectAffine": f"{_OF_OTHERS}; a third of NNabla's time",
@@ -22,14 +21,12 @@ ADOPTED: Mapping[str, str] = {
     "CReLU": f"{_COPIES}; a quarter of NNabla's time",
     "ClipGradByNorm": f"{_COPIES}; a tenth of NNabla's time",
     "ClipGradByValue": f"{_COPIES}; a tenth of NNabla's time",
-    "ConfusionMatrix": f"{_RARE}; twice NNabla's time, which is 20 us for 1000 labels",
-    "Constant": "fills memory; NNabla only notes the value and fills when it is read, which no kernel could beat",
     "FFT": "NumPy's pocketfft; NNabla has none for the processor",
     "Flip": f"{_COPIES}; a third of NNabla's time",
     "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
-    "ImageAugmentation": f"{_RARE}; 30 times NNabla's time and more: images go through one by one",
+    "ImageAugmentation": "images go through one by one, 30 times NNabla's time; once per batch, before the network",
     "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
     "MatrixDiag": f"{_COPIES}; 0.8 of NNabla's time",
     "MatrixDiagPart": f"{_COPIES}; 0.7 of NNabla's time",
@@ -38,14 +35,11 @@ ADOPTED: Mapping[str, str] = {
     "Prod": "a product in NumPy; 1.3 times NNabla's time",
     "Reshape": "a view: nothing is computed",
     "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
-    "Sink": "does nothing; its 3 us are those of a step in Python",
     "Slice": f"{_COPIES}; a sixth of NNabla's time",
     "SliceGrad": f"{_COPIES}; a sixth of NNabla's time",
     "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
     "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
-    "TopNError": f"{_RARE}; twice NNabla's time, which is 70 us for 256 rows of 1000",
     "Unlink": "a view: nothing is computed",
     "Unpooling": f"{_COPIES}; a fifth of NNabla's time",
-    "VATNoise": "a sum of squares and a product in NumPy; twice NNabla's time forward, less with backward",
     "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
 }

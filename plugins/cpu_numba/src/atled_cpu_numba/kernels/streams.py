@@ -58,13 +58,13 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
     """A kernel that makes element n from word n: whole blocks in a loop for vectors, then what is left of the last."""
     from numba import float64, int32, int64, njit, uint64
 
-    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.codegen import float64_of_bits, ints32, words
     from atled_cpu_numba.kernels.options import Real
 
     draw = philox()
     top, unit = uint64(8), 2.0**-24
     if op == "Randint":
-        pointer, half = _int32_pointer(), uint64(32)
+        pointer, half = ints32, uint64(32)
 
         @njit(error_model="numpy", forceinline=True)
         def element(word, a, b):
@@ -111,15 +111,6 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
         return 0
 
     return drawing
-
-
-def _int32_pointer() -> Any:  # numba ships no types
-    from llvmlite import ir
-    from numba import types
-
-    from atled_cpu_numba.codegen import _pointer_cast
-
-    return _pointer_cast("int32s", types.int32, ir.IntType(32))
 
 
 def _build_dropout(dtype: str) -> Callable[..., int]:

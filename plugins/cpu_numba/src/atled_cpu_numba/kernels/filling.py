@@ -1,0 +1,54 @@
+"""Arrays of one value: Constant, and Sink, whose result is a single 0.
+
+Block (64-bit words): 0 y, 1 count of elements, 2 value (bits of float64)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_DTYPES = ("float32", "float64")
+_ELEMENTS_PER_US = 8000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats = real.kind, real.pointer
+
+    @kernel
+    def fill(block, part, parts):
+        w = words(block)
+        y, value = floats(w[0]), number(float64_of_bits(w[2]))
+        for i in range(w[1] * part // parts, w[1] * (part + 1) // parts):
+            y[i] = value
+        return 0
+
+    return fill
+
+
+_KERNELS = {dtype: Kernel(f"fill_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the result is float32 or float64."""
+    return refuse_floats(call, _DTYPES, floats=()) or True
+
+
+def prepare(call: Call) -> Prepared:
+    """Constant: -> y.  Sink: x... -> y, whatever the inputs are."""
+    y = call.outputs[0]
+    return launch(
+        _KERNELS[y.dtype.name],
+        [0, y.size, 0],
+        (*(-1 for _ in call.inputs), 0),
+        parts=share_count(y.size / _ELEMENTS_PER_US, y.size),
+        attributes={"val": 2} if call.spec.name == "Constant" else None,
+    )

@@ -1,0 +1,65 @@
+"""VATNoise: samples scaled to one length.
+
+Block (64-bit words): 0 x, 1 y, 2 samples, 3 elements of a sample, 4 eps (bits of float64)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_DTYPES = ("float32", "float64")
+_ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build(dtype: str) -> Callable[..., int]:
+    from numba import float64
+
+    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @reducing_kernel
+    def vat_noise(block, part, parts):
+        w = words(block)
+        length, eps = w[3], float64_of_bits(w[4])
+        for sample in range(w[2] * part // parts, w[2] * (part + 1) // parts):
+            x, y = floats(w[0] + size * sample * length), floats(w[1] + size * sample * length)
+            # In float64 (numba's float() leaves a float32 what it is): the square of a float32 fits, whatever it is.
+            squares = 0.0
+            for i in range(length):
+                squares += float64(x[i]) * float64(x[i])
+            scale = eps / math.sqrt(squares + 1e-8)
+            for i in range(length):
+                y[i] = number(float64(x[i]) * scale)
+        return 0
+
+    return vat_noise
+
+
+_KERNELS = {dtype: Kernel(f"vat_noise_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64; w is not read."""
+    return refuse_floats(call, _DTYPES, floats=(0,)) or True
+
+
+def prepare(call: Call) -> Prepared:
+    """VATNoise: x, w -> y."""
+    y, axis = call.outputs[0], call.attributes["base_axis"]
+    samples, length = math.prod(y.shape[:axis]), math.prod(y.shape[axis:])
+    return launch(
+        _KERNELS[y.dtype.name],
+        [0, 0, samples, length, 0],
+        (0, -1, 1),
+        parts=share_count(y.size / _ELEMENTS_PER_US, samples),
+        attributes={"eps": 4},
+    )

@@ -1,0 +1,118 @@
+"""Measures of class scores: TopNError and ConfusionMatrix.
+
+Scores stand on the axis `axis` of x, as (outer, classes, inner); a label is one of (outer, inner).
+
+Block (64-bit words): 0 x, 1 labels, 2 result, 3 outer, 4 classes, 5 inner, 6 n of TopNError
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_OUT_OF_RANGE = 1
+_DTYPES = ("float32", "float64")
+_ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build_top_n(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def top_n_error(block, part, parts):
+        w = words(block)
+        label, y, classes, inner, n = ints64(w[1]), floats(w[2]), w[4], w[5], w[6]
+        count = w[3] * inner
+        first, after = count * part // parts, count * (part + 1) // parts
+        for i in range(first, after):
+            if label[i] < 0 or label[i] >= classes:
+                return _OUT_OF_RANGE
+        for i in range(first, after):
+            x = floats(w[0] + size * (i // inner * classes * inner + i % inner))
+            score = x[label[i] * inner]
+            better = 0
+            if inner == 1:  # a loop of its own: side by side, the scores are compared in vectors
+                for j in range(classes):
+                    better += 1 if x[j] >= score else 0
+            else:
+                for j in range(classes):
+                    better += 1 if x[j * inner] >= score else 0
+            y[i] = number(1) if better > n else number(0)
+        return 0
+
+    return top_n_error
+
+
+def _build_confusion(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints32, ints64, words
+    from atled_cpu_numba.kernels.options import Real, kernel
+
+    real = Real(dtype)
+    floats, size = real.pointer, real.size
+
+    @kernel
+    def confusion_matrix(block, part, parts):
+        w = words(block)
+        label, counts, classes, inner = ints64(w[1]), ints32(w[2]), w[4], w[5]
+        count = w[3] * inner
+        for i in range(count):
+            if label[i] < 0 or label[i] >= classes:
+                return _OUT_OF_RANGE
+        for i in range(classes * classes):
+            counts[i] = 0
+        for i in range(count):
+            x = floats(w[0] + size * (i // inner * classes * inner + i % inner))
+            best, most = 0, x[0]
+            # The first NaN counts as the maximum, as in NumPy: nothing compares as larger, and the loop ends there.
+            for j in range(1, classes):
+                if most != most:
+                    break
+                if not x[j * inner] <= most:
+                    best, most = j, x[j * inner]
+            counts[label[i] * classes + best] += 1
+        return 0
+
+    return confusion_matrix
+
+
+_KERNELS = {
+    (op, dtype): Kernel(f"{op}_{dtype}", partial(build, dtype), parameters=(dtype,))
+    for op, build in {"TopNError": _build_top_n, "ConfusionMatrix": _build_confusion}.items()
+    for dtype in _DTYPES
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether scores are float32 or float64 and the labels int64."""
+    refused = refuse_floats(call, _DTYPES, floats=(0,), outputs=call.spec.name == "TopNError")
+    if refused:
+        return refused
+    labels = call.inputs[1]
+    assert labels is not None
+    return labels.dtype == np.int64 or f"takes int64 labels, not {labels.dtype}"
+
+
+def prepare(call: Call) -> Prepared:
+    """TopNError: x, target -> error.  ConfusionMatrix: x, target -> counts, in one share: all write to all of it."""
+    x, axis = call.inputs[0], call.attributes["axis"]
+    assert x is not None
+    outer, classes, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+    is_top = call.spec.name == "TopNError"
+    return launch(
+        _KERNELS[call.spec.name, x.dtype.name],
+        [0, 0, 0, outer, classes, inner, call.attributes["n"] if is_top else 0],
+        (0, 1, 2),
+        parts=share_count(x.size / _ELEMENTS_PER_US, outer * inner) if is_top else 1,
+        errors={_OUT_OF_RANGE: "label out of range"},
+    )
