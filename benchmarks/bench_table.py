@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ def _ops() -> list[Row]:
             of="op",
             goal=Goal(0.5, ["torch"]),
         ),
-        Row(**{**vars(static), "libraries": (*_LIBRARIES, "numpy")}),
+        dataclasses.replace(static, libraries=(*_LIBRARIES, "numpy")),
         static_backward,
         Row(
             "static chain of small products, with backward",

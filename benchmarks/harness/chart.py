@@ -55,6 +55,7 @@ def _draw_bars(axes: Any, outcomes: Sequence[Outcome], title: str) -> None:
         axes.scatter(*zip(*goals, strict=True), marker="D", s=18, c="black", zorder=3, label="goal")
     axes.axvline(1, color="black", lw=1)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(axis="x", which="both", lw=0.2)
     axes.set_axisbelow(True)
     axes.set_yticks(range(len(outcomes)), [outcome.row.name for outcome in outcomes], fontsize=8)

@@ -51,7 +51,7 @@ def neighbour_table_of(outcomes: Sequence[Outcome]) -> Table:
     """The heading and one line per row: how many times longer each library takes with a busy neighbour."""
     libraries = _libraries(outcomes)
     table: Table = [("row", *libraries, "range", "goal", "reached")]
-    for outcome in outcomes:
+    for outcome in (each for each in outcomes if each.busy):
         factors = {library: outcome.slowdown(library) for library in outcome.busy}
         own = factors.get(outcome.row.libraries[0])
         cells = (f"{factors[library].ratio:.3g}" if library in factors else "" for library in libraries)
@@ -103,7 +103,8 @@ def print_table(table: Table, title: str) -> None:
     from rich.table import Table as RichTable
 
     heading, *lines = table
-    shown = RichTable(title=title, title_justify="left", padding=(0, 1, 0, 0), show_edge=False)
+    print(title)  # as a title of rich's, it would be broken to the table's width
+    shown = RichTable(padding=(0, 1, 0, 0), show_edge=False)
     for name in heading:
         words = name in ("row", "unit", "best peer", "goal", "reached", "results", "how")
         shown.add_column(name, justify="left" if words else "right", no_wrap=name != "results")

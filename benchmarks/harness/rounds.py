@@ -23,7 +23,7 @@ class Effort:
     rounds: each of all libraries in turn, at most.  seconds: of each library in a round.
     row_s: no round starts that would end later than so many seconds after the first one started.
     make_s: limit for a library to make its case, compilation included.
-    neighbour: who then makes the cores busy, each round being timed twice; None: nobody.
+    neighbour: who then makes the cores busy, each round being timed twice, as a mean; None: nobody.
     """
 
     rounds: int = 5
@@ -128,7 +128,8 @@ def measure_row(
 def _measure_round(outcome: Outcome, number: int, processes: Mapping[str, LibraryProcess], effort: Effort) -> None:
     libraries = outcome.row.libraries
     kinds = [(outcome.figures, contextlib.nullcontext)]
-    if effort.neighbour is not None:
+    with_neighbour = effort.neighbour is not None and outcome.row.unit != "MB"
+    if with_neighbour:
         kinds.append((outcome.busy, effort.neighbour.busy))
     # Each round starts with another library: who follows whom has an effect on caches.
     turn = number % len(libraries)
@@ -138,7 +139,7 @@ def _measure_round(outcome: Outcome, number: int, processes: Mapping[str, Librar
         try:
             for figures, surroundings in kinds:
                 with surroundings():
-                    measured = processes[library].ask("measure", seconds=effort.seconds)
+                    measured = processes[library].ask("measure", seconds=effort.seconds, mean=with_neighbour)
                 figures.setdefault(library, []).append(measured["figure"] / outcome.row.per)
         except LibraryError as error:
             _fail(outcome, library, error)

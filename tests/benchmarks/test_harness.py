@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +114,16 @@ def test_a_slow_run_is_not_repeated():
 
     assert measure(run, seconds=1e-6) > 1e-6
     assert len(calls) == 1
+
+
+def test_the_median_leaves_out_a_rare_pause_and_the_mean_does_not():
+    def run() -> None:
+        next(pauses)()
+
+    pauses = itertools.cycle([*[lambda: time.sleep(0.001)] * 9, lambda: time.sleep(0.1)])
+    assert measure(run, 0.5) < 0.008
+    pauses = itertools.cycle([*[lambda: time.sleep(0.001)] * 9, lambda: time.sleep(0.1)])
+    assert measure(run, 0.5, mean=True) > 0.01
 
 
 def array(*values: float, shape: list[int] | None = None) -> dict:
