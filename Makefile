@@ -20,7 +20,7 @@ help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
-	@echo "make bench    compare speed with other libraries (ROW=softmax for the rows of that name)"
+	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
@@ -52,9 +52,9 @@ check-opencl: $(VENV)/.ready-test
 	@$(RUN) -m pytest examples/atled-opencl/tests $(ARGS)
 	@$(RUN) -m atled demo digits --context opencl
 
-# Measures what is installed among the libraries compared; `python benchmarks/peers.py` installs the others.
+# The libraries compared come into environments of their own in .benchenv; see benchmarks/README.md.
 bench: $(VENV)/.ready-demo
-	@$(RUN) benchmarks/foundation.py $(if $(ROW),--rows "$(ROW)")
+	@$(RUN) benchmarks/bench.py $(if $(ROW),--rows "$(ROW)")
 
 bench-functions: $(VENV)/.ready-demo
 	@$(RUN) benchmarks/functions.py $(if $(ROW),--rows "$(ROW)")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from foundation_rows.recorded import recorded
+from bench_rows.recorded import recorded
 from function_rows.calls import CALLS
 from harness.case import Case
 

@@ -11,14 +11,26 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What a row is to reach: at most `ratio` times the figure of the fastest of `peers` (the least hungry for MB)."""
+
+    ratio: float
+    peers: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"{self.ratio:g} x {' or '.join(self.peers)}"
+
+
+@dataclass(frozen=True)
 class Row:
     """One row of a benchmark.
 
     case: "module:function"; the function gets library= and `arguments`, and returns a `Case`.
     libraries: who computes it, ours first; the others are what we are compared with.
     per: how many operations one run of the case is; times are given per operation.
-    unit: "s", "ms", "us" or "ns".  of: what one operation is called, such as "step".
+    unit: "s", "ms", "us" or "ns"; "MB" for a row of memory.  of: what one operation is called, such as "step".
     tolerance: greatest difference between results, relative to the largest element; None: not comparable.
+    goal: what our ratio is to be; None: nothing in particular.
     """
 
     name: str
@@ -29,18 +41,21 @@ class Row:
     unit: str = "ms"
     of: str = "call"
     tolerance: float | None = 1e-4
+    goal: Goal | None = None
 
 
 @dataclass
 class Case:
     """A row as one library computes it.
 
-    run: does it once; called many times.
+    run: does it once; called many times, and timed.
     results: the arrays that it computes, to be compared between libraries; called once, before the first timing.
         Anything that NumPy makes an array of. None: nothing to compare.
     note: how it is computed, such as the implementation that was chosen.
+    is_reading: `run` returns the figure itself, in seconds or bytes, and is called once a round, without warming up.
     """
 
-    run: Callable[[], object]
+    run: Callable[[], Any]
     results: Callable[[], Sequence[Any]] | None = None
     note: str = ""
+    is_reading: bool = False

@@ -1,4 +1,4 @@
-"""The bar chart of a benchmark: our time as a share of each peer's."""
+"""The chart of a benchmark: our figure as a share of the best peer's, with the goals."""
 
 from __future__ import annotations
 
@@ -9,55 +9,68 @@ from typing import Any  # matplotlib is optional, and so are its types
 from harness.rounds import Outcome
 
 # Beyond so many rows bars would be too thin: dots then, in columns of so many lines.
-_MOST_BARRED_ROWS = 60
+_MOST_BARRED_ROWS = 80
 _LINES = 65
 
-_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown")
+_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive")
 
 
 def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
-    """Write a PNG: per row one bar for each peer, left of 1 where we are faster; lines show the range of the rounds.
+    """Write a PNG: per row a bar for the ratio to the best peer, left of 1 where we are faster.
 
-    Many rows are drawn as dots in several columns, without the range. Raises ImportError where matplotlib is not
-    installed.
+    Lines show the range of the rounds, diamonds the goals. Many rows are drawn as dots for all peers in several
+    columns, without range and goal. Raises ImportError where matplotlib is not installed.
     """
     from matplotlib.figure import Figure  # optional: only the picture needs it
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    if len(outcomes) > _MOST_BARRED_ROWS:
-        figure = Figure(figsize=(4.5 * -(-len(outcomes) // _LINES), 2 + 0.15 * _LINES), layout="constrained")
-        _draw_dots(figure, outcomes, title)
+    drawn = [outcome for outcome in outcomes if outcome.comparisons]
+    if len(drawn) > _MOST_BARRED_ROWS:
+        figure = Figure(figsize=(4.5 * -(-len(drawn) // _LINES), 2 + 0.15 * _LINES), layout="constrained")
+        _draw_dots(figure, drawn, title)
         figure.savefig(path, dpi=80)
         return
-    bars = [
-        (outcome.row.name if peer == next(iter(outcome.comparisons)) else "", peer, comparison)
-        for outcome in outcomes
-        for peer, comparison in outcome.comparisons.items()
-    ]
-    peers = list(dict.fromkeys(peer for _, peer, _ in bars))
-    figure = Figure(figsize=(9, 1.2 + 0.22 * len(bars)), layout="constrained")
-    axes = figure.add_subplot()
-    for number, (_, peer, comparison) in enumerate(bars):
-        reach = [[comparison.ratio - comparison.lowest], [comparison.highest - comparison.ratio]]
-        # Bars start at 1, so that their length is the gain or the loss.
+    figure = Figure(figsize=(9.5, 1.6 + 0.22 * len(drawn)), layout="constrained")
+    _draw_bars(figure.add_subplot(), drawn, title)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_bars(axes: Any, outcomes: Sequence[Outcome], title: str) -> None:
+    best = {outcome.row.name: outcome.best_peer() for outcome in outcomes}
+    for colour, peer in zip(_COLOURS, dict.fromkeys(best.values()), strict=False):
+        lines = [line for line, outcome in enumerate(outcomes) if best[outcome.row.name] == peer]
+        found = [outcomes[line].comparisons[peer] for line in lines]
         axes.barh(
-            number,
-            comparison.ratio - 1,
+            lines,
+            # Bars start at 1, so that their length is the gain or the loss.
+            [comparison.ratio - 1 for comparison in found],
             left=1,
-            color=_COLOURS[peers.index(peer) % len(_COLOURS)],
-            xerr=reach,
+            color=colour,
+            label=f"against {peer}",
+            xerr=[[c.ratio - c.lowest for c in found], [c.highest - c.ratio for c in found]],
             error_kw={"lw": 0.8},
         )
-    for number, peer in enumerate(peers):
-        axes.barh(0, 0, left=1, color=_COLOURS[number % len(_COLOURS)], label=peer)
+    goals = [(goal, line) for line, outcome in enumerate(outcomes) if (goal := _goal(outcome)) is not None]
+    if goals:
+        axes.scatter(*zip(*goals, strict=True), marker="D", s=18, c="black", zorder=3, label="goal")
     axes.axvline(1, color="black", lw=1)
     axes.set_xscale("log")
-    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars], fontsize=8)
-    axes.set_ylim(len(bars) - 0.4, -0.6)
-    axes.set_xlabel("our time / peer's time (left of the line: we are faster)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(axis="x", which="both", lw=0.2)
+    axes.set_axisbelow(True)
+    axes.set_yticks(range(len(outcomes)), [outcome.row.name for outcome in outcomes], fontsize=8)
+    axes.set_ylim(len(outcomes) - 0.4, -0.6)
+    axes.set_xlabel("our figure / the best peer's (left of the line: we are faster, or need less)")
     axes.set_title(title, fontsize=10)
-    axes.legend(loc="best", fontsize=8)
-    figure.savefig(path, dpi=110)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+
+
+def _goal(outcome: Outcome) -> float | None:
+    """The goal as a ratio to the best peer, which may be another than the one that it names."""
+    peer, best = outcome.goal_peer(), outcome.best_peer()
+    if outcome.row.goal is None or peer is None or best is None:
+        return None
+    return outcome.row.goal.ratio * outcome.median(peer) / outcome.median(best)
 
 
 def _draw_dots(figure: Any, outcomes: Sequence[Outcome], title: str) -> None:

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import difflib
 import importlib.util
 import json
+import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.case import Row
 from harness.chart import draw_chart
-from harness.environment import CONDITIONS, describe_machine, load, pin, process_environment
+from harness.environment import ALLOCATORS, conditions, describe_machine, load, pin, process_environment
+from harness.neighbour import Neighbour
 from harness.process import LibraryError, LibraryProcess
-from harness.report import as_json, lost_rows, print_table, write_json
-from harness.rounds import Outcome, measure_row
+from harness.report import (
+    as_json,
+    failures_of,
+    lost_rows,
+    neighbour_table_of,
+    print_table,
+    table_of,
+    write_json,
+)
+from harness.rounds import Effort, Outcome, measure_row
 from peers import PeerMissingError, interpreter
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 # Libraries that run in our own interpreter, with the module that tells their version.
 _OURS = {"atled": "atled", "reference": "atled", "numpy": "numpy"}
+
+# Ways to use one peer that count as libraries of their own.
+_VARIANTS = {"torch-nhwc": "torch", "torch-compile": "torch"}
 
 
 def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +52,7 @@ def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: S
     if options.list:
         print("\n".join(row.name for row in rows))
         return 0
-    chosen = _choose(rows, options.rows)
+    chosen = _choose_peers(_choose(rows, options.rows), options.peers)
     if importlib.util.find_spec("atled") is None:
         print(f"atled is not installed for {sys.executable}: make test installs it into .venv", file=sys.stderr)
         return 2
@@ -45,42 +60,47 @@ def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: S
     environment: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
-        "conditions": list(CONDITIONS),
+        "conditions": conditions(options.malloc),
         "cores": cores or "not bound",
         "rounds": options.rounds,
         "seconds_per_round": options.seconds,
         "load_before": load(),
     }
+    start = time.perf_counter()
     libraries = list(dict.fromkeys(library for row in chosen for library in row.libraries))
     with contextlib.ExitStack() as stack:
-        processes, missing, versions = _start(stack, libraries, options.cores)
+        neighbour = stack.enter_context(Neighbour(cores)) if options.neighbour else None
+        effort = Effort(options.rounds, options.seconds, options.row_seconds, options.make_seconds, neighbour)
+        processes, missing, versions = _start(stack, libraries, options)
         outcomes = []
-        for row in chosen:
-            print(f"{row.name} ...", file=sys.stderr)
-            outcomes.append(measure_row(row, processes, missing, options.rounds, options.seconds))
-    environment["load_after"] = load()
-    environment["versions"] = versions
-    content = as_json(name, outcomes, environment)
-    stem = name
-    if options.cores > 1:
-        stem += f"-{options.cores}cores"
-    if len(chosen) < len(rows):
-        stem += "-selection"
-    _report(stem, outcomes, content, show_json=options.json)
+        for number, row in enumerate(chosen, 1):
+            print(f"{time.perf_counter() - start:4.0f} s  {number}/{len(chosen)}  {row.name} ...", file=sys.stderr)
+            outcomes.append(measure_row(row, processes, missing, effort))
+    environment |= {"load_after": load(), "versions": versions, "seconds": round(time.perf_counter() - start)}
+    _report(_stem(name, options), outcomes, as_json(name, outcomes, environment), options)
     return int(any(_is_wrong(outcome) for outcome in outcomes))
 
 
 def _parse(description: str, arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rows", nargs="+", default=[], metavar="TEXT", help="only rows whose name holds one of these")
+    parser.add_argument("--peers", nargs="*", metavar="LIBRARY", help="only these of the libraries we compare with")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.add_argument("--rounds", type=int, default=5, help="rounds, each of all libraries in turn (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.2, help="time of each library in a round (default: 0.2)")
+    parser.add_argument("--row-seconds", type=float, default=20, help="limit for the rounds of a row (default: 20)")
+    parser.add_argument(
+        "--make-seconds", type=float, default=180, help="limit for a library to make a row, compilation included (180)"
+    )
     parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="cores and threads of each library")
+    parser.add_argument("--malloc", choices=tuple(ALLOCATORS), default="tuned", help="settings of glibc's malloc")
+    parser.add_argument("--neighbour", action="store_true", help="also measure while a process spins on each core")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.seconds <= 0:
-        parser.error("--rounds and --seconds must be positive")
+    if min(options.rounds, options.seconds, options.row_seconds, options.make_seconds) <= 0:
+        parser.error("--rounds, --seconds, --row-seconds and --make-seconds must be positive")
+    if options.neighbour and not hasattr(os, "sched_setaffinity"):
+        parser.error("--neighbour: this system cannot bind processes to cores; leave it out, or take Linux")
     return options
 
 
@@ -94,8 +114,22 @@ def _choose(rows: Sequence[Row], texts: Sequence[str]) -> list[Row]:
     return [row for row in rows if not texts or any(text.lower() in row.name.lower() for text in texts)]
 
 
+def _choose_peers(rows: Sequence[Row], peers: Sequence[str] | None) -> list[Row]:
+    """The rows with no other peers than these; as they are for None."""
+    if peers is None:
+        return list(rows)
+    known = list(dict.fromkeys(library for row in rows for library in row.libraries[1:]))
+    for peer in peers:
+        if peer not in known:
+            sys.exit(f"--peers {peer}: the chosen rows are compared with {', '.join(known)}: name some of these")
+    return [
+        dataclasses.replace(row, libraries=(row.libraries[0], *(peer for peer in row.libraries[1:] if peer in peers)))
+        for row in rows
+    ]
+
+
 def _start(
-    stack: contextlib.ExitStack, libraries: Sequence[str], cores: int
+    stack: contextlib.ExitStack, libraries: Sequence[str], options: argparse.Namespace
 ) -> tuple[dict[str, LibraryProcess], dict[str, str], dict[str, Any]]:
     """A process per library, the libraries that are missing with the reason, and the versions."""
     processes: dict[str, LibraryProcess] = {}
@@ -103,10 +137,12 @@ def _start(
     versions: dict[str, Any] = {}
     for library in libraries:
         ours = library in _OURS
+        peer = _VARIANTS.get(library, library)
         try:
-            python = sys.executable if ours else str(interpreter(library))
-            process = stack.enter_context(LibraryProcess(python, process_environment(cores, ours=ours)))
-            versions[library] = process.ask("describe", module=_OURS.get(library, library))
+            python = sys.executable if ours else str(interpreter(peer))
+            environment = process_environment(options.cores, ours=ours, malloc=options.malloc)
+            process = stack.enter_context(LibraryProcess(python, environment))
+            versions[library] = process.ask("describe", module=_OURS.get(library, peer))
         except PeerMissingError as error:
             missing[library] = str(error)
         except LibraryError as error:
@@ -116,16 +152,37 @@ def _start(
     return processes, missing, versions
 
 
-def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], *, show_json: bool) -> None:
+def _stem(name: str, options: argparse.Namespace) -> str:
+    """The name of the files: what was measured in another way than usual does not take the place of the usual table."""
+    parts = [name]
+    if options.cores > 1:
+        parts.append(f"{options.cores}cores")
+    if options.malloc != "tuned":
+        parts.append(f"{options.malloc}-malloc")
+    if options.neighbour:
+        parts.append("neighbour")
+    if options.rows or options.peers is not None:
+        parts.append("selection")
+    return "-".join(parts)
+
+
+def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], options: argparse.Namespace) -> None:
     write_json(_RESULTS / f"{stem}.json", content)
     versions = ", ".join(f"{name} {found['version']}" for name, found in content["versions"].items())
-    conditions = f"{content['machine']['cpu']}; cores {content['cores']}; load {content['load_before'][:1]}"
-    if show_json:
+    machine = f"{content['machine']['cpu']}; cores {content['cores']}; load {content['load_before'][:1]}"
+    if options.json:
         print(json.dumps(content, indent=1))
     else:
-        print_table(outcomes, f"{stem}: {versions}\n{conditions}\n" + "; ".join(CONDITIONS))
+        print_table(table_of(outcomes), f"{stem}: {versions}\n{machine}\n" + "; ".join(content["conditions"]))
+        if options.neighbour:
+            print_table(neighbour_table_of(outcomes), f"{stem}: time with a busy neighbour over time without")
+        for line in failures_of(outcomes):
+            print(line)
         for lost in lost_rows(outcomes):
             print(f"a peer was faster in every round: {lost}")
+        judged = [reached for outcome in outcomes if (reached := outcome.is_reached()) is not None]
+        if judged:
+            print(f"goals reached: {sum(judged)} of {len(judged)}; {content['seconds']} s in all")
     written = [f"{stem}.json"]
     try:
         draw_chart(_RESULTS / f"{stem}.png", outcomes, f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}")

@@ -19,21 +19,33 @@ _ALLOCATOR = {
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
 
-CONDITIONS = (
-    "OPENBLAS_* unset for all (OPENBLAS_CORETYPE pins NumPy's BLAS to an old kernel)",
-    "malloc that keeps freed memory for all",
-    "bytecode files allowed",
-)
-"""What holds for every process, in words."""
+# What compilers of the peers keep from one run to the next lies with their environments, not in a temporary folder.
+_CACHES = {"TORCHINDUCTOR_CACHE_DIR": str(REPOSITORY / ".benchenv" / "torch-cache")}
+
+ALLOCATORS = {"tuned": "malloc that keeps freed memory for all", "default": "malloc with its defaults for all"}
+"""The settings of malloc that can be chosen, in words."""
 
 
-def process_environment(cores: int, *, ours: bool) -> dict[str, str]:
-    """Environment variables of a library's process. `ours`: it may take modules from PYTHONPATH."""
-    dropped = {"PYTHONDONTWRITEBYTECODE"} | (set() if ours else {"PYTHONPATH"})
+def conditions(malloc: str) -> list[str]:
+    """What holds for every process, in words."""
+    return [
+        "OPENBLAS_* unset for all (OPENBLAS_CORETYPE pins NumPy's BLAS to an old kernel)",
+        ALLOCATORS[malloc],
+        "bytecode files allowed",
+    ]
+
+
+def process_environment(cores: int, *, ours: bool, malloc: str = "tuned") -> dict[str, str]:
+    """Environment variables of a library's process.
+
+    ours: it may take modules from PYTHONPATH.  malloc: one of ALLOCATORS.
+    """
+    dropped = {"PYTHONDONTWRITEBYTECODE", *_ALLOCATOR} | (set() if ours else {"PYTHONPATH"})
     kept = {
         name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("OPENBLAS_")
     }
-    return {**kept, **_ALLOCATOR, **{f"{name}_NUM_THREADS": str(cores) for name in _THREADS}}
+    allocator = _ALLOCATOR if malloc == "tuned" else {}
+    return {**kept, **_CACHES, **allocator, **{f"{name}_NUM_THREADS": str(cores) for name in _THREADS}}
 
 
 def pin(cores: int) -> list[int]:

@@ -13,35 +13,48 @@ from typing import Any
 
 _BENCHMARKS = Path(__file__).resolve().parent.parent
 
-# Covers the first compilation of all kernels of a row.
 _ANSWER_TIMEOUT_S = 600.0
 
 
 class LibraryError(Exception):
-    """A library could not do what was asked: the last line says what happened, `args[0]` holds all of it."""
+    """A library could not do what was asked: `summary` says in a line what happened, `args[0]` holds all of it."""
 
-    @property
-    def summary(self) -> str:
-        """The last line."""
-        return str(self).strip().splitlines()[-1]
+    def __init__(self, text: str, summary: str | None = None) -> None:
+        super().__init__(text)
+        self.summary = text.strip().splitlines()[-1] if summary is None else summary
 
 
 class LibraryProcess:
     """A process of `worker.py` that stays alive between requests; a context manager that ends it."""
 
     def __init__(self, python: str, environment: Mapping[str, str]) -> None:
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `close`, with the process
+        self._python = python
+        self._environment = dict(environment)
+        self._start()
+
+    def _start(self) -> None:
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by `_close`, with the process
         self._process = subprocess.Popen(
-            [python, "-m", "harness.worker"],
+            [self._python, "-m", "harness.worker"],
             cwd=_BENCHMARKS,
-            env=dict(environment),
+            env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
         )
 
-    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+    def make(self, timeout_s: float, **request: Any) -> dict[str, Any]:
+        """The answer to the request for a case, by a new process if an earlier case has ended the old one.
+
+        Raises LibraryError, also if it takes longer than `timeout_s`; the process is ended then.
+        """
+        if self._process.poll() is not None:
+            self._close()
+            self._start()
+        return self.ask("make", timeout_s, **request)
+
+    def ask(self, do: str, timeout_s: float = _ANSWER_TIMEOUT_S, **request: Any) -> dict[str, Any]:
         """The answer to a request. LibraryError if it fails; the process may then have ended."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
@@ -49,16 +62,17 @@ class LibraryProcess:
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise LibraryError(self._last_words()) from error
-        ready, _, _ = select.select([self._process.stdout], [], [], _ANSWER_TIMEOUT_S)
+        ready, _, _ = select.select([self._process.stdout], [], [], timeout_s)
         if not ready:
             self._process.kill()
-            raise LibraryError(f"{do}: no answer within {_ANSWER_TIMEOUT_S:.0f} s")
+            self._process.wait()
+            raise LibraryError(f"{do}: no answer within {timeout_s:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise LibraryError(self._last_words())
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise LibraryError(answer["error"])
+            raise LibraryError(answer["error"], answer["summary"])
         return answer
 
     def _last_words(self) -> str:
@@ -70,6 +84,9 @@ class LibraryProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended already
             self._process.stdin.close()

@@ -9,64 +9,127 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.rounds import Outcome
+from harness.rounds import Comparison, Outcome
 
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "MB": 1e6}
 
-_COLUMNS = ("row", "unit", "ours", "peer", "time", "ours/peer", "range", "results", "how")
+# The most that a busy neighbour may do to us.
+SLOWDOWN_GOAL = 2.5
+
+Table = list[tuple[str, ...]]
 
 
-def table_lines(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """One line per row and peer, in the order of `_COLUMNS`."""
+def table_of(outcomes: Sequence[Outcome]) -> Table:
+    """The heading and one line per row: each library's figure, the best peer, our ratio to it, goal, agreement.
+
+    Columns that say nothing in any row are left out.
+    """
+    libraries = _libraries(outcomes)
+    heading = ("row", "unit", *libraries, "best peer", "ratio", "range", "goal", "reached", "results", "how")
     lines = []
     for outcome in outcomes:
         row = outcome.row
-        ours, *peers = row.libraries
-        unit = _UNITS[row.unit]
-        own = f"{outcome.median(ours) / unit:.4g}" if ours in outcome.seconds else f"failed: {outcome.failures[ours]}"
-        head: tuple[str, ...] = (row.name, f"{row.unit}/{row.of}", own)
-        for peer in peers:
-            if peer in outcome.seconds:
-                cells = (peer, f"{outcome.median(peer) / unit:.4g}", *_compared(outcome, peer))
-            else:
-                cells = (peer, "-", "", "", f"no figures: {outcome.failures[peer]}")
-            # How we compute it belongs to the row, so it stands on the row's first line only.
-            lines.append((*head, *cells, outcome.notes.get(ours, "") if head[0] else ""))
-            head = ("", "", "")
-    return lines
+        best = outcome.best_peer()
+        compared = ("", "", "") if best is None else (best, *_ratio(outcome.comparisons[best]))
+        lines.append(
+            (
+                row.name,
+                row.unit if row.unit == "MB" else f"{row.unit}/{row.of}",
+                *(_figure(outcome, library) for library in libraries),
+                *compared,
+                _goal(outcome),
+                {None: "", True: "yes", False: "NO"}[outcome.is_reached()],
+                _agreement(outcome),
+                outcome.notes.get(row.libraries[0], ""),
+            )
+        )
+    used = [i for i in range(len(heading)) if any(line[i] for line in lines)]
+    return [tuple(line[i] for i in used) for line in (heading, *lines)]
 
 
-def _compared(outcome: Outcome, peer: str) -> tuple[str, str, str]:
-    found = outcome.comparisons.get(peer)
-    if found is None:
-        return "", "", ""
-    if found.difference is None:
-        agreement = "not compared"
-    else:
-        agreement = f"equal to {found.difference:.0e}" if found.agrees else f"DIFFER by {found.difference:.0e}"
-    return f"{found.ratio:.3g}", f"{found.lowest:.3g}-{found.highest:.3g}", agreement
+def neighbour_table_of(outcomes: Sequence[Outcome]) -> Table:
+    """The heading and one line per row: how many times longer each library takes with a busy neighbour."""
+    libraries = _libraries(outcomes)
+    table: Table = [("row", *libraries, "range", "goal", "reached")]
+    for outcome in (each for each in outcomes if each.busy):
+        factors = {library: outcome.slowdown(library) for library in outcome.busy}
+        own = factors.get(outcome.row.libraries[0])
+        cells = (f"{factors[library].ratio:.3g}" if library in factors else "" for library in libraries)
+        reached = "" if own is None else "yes" if own.ratio <= SLOWDOWN_GOAL else "NO"
+        table.append((outcome.row.name, *cells, _ratio(own)[1] if own else "", f"{SLOWDOWN_GOAL:g}", reached))
+    return table
 
 
-def print_table(outcomes: Sequence[Outcome], title: str) -> None:
-    """Print the table, with rich where it is installed."""
-    lines = table_lines(outcomes)
+def _libraries(outcomes: Sequence[Outcome]) -> list[str]:
+    """Of all rows, in the order of the rows that have the most."""
+    longest = sorted(outcomes, key=lambda outcome: -len(outcome.row.libraries))
+    return list(dict.fromkeys(library for outcome in longest for library in outcome.row.libraries))
+
+
+def _figure(outcome: Outcome, library: str) -> str:
+    if library in outcome.failures:
+        return "failed"
+    return f"{outcome.median(library) / _UNITS[outcome.row.unit]:.3g}" if library in outcome.figures else ""
+
+
+def _ratio(found: Comparison) -> tuple[str, str]:
+    return f"{found.ratio:.3g}", f"{found.lowest:.3g}-{found.highest:.3g}"
+
+
+def _goal(outcome: Outcome) -> str:
+    """The goal; with our ratio to its peer where another peer is the best."""
+    if outcome.row.goal is None:
+        return ""
+    peer = outcome.goal_peer()
+    if peer is None or peer == outcome.best_peer():
+        return str(outcome.row.goal)
+    return f"{outcome.row.goal} ({outcome.comparisons[peer].ratio:.3g})"
+
+
+def _agreement(outcome: Outcome) -> str:
+    differing = [f"{peer} by {found.difference:.0e}" for peer, found in outcome.comparisons.items() if not found.agrees]
+    if differing:
+        return f"DIFFER: {', '.join(differing)}"
+    worst = max((c.difference for c in outcome.comparisons.values() if c.difference is not None), default=None)
+    return "not compared" if worst is None else f"equal to {worst:.0e}"
+
+
+def print_table(table: Table, title: str) -> None:
+    """Print a table (heading first), with rich where it is installed; lines with words in capitals stand out."""
     if importlib.util.find_spec("rich") is None:
-        _print_plain(lines, title)
+        _print_plain(table, title)
         return
     from rich.console import Console  # optional: the plain table says the same
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    table = Table(title=title, title_justify="left")
-    for column in _COLUMNS:
-        right = column in ("ours", "time", "ours/peer", "range")
-        table.add_column(column, justify="right" if right else "left", no_wrap=column in ("row", "how"))
+    heading, *lines = table
+    print(title)  # as a title of rich's, it would be broken to the table's width
+    shown = RichTable(padding=(0, 1, 0, 0), show_edge=False)
+    for name in heading:
+        words = name in ("row", "unit", "best peer", "goal", "reached", "results", "how")
+        shown.add_column(name, justify="left" if words else "right", no_wrap=name != "results")
     for line in lines:
-        lost = line[5] and float(line[6].partition("-")[0]) > 1
-        wrong = "DIFFER" in line[7] or line[2].startswith("failed")
-        table.add_row(*line, style="bold red" if wrong else "yellow" if lost else None)
+        wrong = any(cell.startswith("DIFFER") or cell == "failed" for cell in line)
+        shown.add_row(*line, style="bold red" if wrong else "yellow" if "NO" in line else None)
     console = Console()
     # Into a file, lines would be broken at 80 characters.
-    (console if console.is_terminal else Console(width=180)).print(table)
+    (console if console.is_terminal else Console(width=240)).print(shown)
+
+
+def _print_plain(table: Table, title: str) -> None:
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    print(title)
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def failures_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """Who has no figures in which rows, and why: one line for each reason."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        for library, reason in outcome.failures.items():
+            rows.setdefault((library, reason), []).append(outcome.row.name)
+    return [f"{library} failed: {reason} ({'; '.join(names)})" for (library, reason), names in rows.items()]
 
 
 def lost_rows(outcomes: Sequence[Outcome]) -> list[str]:
@@ -80,29 +143,29 @@ def lost_rows(outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
-def _print_plain(lines: Sequence[tuple[str, ...]], title: str) -> None:
-    widths = [max(len(line[i]) for line in (_COLUMNS, *lines)) for i in range(len(_COLUMNS))]
-    print(title)
-    for line in (_COLUMNS, *lines):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
 def as_json(name: str, outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that was measured, times in seconds per operation, and under which conditions."""
-    rows = []
-    for outcome in outcomes:
-        row = asdict(outcome.row)
-        rows.append(
-            {
-                **{key: row[key] for key in ("name", "unit", "of", "tolerance")},
-                "seconds": {library: outcome.median(library) for library in outcome.seconds},
-                "seconds_by_round": outcome.seconds,
-                "notes": {library: note for library, note in outcome.notes.items() if note},
-                "failures": outcome.failures,
-                "ratios": {peer: asdict(comparison) for peer, comparison in outcome.comparisons.items()},
-            }
-        )
-    return {"benchmark": name, **environment, "rows": rows}
+    """Everything that was measured, figures in seconds (or bytes) per operation, and under which conditions."""
+    return {"benchmark": name, **environment, "rows": [_row_as_json(outcome) for outcome in outcomes]}
+
+
+def _row_as_json(outcome: Outcome) -> dict[str, Any]:
+    row = asdict(outcome.row)
+    quantity = "bytes" if outcome.row.unit == "MB" else "seconds"
+    found = {
+        **{key: row[key] for key in ("name", "unit", "of", "tolerance", "goal")},
+        quantity: {library: outcome.median(library) for library in outcome.figures},
+        f"{quantity}_by_round": outcome.figures,
+        "notes": {library: note for library, note in outcome.notes.items() if note},
+        "failures": outcome.failures,
+        "ratios": {peer: asdict(comparison) for peer, comparison in outcome.comparisons.items()},
+        "best_peer": outcome.best_peer(),
+        "goal_peer": outcome.goal_peer(),
+        "goal_reached": outcome.is_reached(),
+    }
+    if outcome.busy:
+        found[f"{quantity}_by_round_with_neighbour"] = outcome.busy
+        found["with_neighbour"] = {library: asdict(outcome.slowdown(library)) for library in outcome.busy}
+    return found
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

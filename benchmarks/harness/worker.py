@@ -23,6 +23,9 @@ from harness.case import Case
 # A sample is many times longer than the clock's own cost, and short enough for some hundred of them in a round.
 _SAMPLE_S = 500e-6
 
+_WARM_UP_CALLS = 3
+_WARM_UP_S = 1.0
+
 # Arrays are compared by at most this many of their elements, evenly spaced.
 _COMPARED_ELEMENTS = 4096
 
@@ -41,7 +44,9 @@ class Worker:
             return self._make(request)
         if request["do"] == "measure":
             assert self.case is not None
-            return {"seconds": measure(self.case.run, request["seconds"])}
+            if self.case.is_reading:
+                return {"figure": self.case.run()}
+            return {"figure": measure(self.case.run, request["seconds"], mean=request["mean"])}
         if request["do"] == "drop":
             self.case = None
             gc.collect()
@@ -53,11 +58,17 @@ class Worker:
         make = getattr(importlib.import_module(module), function)
         self.case = make(library=request["library"], **request["arguments"])
         compared = [] if self.case.results is None else [_sample(array) for array in self.case.results()]
+        if not self.case.is_reading:
+            _warm_up(self.case.run)
         return {"note": self.case.note, "results": compared}
 
 
-def measure(run: Callable[[], object], seconds: float) -> float:
-    """Seconds that one run takes: the median over samples of about half a millisecond, for about `seconds` in all."""
+def measure(run: Callable[[], object], seconds: float, *, mean: bool = False) -> float:
+    """Seconds that one run takes: the median over samples of about half a millisecond, for about `seconds` in all.
+
+    mean: over all of that time instead. The median leaves out what a busy neighbour takes, for it takes whole slices
+    of some milliseconds, and most samples fall between them.
+    """
     gc.collect()
     start = time.perf_counter()
     run()
@@ -72,7 +83,16 @@ def measure(run: Callable[[], object], seconds: float) -> float:
         for _ in range(calls):
             run()
         samples.append((time.perf_counter() - begin) / calls)
-    return statistics.median(samples)
+    return statistics.mean(samples) if mean else statistics.median(samples)
+
+
+def _warm_up(run: Callable[[], object]) -> None:
+    """Compilation on first use is not timed; some libraries compile at the second call as well."""
+    start = time.perf_counter()
+    for _ in range(_WARM_UP_CALLS):
+        run()
+        if time.perf_counter() - start > _WARM_UP_S:
+            return
 
 
 def _describe(module: str) -> dict[str, Any]:
@@ -97,8 +117,9 @@ def main() -> None:
     for line in sys.stdin:
         try:
             answer = worker.answer(json.loads(line))
-        except Exception:  # the other process reports it, beside the row that failed
-            answer = {"error": traceback.format_exc()}
+        except Exception as error:  # the other process reports it, beside the row that failed
+            summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            answer = {"error": traceback.format_exc(), "summary": summary}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

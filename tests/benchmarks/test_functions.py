@@ -50,7 +50,7 @@ def test_a_case_computes_and_names_who_did(backward):
 def test_many_rows_are_drawn_as_dots(tmp_path):
     outcomes = [
         Outcome(Row(f"row {i}", "m:f", ("ours", "peer")), comparisons={"peer": Comparison(0.5, 0.4, 0.6, 0.0, True)})
-        for i in range(70)
+        for i in range(100)
     ]
     chart.draw_chart(tmp_path / "chart.png", outcomes, "title")
     assert (tmp_path / "chart.png").stat().st_size > 1000

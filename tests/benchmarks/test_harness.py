@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from harness import chart, command, report
-from harness.case import Row
+from harness import chart, command, report, worker
+from harness.case import Goal, Row
 from harness.environment import process_environment
+from harness.neighbour import Neighbour
 from harness.process import LibraryError, LibraryProcess
-from harness.rounds import Comparison, Outcome, difference_of, measure_row
+from harness.rounds import Comparison, Effort, Outcome, difference_of, measure_row
 from harness.worker import measure
 
 HERE = str(Path(__file__).parent)
@@ -33,8 +36,8 @@ def row(function: str, **values) -> Row:
 
 
 def test_every_library_is_timed_in_every_round_and_compared(processes):
-    outcome = measure_row(row("make", per=10), processes, {}, rounds=3, seconds=0.002)
-    assert {library: len(times) for library, times in outcome.seconds.items()} == {"ours": 3, "peer": 3}
+    outcome = measure_row(row("make", per=10), processes, {}, Effort(3, 0.002))
+    assert {library: len(times) for library, times in outcome.figures.items()} == {"ours": 3, "peer": 3}
     assert outcome.notes == {"ours": "by ours", "peer": "by peer"}
     found = outcome.comparisons["peer"]
     assert found.difference == 0 and found.agrees
@@ -46,14 +49,54 @@ def test_every_library_is_timed_in_every_round_and_compared(processes):
     ("function", "reason"), [("fail", "RuntimeError: no such kernel"), ("die", "its process ended with status 3")]
 )
 def test_a_peer_that_fails_is_named_and_leaves_the_others(processes, function, reason):
-    outcome = measure_row(row(function), processes, {}, rounds=2, seconds=0.002)
+    outcome = measure_row(row(function), processes, {}, Effort(2, 0.002))
     assert outcome.failures == {"peer": reason}
-    assert len(outcome.seconds["ours"]) == 2 and not outcome.comparisons
-    assert any(reason in cell for line in report.table_lines([outcome]) for cell in line)
+    assert len(outcome.figures["ours"]) == 2 and not outcome.comparisons
+    assert report.failures_of([outcome]) == [f"peer failed: {reason} (toy)"]
+    assert report.table_of([outcome])[1][3] == "failed"
+
+
+def test_a_library_whose_process_died_comes_back_for_the_next_row(processes):
+    measure_row(row("die"), processes, {}, Effort(1, 0.002))
+    outcome = measure_row(row("make"), processes, {}, Effort(1, 0.002))
+    assert not outcome.failures and "peer" in outcome.comparisons
+
+
+def test_making_a_case_has_a_limit(processes):
+    measure_row(row("make"), processes, {}, Effort(1, 0.002))  # the processes are up
+    outcome = measure_row(row("linger"), processes, {}, Effort(1, 0.002, make_s=1))
+    assert outcome.failures == {"peer": "make: no answer within 1 s"}
+
+
+def test_a_row_ends_when_its_time_is_used_up(processes):
+    outcome = measure_row(row("reading"), processes, {}, Effort(1000, 0.002, row_s=0.05))
+    assert 1 <= len(outcome.figures["ours"]) < 1000
+
+
+def test_a_reading_is_taken_as_it_is_once_a_round(processes):
+    outcome = measure_row(row("reading"), processes, {}, Effort(3, 0.002))
+    assert outcome.figures == {"ours": [1e6, 2e6, 3e6], "peer": [2e6, 4e6, 6e6]}
+    assert outcome.comparisons["peer"].ratio == 0.5
+
+
+def test_a_case_is_warmed_up_before_it_is_timed(processes):
+    outcome = measure_row(row("slow_at_first"), processes, {}, Effort(1, 0.002))
+    assert outcome.median("ours") < 0.3
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to cores here")
+def test_every_round_is_timed_again_with_a_busy_neighbour(processes):
+    with Neighbour(sorted(os.sched_getaffinity(0))) as neighbour:
+        outcome = measure_row(row("make"), processes, {}, Effort(2, 0.002, neighbour=neighbour))
+    assert {library: len(times) for library, times in outcome.busy.items()} == {"ours": 2, "peer": 2}
+    heading, line = report.neighbour_table_of([outcome])
+    assert heading == ("row", "ours", "peer", "range", "goal", "reached")
+    assert float(line[1]) > 0 and line[4] == "2.5"
+    assert "seconds_by_round_with_neighbour" in report.as_json("bench", [outcome], {})["rows"][0]
 
 
 def test_a_missing_peer_is_named(processes):
-    outcome = measure_row(row("make"), {"ours": processes["ours"]}, {"peer": "no Python 3.10"}, 1, 0.002)
+    outcome = measure_row(row("make"), {"ours": processes["ours"]}, {"peer": "no Python 3.10"}, Effort(1, 0.002))
     assert outcome.failures == {"peer": "no Python 3.10"}
 
 
@@ -72,6 +115,19 @@ def test_a_slow_run_is_not_repeated():
 
     assert measure(run, seconds=1e-6) > 1e-6
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(False, 0.001), (True, 0.0109)])
+def test_the_median_leaves_out_a_rare_pause_and_the_mean_does_not(monkeypatch, mean, expected):
+    now = 0.0
+    pauses = itertools.cycle([*[0.001] * 9, 0.1])
+
+    def run() -> None:
+        nonlocal now
+        now += next(pauses)
+
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: now))
+    assert measure(run, 20, mean=mean) == pytest.approx(expected, rel=0.02)
 
 
 def array(*values: float, shape: list[int] | None = None) -> dict:
@@ -105,28 +161,69 @@ def test_environment_is_the_same_for_all_but_for_our_module_path(monkeypatch):
     assert ours["OMP_NUM_THREADS"] == ours["ATLED_NUM_THREADS"] == "2"
 
 
-def outcome(ratio: float, agrees: bool = True) -> Outcome:
-    comparison = Comparison(ratio, ratio / 2, ratio * 2, 1e-6, agrees)
+def test_malloc_is_tuned_or_left_alone(monkeypatch):
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "17")
+    tuned, default = (process_environment(1, ours=True, malloc=malloc) for malloc in ("tuned", "default"))
+    assert int(tuned["MALLOC_MMAP_THRESHOLD_"]) > 1 << 30
+    assert not [name for name in default if name.startswith("MALLOC_")]
+
+
+def outcome(ratio: float, agrees: bool = True, goal: Goal | None = None, other: float | None = None) -> Outcome:
+    """We take `ratio` times the 2 us of "peer"; "other" is there if our ratio to it is given."""
+    ratios = {"peer": ratio, **({} if other is None else {"other": other})}
+    ours = 2e-6 * ratio
     return Outcome(
-        row("make", unit="us", of="op"),
-        {"ours": [2e-6 * ratio], "peer": [2e-6]},
-        {"ours": "kernel"},
-        comparisons={"peer": comparison},
+        Row("toy", "toy_cases:make", ("ours", *ratios), unit="us", of="op", goal=goal),
+        {"ours": [ours], **{peer: [ours / value] for peer, value in ratios.items()}},
+        notes={"ours": "kernel"},
+        comparisons={peer: Comparison(value, value / 2, value * 2, 1e-6, agrees) for peer, value in ratios.items()},
     )
 
 
-def test_the_table_says_times_ratio_range_and_agreement():
-    assert report.table_lines([outcome(0.5)]) == [
-        ("toy", "us/op", "1", "peer", "2", "0.5", "0.25-1", "equal to 1e-06", "kernel")
-    ]
-    assert report.table_lines([outcome(0.5, agrees=False)])[0][7] == "DIFFER by 1e-06"
+def test_the_table_says_times_best_peer_ratio_range_and_agreement():
+    heading = ("row", "unit", "ours", "peer", "best peer", "ratio", "range", "results", "how")
+    line = ("toy", "us/op", "1", "2", "peer", "0.5", "0.25-1", "equal to 1e-06", "kernel")
+    assert report.table_of([outcome(0.5)]) == [heading, line]
+    assert report.table_of([outcome(0.5, agrees=False)])[1][7] == "DIFFER: peer by 1e-06"
+
+
+def test_the_best_peer_is_the_quickest_one():
+    found = outcome(0.5, other=0.8)
+    assert found.best_peer() == "other" and found.best_peer(["peer"]) == "peer" and found.best_peer(["none"]) is None
+
+
+@pytest.mark.parametrize(
+    ("goal", "cells"),
+    [
+        (Goal(0.6, ["peer"]), ("0.6 x peer (0.5)", "yes")),
+        (Goal(0.4, ["peer"]), ("0.4 x peer (0.5)", "NO")),
+        (Goal(0.6, ["other"]), ("0.6 x other", "NO")),
+        (Goal(0.6, ["peer", "other"]), ("0.6 x peer or other", "NO")),
+    ],
+)
+def test_a_goal_is_judged_by_the_quickest_peer_that_it_names(goal, cells):
+    heading, line = report.table_of([outcome(0.5, goal=goal, other=0.8)])
+    assert (line[heading.index("goal")], line[heading.index("reached")]) == cells
+    written = report.as_json("bench", [outcome(0.5, goal=goal, other=0.8)], {})["rows"][0]
+    assert written["best_peer"] == "other" and written["goal_reached"] is (cells[1] == "yes")
+
+
+def test_a_goal_without_its_peer_is_not_judged():
+    heading, line = report.table_of([outcome(0.5, goal=Goal(0.6, ["missing"]))])
+    assert line[heading.index("goal")] == "0.6 x missing" and "reached" not in heading
+
+
+def test_memory_is_shown_in_megabytes():
+    found = Outcome(Row("memory", "m:f", ("ours",), unit="MB"), {"ours": [25e6]})
+    assert report.table_of([found])[1][:3] == ("memory", "MB", "25")
+    assert report.as_json("bench", [found], {})["rows"][0]["bytes"] == {"ours": 25e6}
 
 
 def test_the_plain_table_is_aligned(capsys, monkeypatch):
     monkeypatch.setattr(report.importlib.util, "find_spec", lambda name: None)
-    report.print_table([outcome(0.5)], "title")
+    report.print_table(report.table_of([outcome(0.5)]), "title")
     title, head, line = capsys.readouterr().out.splitlines()
-    assert title == "title" and head.index("peer") == line.index("peer")
+    assert title == "title" and head.index("best peer") == line.index("peer")
 
 
 def test_rows_that_a_peer_won_in_every_round_are_listed():
@@ -144,7 +241,8 @@ def test_the_json_file_holds_seconds_and_ratios(tmp_path):
 
 def test_the_chart_is_written(tmp_path):
     pytest.importorskip("matplotlib")
-    chart.draw_chart(tmp_path / "bench.png", [outcome(0.5), outcome(2.0)], "title")
+    outcomes = [outcome(0.5), outcome(2.0, goal=Goal(0.5, ["peer"]), other=0.3)]
+    chart.draw_chart(tmp_path / "bench.png", outcomes, "title")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -153,16 +251,30 @@ def test_an_unknown_row_is_refused_with_near_names():
         command.run_benchmark("bench", [row("make")], "", ["--rows", "toi"])
 
 
-def test_the_rows_of_the_foundation_have_cases_and_distinct_names():
-    import foundation
+def test_an_unknown_peer_is_refused_with_the_known_ones():
+    with pytest.raises(SystemExit, match="compared with peer: name"):
+        command.run_benchmark("bench", [row("make")], "", ["--peers", "pear"])
 
-    names = [each.name for each in foundation.ROWS]
-    assert len(set(names)) == len(names)
-    assert all(each.case.partition(":")[2] and each.libraries[0] == "atled" for each in foundation.ROWS)
+
+@pytest.mark.parametrize(
+    ("arguments", "stem"),
+    [
+        ([], "bench"),
+        (["--cores", "2", "--neighbour"], "bench-2cores-neighbour"),
+        (["--malloc", "default", "--rows", "toy"], "bench-default-malloc-selection"),
+        (["--peers"], "bench-selection"),
+    ],
+)
+def test_what_is_measured_in_another_way_goes_to_files_of_its_own(arguments, stem):
+    assert command._stem("bench", command._parse("", arguments)) == stem
+
+
+def test_no_peers_leave_our_own_figures():
+    assert [each.libraries for each in command._choose_peers([row("make")], [])] == [("ours",)]
 
 
 def test_places_of_pooling_lie_in_their_windows():
-    from foundation_rows.kernels import _window_places
+    from bench_rows.kernels import _window_places
 
     places = _window_places((2, 3), 4, 6)(np.random.default_rng(0))
     rows, columns = places // 6, places % 6

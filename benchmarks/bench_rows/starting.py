@@ -1,0 +1,95 @@
+"""What a fresh interpreter needs: time and memory of an import, of the first training step, of a few steps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness.case import Case
+
+_TIMEOUT_S = 300
+
+# Where the libraries keep what they have compiled, one folder for each.
+_CACHES = ("ATLED_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
+# JAX keeps by default only what took a second to compile.
+_KEEP_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+
+_STEPS = """
+from bench_rows.training import training_step
+run = training_step({library!r}, {network!r}).run
+for _ in range({steps}):
+    run()
+"""
+
+# Not getrusage: its peak counts the parent's memory too, which a child shares until it becomes another program.
+_PRINT_MEMORY = """
+print(next(line for line in open("/proc/self/status") if line.startswith("{field}:")).split()[1])
+"""
+
+
+def import_time(library: str) -> Case:
+    """Seconds of `python -c "import library"`, process start and end included."""
+    command = f"import {library}"
+    _python(command)  # writes bytecode, and brings files into memory
+    return Case(lambda: _timed(command), is_reading=True)
+
+
+def import_memory(library: str) -> Case:
+    """Resident bytes after the import. Linux only."""
+    return Case(lambda: _memory(f"import {library}", "VmRSS"), is_reading=True)
+
+
+def first_step(library: str, is_warm: bool) -> Case:
+    """Seconds from process start to the end of the first step of the MLP; is_warm: nothing is to be compiled anew."""
+    step = _STEPS.format(library=library, network="mlp", steps=1)
+    if is_warm:
+        # Lives as long as the case.
+        folder = tempfile.TemporaryDirectory()
+        _python(step, _caches_in(folder.name))
+        return Case(lambda: _timed(step, _caches_in(folder.name)), is_reading=True)
+
+    def run() -> float:
+        with tempfile.TemporaryDirectory() as empty:
+            return _timed(step, _caches_in(empty))
+
+    _python(step)
+    return Case(run, is_reading=True)
+
+
+def peak_memory(library: str, network: str) -> Case:
+    """Greatest resident bytes of a process that does ten training steps. Linux only."""
+    steps = _STEPS.format(library=library, network=network, steps=10)
+    _python(steps)  # what is compiled once is not training
+    return Case(lambda: _memory(steps, "VmHWM"), is_reading=True)
+
+
+def _caches_in(folder: str) -> dict[str, str]:
+    return {**{name: os.path.join(folder, name.lower()) for name in _CACHES}, **_KEEP_ALL}
+
+
+def _timed(code: str, variables: dict[str, str] | None = None) -> float:
+    start = time.perf_counter()
+    _python(code, variables)
+    return time.perf_counter() - start
+
+
+def _memory(code: str, field: str) -> float:
+    return float(_python(code + _PRINT_MEMORY.format(field=field))) * 1024
+
+
+def _python(code: str, variables: dict[str, str] | None = None) -> str:
+    """What the last line says that a fresh interpreter prints which runs the code."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{done.stderr}\na fresh interpreter failed: {(done.stderr.splitlines() or [code])[-1]}")
+    return (done.stdout.splitlines() or [""])[-1]

@@ -1,0 +1,192 @@
+"""The rows of `bench.py`, each with its libraries and its goal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
+from bench_rows.imperative import ADDITIONS
+from harness.case import Goal, Row
+
+_EAGER = ("torch", "torch-nhwc")
+_IMAGE_LIBRARIES = ("atled", "nnabla", *_EAGER, "torch-compile", "jax")
+_LIBRARIES = ("atled", "nnabla", "torch", "torch-compile", "jax")
+
+# Rounding grows along a chain, and Adam enlarges it where gradients are near 0.
+_LOOSE = 1e-3
+
+
+def _with_backward(
+    name: str, case: str, libraries: Sequence[str], arguments: Mapping[str, Any], goals: Sequence[Goal], **row: Any
+) -> list[Row]:
+    """The row forward and the row with backward, with their goals."""
+    forms = ((name, False), (f"{name}, with backward", True))
+    return [
+        Row(text, case, libraries, {**arguments, "backward": backward}, goal=goal, **row)
+        for (text, backward), goal in zip(forms, goals, strict=True)
+    ]
+
+
+def _ops() -> list[Row]:
+    chain = "bench_rows.chain:chain"
+    per_op = {"unit": "us", "of": "op", "tolerance": _LOOSE}
+    static, static_backward = _with_backward(
+        f"static chain of {ELEMENTWISE_OPS} ops",
+        chain,
+        _LIBRARIES,
+        {"name": "elementwise"},
+        (Goal(0.6, ["jax"]), Goal(0.35, ["jax"])),
+        per=ELEMENTWISE_OPS,
+        **per_op,
+    )
+    return [
+        Row(
+            "imperative add, 4 elements",
+            "bench_rows.imperative:addition",
+            ("atled", "nnabla", "torch", "jax", "numpy"),
+            per=ADDITIONS,
+            unit="us",
+            of="op",
+            goal=Goal(0.5, ["torch"]),
+        ),
+        dataclasses.replace(static, libraries=(*_LIBRARIES, "numpy")),
+        static_backward,
+        Row(
+            "static chain of small products, with backward",
+            chain,
+            _LIBRARIES,
+            {"name": "products", "backward": True},
+            per=PRODUCT_OPS,
+            goal=Goal(0.1, ["jax"]),
+            **per_op,
+        ),
+        *_with_backward(
+            f"dynamic graph of {ELEMENTWISE_OPS} ops",
+            chain,
+            ("atled", "nnabla", "torch"),
+            {"name": "elementwise", "dynamic": True},
+            (Goal(0.75, ["torch"]), Goal(0.5, ["torch"])),
+            per=ELEMENTWISE_OPS,
+            **per_op,
+        ),
+    ]
+
+
+def _elementwise() -> list[Row]:
+    rows = []
+    goals = {
+        "1e4": (Goal(0.4, ["numpy"]), Goal(0.3, ["jax"])),
+        "1e6": (Goal(0.45, ["jax"]), Goal(0.5, ["jax"])),
+        "1e7": (Goal(0.8, ["jax"]), Goal(0.5, ["jax"])),
+    }
+    for text, (forward, backward) in goals.items():
+        name, case = f"tanh(a*b+c)*sigmoid(d) {text}", "bench_rows.elementwise:fused"
+        size = int(float(text))
+        rows += [
+            Row(name, case, (*_LIBRARIES, "numpy"), {"size": size, "backward": False}, goal=forward),
+            Row(f"{name}, with backward", case, _LIBRARIES, {"size": size, "backward": True}, goal=backward),
+        ]
+    for which, axis, ratio in (("axis 0", 0, 0.9), ("axis 1", 1, 0.95), ("all", None, 0.9)):
+        rows.append(
+            Row(
+                f"sum 1000x1000, {which}",
+                "bench_rows.elementwise:total",
+                (*_LIBRARIES, "numpy"),
+                {"axis": axis},
+                unit="us",
+                # A sum of 1e6 values around 0, relative to itself.
+                tolerance=_LOOSE,
+                goal=Goal(ratio, ["torch"]),
+            )
+        )
+    return rows
+
+
+def _layers() -> list[Row]:
+    convolution, pooling = "bench_rows.layers:convolution", "bench_rows.layers:pooling"
+    geometries = {
+        "conv 16x64x56x56, 64 3x3": ((16, 64, 56, 56), 64, 3, 1, 1, (0.45, 0.5), _EAGER),
+        "conv 32x3x32x32, 64 3x3": ((32, 3, 32, 32), 64, 3, 1, 1, (0.9, 0.5), _EAGER),
+        "conv 32x1x28x28, 16 5x5": ((32, 1, 28, 28), 16, 5, 0, 1, (0.8, 0.35), _EAGER),
+        "conv depthwise 16x64x56x56, 3x3": ((16, 64, 56, 56), 64, 3, 1, 64, (0.9, 0.4), _EAGER),
+        "conv 1x1 16x256x14x14, 256": ((16, 256, 14, 14), 256, 1, 0, 1, (1.0, 0.95), _EAGER),
+    }
+    rows = [
+        Row(
+            "softmax cross-entropy 256x1000, with backward",
+            "bench_rows.layers:softmax_cross_entropy",
+            (*_LIBRARIES, "numpy"),
+            goal=Goal(0.7, ["torch"]),
+        ),
+        Row(
+            "batch norm 32x64x56x56, with backward",
+            "bench_rows.layers:batch_normalization",
+            _IMAGE_LIBRARIES,
+            goal=Goal(0.8, _EAGER),
+        ),
+    ]
+    for name, (shape, maps, kernel, pad, groups, ratios, peers) in geometries.items():
+        arguments = {"shape": shape, "maps": maps, "kernel": kernel, "pad": pad, "groups": groups}
+        goals = [Goal(ratio, peers) for ratio in ratios]
+        rows += _with_backward(name, convolution, _IMAGE_LIBRARIES, arguments, goals)
+    for kind, ratios in {"max": (0.4, 0.5), "average": (0.75, 0.5)}.items():
+        goals = [Goal(ratio, _EAGER) for ratio in ratios]
+        rows += _with_backward(f"{kind} pooling 2x2", pooling, _IMAGE_LIBRARIES, {"kind": kind}, goals)
+    return rows
+
+
+def _training() -> list[Row]:
+    def step(name: str, network: str, libraries: Sequence[str], goal: Goal | None, dynamic: bool = False) -> Row:
+        arguments = {"network": network, **({"dynamic": True} if dynamic else {})}
+        case = "bench_rows.training:training_step"
+        return Row(name, case, libraries, arguments, of="step", tolerance=_LOOSE, goal=goal)
+
+    def lstm(name: str, is_sequence: bool, goal: Goal) -> Row:
+        arguments = {"is_sequence": is_sequence}
+        return Row(name, "bench_rows.lstm:lstm_step", _LIBRARIES, arguments, of="step", tolerance=_LOOSE, goal=goal)
+
+    return [
+        step("training step, demo (digits)", "digits", _IMAGE_LIBRARIES, None),
+        step("training step, MLP", "mlp", _LIBRARIES, Goal(0.9, ["jax"])),
+        step("training step, LeNet", "lenet", _IMAGE_LIBRARIES, Goal(0.5, ["torch-compile"])),
+        step("training step, ResNet-20-like", "resnet", _IMAGE_LIBRARIES, Goal(0.7, ["torch-compile"])),
+        step("training step, deep CNN", "deep cnn", _IMAGE_LIBRARIES, Goal(0.6, ["torch-compile"])),
+        step(
+            "training step, deep CNN, dynamic",
+            "deep cnn",
+            ("atled", "nnabla", *_EAGER),
+            Goal(0.6, _EAGER),
+            dynamic=True,
+        ),
+        lstm("training step, LSTM, one sequence", True, Goal(0.8, ["torch"])),
+        lstm("training step, LSTM, cells", False, Goal(0.45, ["torch-compile"])),
+        Row(
+            "Adam, 10M parameters in 60 arrays",
+            "bench_rows.solvers:adam_update",
+            (*_LIBRARIES, "numpy"),
+            of="update",
+            goal=Goal(0.9, ["torch"]),
+        ),
+    ]
+
+
+def _processes() -> list[Row]:
+    imported = ("atled", "nnabla", "torch", "jax", "numpy")
+
+    def reading(name: str, case: str, libraries: Sequence[str], goal: Goal | None, unit: str, **arguments: Any) -> Row:
+        full = f"bench_rows.starting:{case}"
+        return Row(name, full, libraries, arguments, unit=unit, of="process", tolerance=None, goal=goal)
+
+    return [
+        reading("import", "import_time", imported, Goal(1.5, ["numpy"]), "s"),
+        reading("memory after import", "import_memory", imported, None, "MB"),
+        reading("first MLP step, empty cache", "first_step", _LIBRARIES, Goal(7, ["nnabla"]), "s", is_warm=False),
+        reading("first MLP step, warm cache", "first_step", _LIBRARIES, Goal(1.5, ["nnabla"]), "s", is_warm=True),
+        reading("peak memory, MLP", "peak_memory", _LIBRARIES, Goal(1.3, ["nnabla"]), "MB", network="mlp"),
+        reading("peak memory, deep CNN", "peak_memory", _LIBRARIES, Goal(1.0, ["nnabla"]), "MB", network="deep cnn"),
+    ]
+
+
+ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_processes()]

@@ -1,1 +1,0 @@
-"""The cases behind the rows of `foundation.py`; imported by every library's interpreter (Python 3.10 and later)."""
