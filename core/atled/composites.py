@@ -9,9 +9,10 @@ from typing import Any
 from atled.apply import apply
 from atled.array import NdArray
 from atled.errors import four_parts
+from atled.recurrence import gru, lstm, rnn
 from atled.variable import Variable
 
-__all__ = ["clip_by_norm", "clip_by_value"]
+__all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "rnn"]
 
 Array = Variable | NdArray
 
