@@ -14,6 +14,15 @@ from atled.variable import Variable
 
 __all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "rnn"]
 
+# The headings under which pages list them; those of the others are in their op specs.
+CATEGORIES = {
+    "clip_by_norm": "normalization",
+    "clip_by_value": "normalization",
+    "gru": "layer",
+    "lstm": "layer",
+    "rnn": "layer",
+}
+
 Array = Variable | NdArray
 
 

@@ -85,10 +85,19 @@ def gru(
     Parameters: `gru/weight_l0` of shape (D, 3, H, I + H); `gru/weight` of shape (L - 1, D, 3, H, D H + H) if L is above
     1; `gru/bias` of shape (L, D, 4, H).
 
-    Args, errors: as `rnn`.
+    Args:
+        x: (T, B, I) float; T steps, B sequences.
+        h: (L, D, B, H) float; the states to begin with. It says how many layers there are.
+        w0_init, w_init, b_init: first values of weight_l0, weight and bias, as for `rnn`.
+        num_layers, dropout, bidirectional, training, rng, with_bias, fix_parameters: as for `rnn`.
+        name: scope above `gru`.
 
     Returns:
         y: (T, B, D H); h_n: (L, D, B, H).
+
+    Raises:
+        TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
+            is made then.
     """
     layer = _SequenceLayer("gru", x, h, num_layers, bidirectional, gates=(3,), bias_gates=(4,))
     parameters = layer.parameters(w0_init, w_init, b_init, rng, with_bias, not fix_parameters)

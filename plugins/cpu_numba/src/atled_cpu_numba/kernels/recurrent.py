@@ -29,6 +29,7 @@ from atled_cpu_numba.store import Kernel
 K_STEP = 256  # a panel of B, k_step x 32 float32, and a tile of A stay in the level-1 cache
 ROW_STEP = 192  # rows of A packed at a time
 _SHARE_ROWS = 16  # the fewest sequences worth a share: each share packs and reads all of the weight
+_WEIGHT = 10  # its word in both blocks
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 
 
@@ -181,15 +182,13 @@ def _build_backward(name: str) -> Callable[..., int]:
 class _Family(NamedTuple):
     """The kernels of one kind of cell, and the places of their arguments in the block.
 
-    maps: affine maps per unit.  inputs, outputs: words of the op's arguments.
-    extra: names of inputs that the kernel does not take.
+    maps: affine maps per unit.  inputs, outputs: words of the op's arguments, -1 for those that are not taken.
     """
 
     kernel: Kernel
     maps: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    extra: tuple[str, ...] = ()
 
 
 def _forward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> _Family:
@@ -197,9 +196,9 @@ def _forward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, 
     return _Family(kernel, maps, inputs, outputs)
 
 
-def _backward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, ...], *extra: str) -> _Family:
+def _backward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> _Family:
     kernel = Kernel(f"{name.lower()}_sequence_grad", partial(_build_backward, name), parameters=(name,))
-    return _Family(kernel, maps, inputs, outputs, extra)
+    return _Family(kernel, maps, inputs, outputs)
 
 
 _FORWARD = {
@@ -209,8 +208,8 @@ _FORWARD = {
     "RELU": _forward("RELU", 1, (7, 8, 10, 11), (12, 13)),
 }
 _BACKWARD = {
-    "LSTM": _backward("LSTM", 4, (7, 8, 9, 10, 11, 12, 13, -1, -1), (14, 16, 17), "ggates", "gcells"),
-    "GRU": _backward("GRU", 3, (7, 20, 21, 10, 11, 12, -1), (14, 15, 16), "ggates"),
+    "LSTM": _backward("LSTM", 4, (7, 8, 9, 10, 11, 12, 13, -1, -1), (14, 16, 17)),
+    "GRU": _backward("GRU", 3, (7, 20, 21, 10, 11, 12, -1), (14, 15, 16)),
     "TANH": _backward("TANH", 1, (20, 10, 11, 12), (14, 16)),
     "RELU": _backward("RELU", 1, (20, 10, 11, 12), (14, 16)),
 }
@@ -231,19 +230,18 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)), outputs=len(call.outputs))
     if refused:
         return refused
-    for name in _family(call).extra:
-        if call.inputs[call.spec.input_names.index(name)] is not None:
-            return f"takes no {name}, which only gradients of gradients have"
+    for desc, word in zip(call.inputs, _family(call).inputs, strict=True):
+        if word < 0 and desc is not None:
+            return "takes no gradients of gates and cells, which only gradients of gradients have"
     return "takes no empty arrays" if has_empty(call) else True
 
 
 def prepare(call: Call) -> Prepared:
     """The inputs and outputs of the op spec, and workspace."""
     forward, family = not _is_gradient(call), _family(call)
-    weight = call.inputs[call.spec.input_names.index("weight")]
-    sequence = call.inputs[0]
-    assert weight is not None
+    sequence, weight = call.inputs[0], call.inputs[family.inputs.index(_WEIGHT)]
     assert sequence is not None
+    assert weight is not None
     steps, batch = sequence.shape[:2]
     size = weight.shape[1]
     depth = weight.shape[2] - size
