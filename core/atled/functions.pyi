@@ -1313,7 +1313,7 @@ def rnn(
     weight: Array | None = None,
     bias: Array | None = None,
     num_layers: int = 1,
-    nonlinearity: str = 'tanh',
+    nonlinearity: str = "tanh",
     dropout: float = 0.0,
     bidirectional: bool = False,
     training: bool = True,
