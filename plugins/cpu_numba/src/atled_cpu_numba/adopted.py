@@ -39,8 +39,6 @@ ADOPTED: Mapping[str, str] = {
     "Reshape": "a view: nothing is computed",
     "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
     "Sink": "does nothing; its 3 us are those of a step in Python",
-    "Slice": f"{_COPIES}; a sixth of NNabla's time",
-    "SliceGrad": f"{_COPIES}; a sixth of NNabla's time",
     "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
     "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
     "TopNError": f"{_RARE}; twice NNabla's time, which is 70 us for 256 rows of 1000",

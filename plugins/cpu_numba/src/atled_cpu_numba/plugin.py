@@ -71,6 +71,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
     ),
     "kernels.random_places": ("RandomCrop", "RandomFlip", "RandomShift"),
     "kernels.shifting": ("Shift", "ShiftGrad"),
+    "kernels.slicing": ("Slice", "SliceGrad"),
     "kernels.streams": ("Dropout", "Rand", "Randint", "Randn"),
     "kernels.suppression": ("NmsDetection2d",),
     "kernels.transposition": ("Transpose",),
