@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from atled.graph.dispatch import describe_call
 from atled.graph.ir import Graph, IRNode, IRValue
+from atled.ops.spec import SPECS
+from atled_contexts import consider
 
 
 def is_short_product(value: IRValue) -> bool:
@@ -21,29 +25,49 @@ def sum_of_products(graph: Graph, values: Sequence[IRValue]) -> IRValue:
 
     The products themselves stay in the graph, for lowering to drop where nobody else reads them.
     """
-    alike: dict[object, list[IRNode]] = {}
-    first: dict[object, IRValue] = {}
+    alike: dict[object, list[IRValue]] = {}
     for value in values:
         node = _product(value)
         assert node is not None
         a, b = _factors(node)
         # Those of one Context, place and dtype; of different shapes where they were reshaped to one.
         key = (node.context, a.place, a.dtype, b.dtype, a.shape[1], b.shape[1])
-        alike.setdefault(key, []).append(node)
-        first.setdefault(key, value)
-    total: IRValue | None = None
+        alike.setdefault(key, []).append(value)
+    terms: list[IRValue] = []
     outer_context = graph.context
-    for kind, nodes in alike.items():
+    for kind in alike.values():
+        nodes = [node for node in map(_product, kind) if node is not None]
         graph.context = nodes[0].context
-        term = first[kind]
-        if len(nodes) > 1:
-            factors = zip(*(_factors(node) for node in nodes), strict=True)
+        if len(nodes) > 1 and _can_join(nodes):
+            factors = zip(*map(_factors, nodes), strict=True)
             a, b = (graph.op("Concatenate", *parts, axis=0) for parts in factors)
-            term = graph.reshape(graph.op("BatchMatmul", a, b, transpose_a=True), values[0].shape)
-        total = term if total is None else graph.op("Add2", total, term)
+            joined = graph.op("BatchMatmul", a, b, transpose_a=True)
+            terms.append(graph.reshape(joined, values[0].shape))
+        else:
+            terms += kind
+    total = terms[0]
+    for term in terms[1:]:
+        total = graph.op("Add2", total, term)
     graph.context = outer_context
-    assert total is not None
     return total
+
+
+def _can_join(nodes: Sequence[IRNode]) -> bool:
+    """Whether the backend of the products also puts their factors side by side.
+
+    Another one might be on another device, or there might be none, where a Context asks for no fallback.
+    """
+    context, decision = nodes[0].context, nodes[0].decision
+    assert decision is not None  # by `_product`
+    spec = SPECS["Concatenate"]
+    for parts in zip(*map(_factors, nodes), strict=True):
+        descs = [part.desc for part in parts]
+        attributes = spec.check_attributes({"axis": 0}, descs)
+        describe = partial(describe_call, spec, descs, attributes, context)
+        chosen = [found.backend for found in consider(spec.name, context, describe) if found.state == "chosen"]
+        if chosen != [decision.backend]:
+            return False
+    return True
 
 
 def _product(value: IRValue) -> IRNode | None:
@@ -54,6 +78,8 @@ def _product(value: IRValue) -> IRNode | None:
         node = None if source is None else source.node
     if node is None or node.spec is None or node.spec.name != "BatchMatmul":
         return None
+    if node.computed or node.decision is None:
+        return None  # no step of this plan: its value is there already, or it is only recorded
     if not node.attributes["transpose_a"] or node.attributes["transpose_b"]:
         return None
     a, b = _factors(node)

@@ -5,6 +5,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.graph import product_sums
+from atled.graph.templates import TEMPLATES
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,19 @@ def test_short_products_become_one():
         x.need_grad = False
     loss.forward()
     assert products(loss) == 1
+
+
+def test_products_are_added_where_their_backend_joins_no_arrays(monkeypatch):
+    monkeypatch.setattr(product_sums, "consider", lambda *call: ())
+    TEMPLATES.clear()
+    w = leaf(8, 9)
+    loss, xs = uses(w, rows=2)
+    close(gradient(w, loss), sum(2 * x.d.T @ (x.d @ w.d) for x in xs))
+    for x in xs:
+        x.need_grad = False
+    loss.forward()
+    assert products(loss) == 3
+    TEMPLATES.clear()
 
 
 def test_long_products_are_added():
