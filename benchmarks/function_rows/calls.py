@@ -76,6 +76,10 @@ _IMAGES = _normal(*_MAPS)
 _TRUTH = _whole(2, *_ROWS)
 
 
+# A batch of sequences, and the states of a layer before their first step.
+_STEPS, _STATE = _normal(20, 16, 64), _normal(1, 1, 16, 128)
+
+
 def _one(*names: str, x: Input = _X, **arguments: Any) -> dict[str, FunctionCall]:
     return {name: FunctionCall((x,), arguments) for name in names}
 
@@ -163,6 +167,9 @@ _MATRIX_LAYERS = {
     ),
     "batch_matmul": FunctionCall((_normal(16, 128, 64), _normal(16, 64, 128))),
     "embed": FunctionCall((_whole(10_000, 64, 32), _normal(10_000, 128))),
+    "gru": FunctionCall((_STEPS, _STATE, _normal(1, 3, 128, 192), None, _normal(1, 1, 4, 128))),
+    "lstm": FunctionCall((_STEPS, _STATE, _STATE, _normal(1, 4, 128, 192), None, _normal(1, 1, 4, 128))),
+    "rnn": FunctionCall((_STEPS, _STATE, _normal(1, 128, 192), None, _normal(1, 1, 128))),
     "softmax": FunctionCall((_X,)),
     "softmax_cross_entropy": FunctionCall((_X, _whole(_ROWS[1], _ROWS[0], 1))),
     "categorical_cross_entropy": FunctionCall((_probabilities(*_ROWS), _whole(_ROWS[1], _ROWS[0], 1))),

@@ -10,9 +10,19 @@ from atled.apply import apply
 from atled.array import NdArray
 from atled.errors import four_parts
 from atled.overriding import takes_using
+from atled.recurrence import gru, lstm, rnn
 from atled.variable import Variable
 
-__all__ = ["clip_by_norm", "clip_by_value"]
+__all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "rnn"]
+
+# The headings under which pages list them; those of the others are in their op specs.
+CATEGORIES = {
+    "clip_by_norm": "normalization",
+    "clip_by_value": "normalization",
+    "gru": "layer",
+    "lstm": "layer",
+    "rnn": "layer",
+}
 
 Array = Variable | NdArray
 

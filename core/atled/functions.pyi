@@ -659,6 +659,19 @@ def greater_scalar(
 ) -> Any:
     """Greater. 1 where it is so, else 0."""
 
+def gru(
+    x: Array,
+    h: Array,
+    weight_l0: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    num_layers: int = 1,
+    dropout: float = 0.0,
+    bidirectional: bool = False,
+    training: bool = True,
+) -> Any:
+    """Gated recurrent units over sequences: L layers, in D directions (2 if bidirectional, else 1)."""
+
 def huber_loss(
     x0: Array,
     x1: Array,
@@ -892,6 +905,20 @@ def logical_xor_scalar(
     using: Using | None = None,
 ) -> Any:
     """Exactly one is true. 1 where it is so, else 0."""
+
+def lstm(
+    x: Array,
+    h: Array,
+    c: Array,
+    weight_l0: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    num_layers: int = 1,
+    dropout: float = 0.0,
+    bidirectional: bool = False,
+    training: bool = True,
+) -> Any:
+    """Long short-term memory over sequences: L layers, in D directions (2 if bidirectional, else 1)."""
 
 def matrix_diag(
     x: Array,
@@ -1282,6 +1309,21 @@ def reshape(
     using: Using | None = None,
 ) -> Any:
     """The same elements, in C order, under another shape."""
+
+def rnn(
+    x: Array,
+    h: Array,
+    weight_l0: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    num_layers: int = 1,
+    nonlinearity: str = "tanh",
+    dropout: float = 0.0,
+    bidirectional: bool = False,
+    training: bool = True,
+) -> Any:
+    """Plain recurrent layers, Elman networks, over sequences: L layers, in D directions (2 if bidirectional, else
+    1)."""
 
 def round(
     x: Array,

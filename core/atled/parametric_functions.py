@@ -26,7 +26,8 @@ from atled.parametric.quantized import (
     pow2_quantized_affine,
     pow2_quantized_convolution,
 )
-from atled.parametric.recurrent import LSTMCell, lstm
+from atled.parametric.recurrent import LSTMCell, lstm, lstm_cell
+from atled.parametric.sequences import gru, rnn
 
 __all__ = [
     "LSTMCell",
@@ -44,14 +45,17 @@ __all__ = [
     "embed",
     "fixed_point_quantized_affine",
     "fixed_point_quantized_convolution",
+    "gru",
     "inq_affine",
     "inq_convolution",
     "lstm",
+    "lstm_cell",
     "mean_subtraction",
     "parametric_function_api",
     "pow2_quantized_affine",
     "pow2_quantized_convolution",
     "prelu",
+    "rnn",
     "svd_affine",
     "svd_convolution",
 ]

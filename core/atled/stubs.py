@@ -68,7 +68,7 @@ def _composite_stub(function: Callable[..., Any]) -> str:
     """The stub of a plain Python function, whose annotations are text that means the same in both files."""
     lines = ""
     for parameter in inspect.signature(function).parameters.values():
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        default = "" if parameter.default is parameter.empty else f" = {_written(parameter.default)}"
         if parameter.kind is parameter.KEYWORD_ONLY and "    *,\n" not in lines:
             lines += "    *,\n"
         lines += f"    {parameter.name}: {parameter.annotation}{default},\n"
@@ -87,8 +87,12 @@ def _parameter(attribute: Attribute) -> str:
         return f"{attribute.argument}: {kind}"
     if attribute.default is None:
         return f"{attribute.argument}: {kind} | None = None"
-    default = f'"{attribute.default}"' if isinstance(attribute.default, str) else repr(attribute.default)
-    return f"{attribute.argument}: {kind} = {default}"
+    return f"{attribute.argument}: {kind} = {_written(attribute.default)}"
+
+
+def _written(default: Any) -> str:
+    """A default as the formatter leaves it."""
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

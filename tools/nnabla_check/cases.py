@@ -18,6 +18,8 @@ Arrays = dict[str, np.ndarray]
 SOLVERS = ("Sgd", "Momentum", "Nesterov", "Adadelta", "Adagrad", "RMSprop", "Adam", "Adamax", "AMSGRAD")
 _STEPS = 20
 
+_RECURRENT = ("rnn", "lstm", "gru")
+_TWO_BY_TWO = {"num_layers": 2, "bidirectional": True}
 # Beyond the samples: (function, input shapes, arguments, forwards).
 _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("batch_normalization", [(4, 3, 5), *[(1, 3, 1)] * 4], {}, 2),
@@ -31,6 +33,18 @@ _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("image_augmentation", [(2, 3, 6, 5)], {}, 1),
     ("nms_detection2d", [(2, 9, 7)], {}, 1),
     ("top_k_grad", [(3, 5)], {"k": 2}, 1),
+    ("rnn", [(3, 2, 4), (1, 1, 2, 5), (1, 5, 9)], {}, 1),
+    ("rnn", [(3, 2, 4), (1, 1, 2, 5), (1, 5, 9), None, (1, 1, 5)], {"nonlinearity": "relu"}, 1),
+    ("lstm", [(3, 2, 4), *[(1, 1, 2, 5)] * 2, (1, 4, 5, 9), None, (1, 1, 4, 5)], {}, 1),
+    ("gru", [(3, 2, 4), (1, 1, 2, 5), (1, 3, 5, 9), None, (1, 1, 4, 5)], {}, 1),
+    *[
+        (name, [(3, 2, 4), *[(2, 2, 2, 5)] * states, (2, *gates, 5, 9), (1, 2, *gates, 5, 15), bias], _TWO_BY_TWO, 1)
+        for name, states, gates, bias in (
+            ("rnn", 1, (), (2, 2, 5)),
+            ("lstm", 2, (4,), (2, 2, 4, 5)),
+            ("gru", 1, (3,), (2, 2, 4, 5)),
+        )
+    ],
 ]
 # Compared by their distribution: (function, input shapes, arguments).
 _RANDOM_CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
@@ -69,7 +83,8 @@ _PARAMETRIC_CALLS: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any]]] 
     ("binary_connect_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
     ("binary_weight_affine", (2, 6), [5], {}),
     ("binary_weight_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
-    ("lstm", (2, 6), [5], {}),
+    ("lstm_cell", (2, 6), [5], {}),
+    *[(name, (3, 2, 6), [], {"bidirectional": True, "rng": 313}) for name in _RECURRENT],
     ("inq_affine", (2, 6), [5], {}),
     ("inq_convolution", (2, 4, 7, 6), [5, (3, 3)], {}),
     *[(f"{kind}_affine", (2, 6), [5], {}) for kind in _QUANTIZED],
@@ -96,8 +111,11 @@ def all_cases() -> Iterator[tuple[Case, Arrays]]:
             yield _from_sample(FUNCTIONS[name], number, sample)
     rng = np.random.default_rng(0)
     for number, (name, shapes, arguments, forwards) in enumerate(_MORE_CALLS):
-        arrays = {f"in{i}": rng.uniform(0.5, 2, shape) for i, shape in enumerate(shapes)}
-        yield _call(f"{name}-more-{number}", name, list(arrays), arguments, _flowing(name, arrays), forwards), arrays
+        names = [None if shape is None else f"in{i}" for i, shape in enumerate(shapes)]
+        arrays = {at: rng.uniform(0.5, 2, shape) for at, shape in zip(names, shapes, strict=True) if at is not None}
+        if name in _RECURRENT:  # positive numbers alone would saturate the gates
+            arrays = {at: array - 1.25 for at, array in arrays.items()}
+        yield _call(f"{name}-more-{number}", name, names, arguments, _flowing(name, arrays), forwards), arrays
     for number, (name, shapes, arguments) in enumerate(_RANDOM_CALLS):
         arrays = {f"in{i}": rng.standard_normal(shape) for i, shape in enumerate(shapes)}
         yield {**_call(f"{name}-random-{number}", name, list(arrays), arguments, []), "compare": "distribution"}, arrays
@@ -207,8 +225,10 @@ def _parametric_cases() -> Iterator[tuple[Case, Arrays]]:
     rng = np.random.default_rng(2)
     for number, (name, shape, positional, arguments) in enumerate(_PARAMETRIC_CALLS):
         arrays = {"x": rng.integers(0, 7, shape) if name == "embed" else rng.standard_normal(shape)}
-        if name == "lstm":
-            arrays |= {"h": rng.standard_normal((shape[0], 5)), "c": rng.standard_normal((shape[0], 5))}
+        if name in (*_RECURRENT, "lstm_cell"):
+            state = (shape[0], 5) if name == "lstm_cell" else (2, 2, shape[1], 5)
+            states = ("h", "c") if name.startswith("lstm") else ("h",)
+            arrays |= {at: rng.standard_normal(state) for at in states}
         yield (
             {
                 "id": f"PF-{number}-{name}",

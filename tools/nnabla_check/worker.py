@@ -14,9 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-# Parametric functions that have another name in 1.39 than in release 1.0.
-_RENAMED = {"lstm": "lstm_cell"}
-
 
 class Library:
     """The modules of one library."""
@@ -102,8 +99,7 @@ def _solver(library, case, arrays, folder):
 def _parametric(library, case, arrays, folder):
     """Parameters that a parametric function makes, then its values on parameters given by the case."""
     try:
-        renamed = _RENAMED.get(case["function"], case["function"]) if library.name == "nnabla" else case["function"]
-        function = getattr(library.parametric_functions, renamed)
+        function = getattr(library.parametric_functions, case["function"])
         x = _variable(library, arrays["x"], True)
         arguments = dict(case["arguments"])
         if "rng" in arguments:  # then both start from the same values

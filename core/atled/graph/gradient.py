@@ -7,6 +7,7 @@ from typing import Any
 
 from atled.errors import four_parts
 from atled.graph.ir import Graph, IRNode, IRValue
+from atled.graph.product_sums import is_short_product, sum_of_products
 from atled_contexts import Context
 
 
@@ -94,9 +95,12 @@ def backpropagate(
         if any(value in needing for value in node.inputs) and (node.spec is None or node.spec.no_gradient != "stops"):
             needing.update(output for output in node.outputs if output not in blocked)
     cotangents = dict(seeds)
+    products: dict[IRValue, list[IRValue]] = {}
     outer_context = graph.context
     try:
         for node in reversed(nodes):
+            for output in node.outputs:
+                _add_products(graph, cotangents, output, products.pop(output, ()))
             arriving = [cotangents.get(output) if output in needing else None for output in node.outputs]
             needs = [value is not None and value in needing for value in node.inputs]
             if not any(needs) or all(value is None for value in arriving):
@@ -111,15 +115,33 @@ def backpropagate(
                 if value.dtype.kind == "f":
                     gradient = graph.coerce(gradient, None, value.dtype, node.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"
-                before = cotangents.get(value)
-                if before is not None:
-                    graph.context = _context_there(value, (before, gradient)) or node.context
-                    gradient = graph.op("Add2", before, gradient)
-                    graph.context = node.context
-                cotangents[value] = gradient
+                if is_short_product(gradient):
+                    products.setdefault(value, []).append(gradient)  # until all have arrived
+                else:
+                    _add(graph, cotangents, value, gradient)
+        for value, held in products.items():
+            _add_products(graph, cotangents, value, held)
     finally:
         graph.context = outer_context
     return cotangents
+
+
+def _add(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRValue, gradient: IRValue) -> None:
+    before = cotangents.get(value)
+    if before is not None:
+        context = graph.context
+        graph.context = _context_there(value, (before, gradient)) or context
+        gradient = graph.op("Add2", before, gradient)
+        graph.context = context
+    cotangents[value] = gradient
+
+
+def _add_products(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRValue, held: Sequence[IRValue]) -> None:
+    if held:
+        gradient = sum_of_products(graph, held)
+        assert gradient.node is not None
+        graph.context = gradient.node.context
+        _add(graph, cotangents, value, gradient)
 
 
 def _context_there(value: IRValue, summands: Sequence[IRValue]) -> Context | None:

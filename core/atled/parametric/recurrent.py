@@ -1,7 +1,8 @@
-"""Recurrent layers, one step at a time."""
+"""Long short-term memories, one step at a time or over whole sequences."""
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from atled import functions
@@ -10,11 +11,84 @@ from atled.parameter import Initializer, parameter_scope
 from atled.parametric.affine import affine
 from atled.parametric.api import parametric_function_api
 from atled.parametric.layer import Array, Layer
+from atled.parametric.sequences import lstm_sequence
 from atled.variable import Variable
 
 
 @parametric_function_api("lstm")
 def lstm(
+    x: Array,
+    h: Array,
+    c: Array,
+    state_size: int | Initializer | None = None,
+    w_init: Initializer | None = None,
+    b_init: Initializer | None = None,
+    fix_parameters: bool = False,
+    *,
+    w0_init: Initializer | None = None,
+    num_layers: int = 1,
+    dropout: float = 0.0,
+    bidirectional: bool = False,
+    training: bool = True,
+    rng: Any = None,
+    with_bias: bool = True,
+) -> Any:
+    """A long short-term memory: one step if a state_size is given, as in NNabla 1.0; else a whole sequence.
+
+    With a state_size this is `lstm_cell`, and the arguments behind fix_parameters stay as they are. Without, the
+    formula is that of `functions.lstm`, and what follows holds, as in later versions of NNabla.
+
+    Parameters: `lstm/weight_l0` of shape (D, 4, H, I + H); `lstm/weight` of shape (L - 1, D, 4, H, D H + H) if L is
+    above 1; `lstm/bias` of shape (L, D, 4, H).
+
+    Args:
+        x: (T, B, I) float; T steps, B sequences.
+        h, c: (L, D, B, H) float; the states to begin with. They say how many layers there are.
+        state_size: nothing, or w0_init, which comes fourth in later versions of NNabla.
+        w_init, b_init: first values of weight and bias, as for `rnn`.
+        fix_parameters: whether the parameters get no gradient.
+        w0_init: first value of weight_l0.
+        num_layers, dropout, bidirectional, training, rng, with_bias: as for `rnn`.
+        name: scope above `lstm`.
+
+    Returns:
+        y: (T, B, D H); h_n, c_n: (L, D, B, H).
+
+    Raises:
+        TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
+            is made then.
+    """
+    if isinstance(state_size, numbers.Number):
+        given = {"w0_init": w0_init is not None, "num_layers": num_layers != 1, "dropout": dropout}
+        given |= {"bidirectional": bidirectional, "training": not training, "rng": rng is not None}
+        wrong = [name for name, changed in {**given, "with_bias": not with_bias}.items() if changed]
+        if wrong:
+            layer = Layer("lstm", x, state_size=state_size)
+            raise layer.error(f"one step takes no {wrong[0]}", "leave state_size out for a sequence", TypeError)
+        return _step(x, h, c, state_size, w_init, b_init, fix_parameters)
+    if not isinstance(fix_parameters, bool):
+        layer = Layer("lstm", x, fix_parameters=fix_parameters)
+        raise layer.error("fix_parameters is no bool", "pass num_layers and what follows it by keyword", TypeError)
+    assert not isinstance(state_size, int)
+    return lstm_sequence(
+        x,
+        h,
+        c,
+        state_size if w0_init is None else w0_init,
+        w_init,
+        b_init,
+        num_layers,
+        dropout,
+        bidirectional,
+        training,
+        rng,
+        with_bias,
+        fix_parameters,
+    )
+
+
+@parametric_function_api("lstm")
+def lstm_cell(
     x: Array,
     h: Array,
     c: Array,
@@ -50,6 +124,18 @@ def lstm(
 
     Source: Hochreiter, Schmidhuber, Long Short-Term Memory, 1997; with the forget gate of Gers et al., 1999.
     """
+    return _step(x, h, c, state_size, w_init, b_init, fix_parameters)
+
+
+def _step(
+    x: Array,
+    h: Array,
+    c: Array,
+    state_size: Any,
+    w_init: Initializer | None,
+    b_init: Initializer | None,
+    fix_parameters: bool,
+) -> Any:
     layer = Layer("lstm", x, state_size=state_size)
     size = layer.size("state_size", state_size)
     for name, state in (("h", h), ("c", c)):
@@ -63,7 +149,7 @@ def lstm(
 
 
 class LSTMCell:
-    """A long short-term memory that keeps its state from one step to the next; see `lstm`.
+    """A long short-term memory that keeps its state from one step to the next; see `lstm_cell`.
 
         cell = LSTMCell(batch_size, 32)
         for x in steps:
@@ -104,7 +190,7 @@ class LSTMCell:
         b_init: Initializer | None = None,
         fix_parameters: bool = False,
     ) -> Array:
-        """One step: takes x (batch_size, I), moves the state, returns h. Arguments and errors as `lstm`."""
+        """One step: takes x (batch_size, I), moves the state, returns h. Arguments and errors as `lstm_cell`."""
         with parameter_scope(self.name or ""):
-            self.h, self.c = lstm(x, self.h, self.c, self.state_size, w_init, b_init, fix_parameters)
+            self.h, self.c = lstm_cell(x, self.h, self.c, self.state_size, w_init, b_init, fix_parameters)
         return self.h

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import atled.functions
+from atled.composites import CATEGORIES
 from atled.manifest import Manifest, make_manifest
 from atled.ops.elementwise import Elementwise
 from atled.ops.formula import parse
@@ -65,8 +66,7 @@ def read_differences(page: str) -> dict[str, list[str]]:
 
 
 def _category(name: str) -> str:
-    # A composition of functions has no spec; those that there are clip.
-    return FUNCTIONS[name].category if name in FUNCTIONS else "normalization"
+    return FUNCTIONS[name].category if name in FUNCTIONS else CATEGORIES[name]
 
 
 def _title(category: str) -> str:

@@ -101,7 +101,20 @@ SIGNATURES = {
         "sign_w=True, n_w=8, m_w=2, ste_fine_grained_w=True, quantize_b=True, with_zero_b=False, sign_b=True, "
         "n_b=8, m_b=2, ste_fine_grained_b=True, name=None)"
     ),
-    "lstm": "(x, h, c, state_size, w_init=None, b_init=None, fix_parameters=False, name=None)",
+    # With what later versions take; the first eight are release 1.0's, which needs state_size.
+    "lstm": (
+        "(x, h, c, state_size=None, w_init=None, b_init=None, fix_parameters=False, name=None, *, w0_init=None, "
+        "num_layers=1, dropout=0.0, bidirectional=False, training=True, rng=None, with_bias=True)"
+    ),
+    "lstm_cell": "(x, h, c, state_size, w_init=None, b_init=None, fix_parameters=False, name=None)",
+    "rnn": (
+        "(x, h, w0_init=None, w_init=None, b_init=None, num_layers=1, nonlinearity='tanh', dropout=0.0, "
+        "bidirectional=False, training=True, rng=None, with_bias=True, fix_parameters=False, name=None)"
+    ),
+    "gru": (
+        "(x, h, w0_init=None, w_init=None, b_init=None, num_layers=1, dropout=0.0, bidirectional=False, "
+        "training=True, rng=None, with_bias=True, fix_parameters=False, name=None)"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The LSTM: values, state, training through time."""
+"""Recurrent layers: values, state, training through time."""
 
 import inspect
 
@@ -106,3 +106,69 @@ def test_an_lstm_learns_to_remember_the_first_input():
         solver.update()
         losses.append(float(loss.d))
     assert losses[0] > 0.5 and np.mean(losses[-10:]) < 0.05
+
+
+@pytest.mark.parametrize(("name", "maps", "states"), [("rnn", (), 1), ("lstm", (4,), 2), ("gru", (3,), 1)])
+def test_layers_over_sequences_make_nnablas_parameters(name, maps, states):
+    x, state = leaf(np.zeros((3, 2, 4))), leaf(np.zeros((2, 2, 2, 5)))
+    y, *ends = getattr(PF, name)(x, *[state] * states, bidirectional=True, rng=np.random.RandomState(0))
+    assert y.shape == (3, 2, 10) and [end.shape for end in ends] == [(2, 2, 2, 5)] * states
+    biases = (4,) if maps else ()
+    found = {key: param.shape for key, param in get_parameters().items()}
+    assert found == {
+        f"{name}/weight_l0": (2, *maps, 5, 9),
+        f"{name}/weight": (1, 2, *maps, 5, 15),
+        f"{name}/bias": (2, 2, *biases, 5),
+    }
+    weight_l0 = get_parameters()[f"{name}/weight_l0"].d
+    limits = [np.sqrt(6 / (columns + 5)) for columns in (4, 5)]
+    for part, limit in zip((weight_l0[..., :4], weight_l0[..., 4:]), limits, strict=True):
+        assert 0.8 * limit < np.abs(part).max() <= limit
+    again = getattr(PF, name)(x, *[state] * states, bidirectional=True)[0]
+    assert again.shape == y.shape and len(get_parameters()) == 3
+
+
+def test_an_lstm_over_a_sequence_takes_first_values():
+    x, h = leaf(np.ones((2, 1, 1))), leaf(np.ones((1, 1, 1, 1)))
+    w = np.full((1, 4, 1, 2), 0.5, np.float32)
+    by_position = PF.lstm(x, h, h, w, name="a")[0]
+    by_name = PF.lstm(x, h, h, w0_init=w, with_bias=False, name="b")[0]
+    assert list(get_parameters()) == ["a/lstm/weight_l0", "a/lstm/bias", "b/lstm/weight_l0"]
+    F.sink(by_position, by_name).forward()
+    np.testing.assert_array_equal(by_position.d, by_name.d)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"num_layers": 2}, ValueError, "h has 1 layers"),
+        ({"bidirectional": True}, ValueError, r"give h of shape \(L, 2, B, H\)"),
+        ({"fix_parameters": 2}, TypeError, "num_layers and what follows it by keyword"),
+        ({"state_size": 5, "dropout": 0.5}, TypeError, "one step takes no dropout"),
+    ],
+)
+def test_calls_of_the_lstm_that_mix_its_forms_are_refused(arguments, error, match):
+    x, state = Variable((3, 2, 4)), Variable((1, 1, 2, 5))
+    with pytest.raises(error, match=match):
+        PF.lstm(x, state, state, **arguments)
+    assert not get_parameters()
+
+
+def test_a_sequence_is_what_the_cell_does_step_by_step():
+    rng = np.random.RandomState(0)
+    w, b = rng.randn(9, 4, 5).astype("f"), rng.randn(4, 5).astype("f")
+    x, h, c = (leaf(rng.randn(*shape)) for shape in ((3, 2, 4), (2, 5), (2, 5)))
+    y = PF.lstm(
+        x,
+        F.reshape(h, (1, 1, 2, 5)),
+        F.reshape(c, (1, 1, 2, 5)),
+        w0_init=w.transpose(1, 2, 0)[np.newaxis, [0, 2, 3, 1]],
+        b_init=b[np.newaxis, np.newaxis, [0, 2, 3, 1]],
+    )[0]
+    steps = []
+    for t in range(3):
+        h, c = PF.lstm_cell(x[t], h, c, 5, w_init=w, b_init=b)
+        steps.append(h)
+    stacked = F.stack(*steps)
+    F.sink(y, stacked).forward()
+    np.testing.assert_allclose(y.d, stacked.d, rtol=1e-5, atol=1e-6)

@@ -17,6 +17,9 @@ EXACT = nn.Context(["reference:double"], fallback="raise")
 
 # Functions made of others have no spec and so no samples.
 COMPOSITES = {
+    "gru": Sample((3, 2, 4), (1, 1, 2, 5), (1, 3, 5, 9), None, (1, 1, 4, 5)),
+    "lstm": Sample((3, 2, 4), (1, 1, 2, 5), (1, 1, 2, 5), (1, 4, 5, 9), None, (1, 1, 4, 5)),
+    "rnn": Sample((3, 2, 4), (1, 1, 2, 5), (1, 5, 9), None, (1, 1, 5)),
     "clip_by_norm": Sample((3, 4), clip_norm=1.5),
     "clip_by_value": Sample(Away((3, 4), -0.5, 0.5), min=-0.5, max=0.5),
     "vat_noise": Sample((3, 4), Normal((3, 4))).no_gradient(),
@@ -64,7 +67,7 @@ def compute(name, sample, context):
         outputs = made if isinstance(made, (tuple, list)) else (made,)
         for output in outputs:
             output.persistent = True
-        y = outputs[0] if len(outputs) == 1 else F.stack(*outputs)
+        y = outputs[0] if len(outputs) == 1 else F.concatenate(*(F.reshape(o, (o.size,)) for o in outputs), axis=0)
         y.forward()
         values = [np.array(output.d, np.float64) for output in outputs]
         leaves = [x for x in inputs if x is not None and x.need_grad]

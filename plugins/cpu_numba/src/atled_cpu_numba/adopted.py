@@ -35,8 +35,6 @@ ADOPTED: Mapping[str, str] = {
     "Prod": "a product in NumPy; 1.3 times NNabla's time",
     "Reshape": "a view: nothing is computed",
     "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
-    "Slice": f"{_COPIES}; a sixth of NNabla's time",
-    "SliceGrad": f"{_COPIES}; a sixth of NNabla's time",
     "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
     "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
     "Unlink": "a view: nothing is computed",

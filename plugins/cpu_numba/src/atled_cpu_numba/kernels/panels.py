@@ -26,7 +26,7 @@ PACK_SLACK = 64
 BLOCK_WORDS = 16  # room that a caller reserves for the block of either piece
 NARROW_ROWS = 8
 WIDEST_TILES = 4  # a tile of one row is that many panels wide
-_PANEL_GROUP = 4
+_PANEL_GROUP = 16
 
 
 def _build_pack() -> Callable[..., int]:

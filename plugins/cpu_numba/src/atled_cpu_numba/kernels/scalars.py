@@ -26,16 +26,14 @@ def _float32_of_bits(typing_context, bits):
 
 
 @njit(**JIT)
-def _exp32(x):
-    """exp(x) within 1e-7 of the value; 0 below -87.33, where float32 has no normal numbers; NaN for NaN.
+def _reduced(x):
+    """n and exp(r) - 1, where x = n log(2) + r and n is the integer nearest to x / log(2); |x| below 89.
 
-    exp(x) = 2^n exp(r), n the integer nearest to x / log(2). Polynomial and the two parts of log(2): Cephes, expf.
+    Polynomial and the two parts of log(2): Cephes, expf.
     """
-    inside = float32(88.0) if x > float32(88.0) else x  # these comparisons are false for NaN, which stays
-    inside = float32(-87.33) if inside < float32(-87.33) else inside
     shift = float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
-    n = (inside * float32(1.44269504) + shift) - shift
-    r = inside - n * float32(0.693359375)
+    n = (x * float32(1.44269504) + shift) - shift
+    r = x - n * float32(0.693359375)
     r = r - n * float32(-2.12194440e-4)
     p = float32(1.9875691500e-4)
     p = p * r + float32(1.3981999507e-3)
@@ -43,10 +41,39 @@ def _exp32(x):
     p = p * r + float32(4.1665795894e-2)
     p = p * r + float32(1.6666665459e-1)
     p = p * r + float32(5.0000001201e-1)
-    p = p * (r * r) + r + float32(1)
-    y = p * _float32_of_bits((int32(n) + int32(127)) << int32(23))
+    return n, p * (r * r) + r
+
+
+@njit(**JIT)
+def _exp32(x):
+    """exp(x) within 1e-7 of the value; 0 below -87.33, where float32 has no normal numbers; NaN for NaN."""
+    inside = float32(88.0) if x > float32(88.0) else x  # these comparisons are false for NaN, which stays
+    inside = float32(-87.33) if inside < float32(-87.33) else inside
+    n, q = _reduced(inside)
+    y = (q + float32(1)) * _float32_of_bits((int32(n) + int32(127)) << int32(23))
     y = float32(math.inf) if x > float32(88.72) else y
     return float32(0) if x < float32(-87.33) else y
+
+
+@njit(**JIT)
+def sigmoid(x):
+    """1 / (1 + exp(-x)) of a float32, within 2e-7 of the value; NaN for NaN."""
+    return float32(1) / (float32(1) + _exp32(-x))
+
+
+@njit(**JIT)
+def tanh(x):
+    """tanh(x) of a float32 within 2e-7 of the value; NaN for NaN.
+
+    e / (e + 2) with e = exp(2 |x|) - 1, which loses no digits near 0; from 9.1 on the result rounds to 1.
+    """
+    size = -x if x < float32(0) else x
+    size = float32(9.1) if size > float32(9.1) else size
+    n, q = _reduced(size + size)
+    scale = _float32_of_bits((int32(n) + int32(127)) << int32(23))
+    e = scale * q + (scale - float32(1))
+    y = e / (e + float32(2))
+    return -y if x < float32(0) else y
 
 
 @njit(**JIT)

@@ -1,0 +1,98 @@
+"""Slice and its gradient, where at most one axis is cut: some columns of a matrix, or some of its rows.
+
+With the axes before the cut one merged, and those from it on, an array is rows, and the slice a part of each row.
+
+Block (64-bit words; lengths in float32, of which a float64 is two):
+    0 whole, 1 slice, 2 rows, 3 length of a row of the whole, 4 of the slice, 5 where the slice begins in a row
+    6 whether the whole is written, with zeros around the slice
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.vectors import copy_rows
+
+    @kernel
+    def slice_rows(block, part, parts):
+        w = words(block)
+        rows, whole_length, length, begin = w[2], w[3], w[4], w[5]
+        first, after = rows * part // parts, rows * (part + 1) // parts
+        at, piece = w[0] + 4 * (first * whole_length + begin), w[1] + 4 * first * length
+        if w[6] == 0:
+            copy_rows((at, whole_length, piece, length, after - first, length))
+            return 0
+        # The zeros between two slices, those behind one and before the next, are one stretch.
+        zeros = floats32(w[0] + 4 * first * whole_length)
+        for i in range(begin):
+            zeros[i] = 0.0
+        for row in range(after - first):
+            behind = floats32(at + 4 * (row * whole_length + length))
+            for i in range(whole_length - length - (begin if row == after - first - 1 else 0)):
+                behind[i] = 0.0
+        copy_rows((piece, length, at, whole_length, after - first, length))
+        return 0
+
+    return slice_rows
+
+
+_KERNEL = Kernel("slice_rows", _build)
+
+
+def _whole_shape(call: Call) -> tuple[int, ...]:
+    if call.spec.name == "SliceGrad":
+        shape: tuple[int, ...] = call.attributes["shape"]
+        return shape
+    x = call.inputs[0]
+    assert x is not None
+    return x.shape
+
+
+def _cuts(call: Call) -> list[tuple[int, int, int, int]]:
+    """Per axis that is cut: the axis, where the slice begins and ends, and its step."""
+    bounds = zip(*(call.attributes[name] for name in ("start", "stop", "step")), strict=True)
+    found = []
+    for axis, (size, bound) in enumerate(zip(_whole_shape(call), bounds, strict=True)):
+        begin, end, step = slice(*bound).indices(size)
+        if (begin, end, step) != (0, size, 1):
+            found.append((axis, begin, end, step))
+    return found
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether one axis is cut at most, with step 1, and the arrays are float32 or float64 and not empty."""
+    refused = refuse_floats(call, ("float32", "float64"), floats=(0,))
+    if refused:
+        return refused
+    if has_empty(call):
+        return "an array is empty"
+    cuts = _cuts(call)
+    if len(cuts) > 1:
+        return f"takes slices that cut one axis, not {len(cuts)}"
+    if cuts and cuts[0][3] != 1:
+        return f"takes slices of step 1, not {cuts[0][3]}"
+    return True
+
+
+def prepare(call: Call) -> Prepared:
+    """Slice: x -> y.  SliceGrad: gy -> gx."""
+    shape = _whole_shape(call)
+    axis, begin, end, _ = (_cuts(call) or [(0, 0, shape[0] if shape else 1, 1)])[0]
+    floats = call.outputs[0].dtype.itemsize // 4
+    rows, inner = math.prod(shape[:axis]), floats * math.prod(shape[axis + 1 :])
+    length = (shape[axis] if shape else 1) * inner
+    writes = call.spec.name == "SliceGrad"
+    words = [0, 0, rows, length, (end - begin) * inner, begin * inner, int(writes)]
+    moved = 4 * rows * (length if writes else 2 * (end - begin) * inner)
+    return launch(_KERNEL, words, (1, 0) if writes else (0, 1), parts=share_count(moved / _BYTES_PER_US, rows))
