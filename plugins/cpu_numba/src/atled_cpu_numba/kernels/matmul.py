@@ -1,16 +1,20 @@
 """Matrix products in float32: Affine and BatchMatmul.
 
 Block (64-bit words; strides in elements):
-    0 PACK, 1 MULTIPLY, 2 MULTIPLY_NARROW  addresses of the pieces
-    3 batch, 4 m, 5 k, 6 n                 y is (batch, m, n)
-    7 a, 8 a_row, 9 a_column, 10 b, 11 b_row, 12 b_column, 13 y, 14 bias or 0
-    15 workspace, 16 bytes of it per share
-    17 unit_rows, 18 unit_columns          of the pieces of y that shares are made of
-    19 k_step, 20 row_step                 how much of A is packed at a time
-    21 way                                 1: A is read in place, for few columns; 2: B is, for few rows; 0: neither
+    0 PACK, 1 MULTIPLY_ROWS, 2 MULTIPLY_ACROSS, 3 MULTIPLY_NARROW  addresses of the pieces
+    4 batch, 5 m, 6 k, 7 n                      y is (batch, m, n)
+    8 a, 9 a_row, 10 a_column, 11 b, 12 b_row, 13 b_column, 14 y, 15 bias or 0
+    16 workspace, 17 bytes of it per share
+    18 unit_rows, 19 unit_columns               of the pieces of y that shares are made of
+    20 k_step, 21 row_step, 22 column_step      how much of A and B is packed at a time
+    23 way                                      one of _ROWS, _ACROSS, _NARROW
 
-The kernel for one row by b transposed reads words 3 to 14 alone. In the other one,
-a share packs a part of B that stays in the level-2 cache, and, for each of its row blocks, a part of A.
+The kernels for one row of A read words 4 to 15 alone. The other one multiplies in one of three ways:
+
+_ROWS    A is read in place by rows, or transposed to rows if it is stored by columns; B is copied panel by panel while
+         the first rows of A are multiplied, or packed if it is stored by columns.
+_ACROSS  B is stored by columns and A has few rows: B transposed is read in place, A transposed is packed.
+_NARROW  A is read in place, in any order, for few columns of B.
 """
 
 from __future__ import annotations
@@ -23,28 +27,26 @@ import numpy as np
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import (
-    BLOCK_WORDS,
-    MULTIPLY,
-    MULTIPLY_NARROW,
-    NARROW_ROWS,
-    PACK,
-    PACK_SLACK,
-    WIDEST_TILES,
-)
+from atled_cpu_numba.kernels.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY_NARROW, NARROW_ROWS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, packed_bytes
 from atled_cpu_numba.store import Kernel
 
-# Measured on Zen 5: a panel of B (k_step x 32 float32) about fills the level-1 cache, the packed B half of level 2.
-_K_STEP = 384
-_ROW_STEP = 192
-_COLUMN_STEP = 512
+_ROWS, _ACROSS, _NARROW = 0, 1, 2
 
-_PIECES = 16  # that y is divided into at most
+# Measured on Zen 5, with 1 MiB of level-2 cache.
+_K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
+_PACKED_K_STEP = 384
+_PACKED_ROWS = 192  # of A, if it is transposed
+_PACKED_COLUMNS = 512  # of B, if it is packed
+_ACROSS_ROWS = 256  # from so many on, packing B costs less than transposing the tiles of y
+_ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
-_LEVEL_1_BYTES = 32 << 10  # a B that stays in the level-1 cache is not packed
+_ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
-_FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
+# Cautious rates of one core, for the number of shares.
+_FLOPS_PER_US = 150e3
+_ELEMENTS_PER_US = 5e3
 
 
 def _build() -> Callable[..., int]:
@@ -52,87 +54,101 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import kernel
 
     lanes = host_lanes()
-    vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
+    vector, columns_at_once = lanes.vector, lanes.columns
     block_bytes = 8 * BLOCK_WORDS
-    zero_count = WIDEST_TILES * tile_columns
 
     @kernel
     def matmul(block, part, parts):
         w = words(block)
-        pack, multiply, multiply_narrow = w[0], w[1], w[2]
-        batch, m, k, n = w[3], w[4], w[5], w[6]
-        a, a_row, a_column, b, b_row, b_column, y, bias = w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14]
-        unit_rows, unit_columns, k_step, row_step, way = w[17], w[18], w[19], w[20], w[21]
-        inner = w[15] + part * w[16]
+        pack, multiply_rows, multiply_across, multiply_narrow = w[0], w[1], w[2], w[3]
+        batch, m, k, n = w[4], w[5], w[6], w[7]
+        a, a_row, a_column, b, b_row, b_column, y, bias = w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15]
+        unit_rows, unit_columns, k_step, row_step, column_step, way = w[18], w[19], w[20], w[21], w[22], w[23]
+        inner = w[16] + part * w[17]
         zeros = inner + block_bytes
-        packed_b = zeros + 4 * zero_count
-        b_panels = (min(unit_columns, n) + tile_columns - 1) // tile_columns
-        packed_a = packed_b + 4 * b_panels * tile_columns * k_step + 4 * PACK_SLACK
+        first_packed = zeros + 4 * columns_at_once
         q, zero = words(inner), floats32(zeros)
-        for i in range(zero_count):
+        for i in range(columns_at_once):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
         column_units = (n + unit_columns - 1) // unit_columns
         units = batch * row_units * column_units
-        unit = units * part // parts
-        last = units * (part + 1) // parts
-        while unit < last:
+        for unit in range(units * part // parts, units * (part + 1) // parts):
             outer = unit // row_units
-            first_unit = unit - outer * row_units
-            taken = min(row_units - first_unit, last - unit)
-            unit += taken
             item = outer // column_units
+            i0 = (unit - outer * row_units) * unit_rows
             j0 = (outer - item * column_units) * unit_columns
-            j1 = min(n, j0 + unit_columns)
-            i0 = first_unit * unit_rows
-            i1 = min(m, (first_unit + taken) * unit_rows)
-            a_item = a + 4 * item * m * k
-            b_item = b + 4 * item * k * n
-            y_item = y + 4 * item * m * n
-            for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
-                k0 = k_part * k_step
+            i1, j1 = min(m, i0 + unit_rows), min(n, j0 + unit_columns)
+            for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
+                k0 = step * k_step
                 kc = min(k_step, k - k0)
-                # S: first the bias or zeros, then what is there already.
-                s_bias = bias + 4 * j0 if bias != 0 else zeros
-                # PACK: source, row stride, column stride, rows, k, target, width
-                columns = j1 - j0
-                in_place = columns - columns % tile_columns if way == 2 else 0
-                q[0] = b_item + 4 * (k0 * b_row + (j0 + in_place) * b_column)
-                q[1], q[2], q[3], q[4], q[5] = b_column, b_row, columns - in_place, kc, packed_b
-                q[6] = vector if way == 1 else tile_columns
-                call3(pack, inner, 0, 1)
-                if way == 1:
+                a_item = a + 4 * (item * m * k + k0 * a_column)
+                b_item = b + 4 * (item * k * n + k0 * b_row)
+                y_item = y + 4 * item * m * n
+                if way == _ACROSS:
+                    width = columns_at_once if i1 - i0 > vector else vector
+                    # PACK: source, row stride, column stride, rows, k, target, width
+                    q[0], q[1], q[2] = a_item + 4 * i0 * a_row, a_row, a_column
+                    q[3], q[4], q[5], q[6] = i1 - i0, kc, first_packed, width
+                    call3(pack, inner, 0, 1)
+                    c = y_item + 4 * (i0 * n + j0)
+                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column
+                    q[0], q[1], q[2], q[3], q[4] = kc, j1 - j0, i1 - i0, b_item + 4 * j0 * b_column, b_column
+                    q[5], q[6], q[7], q[8], q[9] = first_packed, width, width * kc, c, n
+                    # S: first the bias or zeros, then what is there already.
+                    if k0 > 0:
+                        q[10], q[11], q[12] = c, n, 1
+                    elif bias != 0:
+                        q[10], q[11], q[12] = bias + 4 * j0, 0, 1
+                    else:
+                        q[10], q[11], q[12] = zeros, 0, 0
+                    call3(multiply_across, inner, 0, 1)
+                elif way == _NARROW:
+                    q[0], q[1], q[2], q[3], q[4], q[5] = b_item, b_column, b_row, n, kc, first_packed
+                    q[6] = vector
+                    call3(pack, inner, 0, 1)
                     # MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row
                     start = min(i0, m - NARROW_ROWS)
-                    q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), j1 - j0
-                    q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, packed_b
-                    q[7], q[8], q[9], q[10] = y_item + 4 * (start * n + j0), n, s_bias, 0
+                    q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), n
+                    q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, first_packed
+                    q[7], q[8], q[9], q[10] = y_item + 4 * start * n, n, bias if bias != 0 else zeros, 0
                     call3(multiply_narrow, inner, 0, 1)
-                    continue
-                for row_part in range((i1 - i0 + row_step - 1) // row_step):
-                    i = i0 + row_part * row_step
-                    rows = min(row_step, i1 - i)
-                    q[0] = a_item + 4 * (i * a_row + k0 * a_column)
-                    q[1], q[2], q[3], q[4], q[5], q[6] = a_row, a_column, rows, kc, packed_a, tile_rows
-                    call3(pack, inner, 0, 1)
-                    c = y_item + 4 * (i * n + j0)
-                    # MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column
-                    q[0], q[1], q[2], q[3] = kc, rows, in_place, packed_a
-                    q[4], q[5], q[6] = b_item + 4 * (k0 * b_row + j0), b_row, tile_columns
-                    q[7], q[8] = c, n
-                    if k0 > 0:
-                        q[9], q[10], q[11] = c, n, 1
-                    elif bias != 0:
-                        q[9], q[10], q[11] = s_bias, 0, 1
-                    else:
-                        q[9], q[10], q[11] = zeros, 0, 0
-                    if in_place > 0:
-                        call3(multiply, inner, 0, 1)
-                    q[2] = columns - in_place
-                    q[4], q[5], q[6] = packed_b, tile_columns, tile_columns * kc
-                    q[7] = c + 4 * in_place
-                    q[9] += 4 * in_place * q[11]
-                    call3(multiply, inner, 0, 1)
+                else:
+                    # A transposed has rows of whole vectors, which is how they are written.
+                    padded_k = (kc + vector - 1) // vector * vector
+                    for column_part in range((j1 - j0 + column_step - 1) // column_step):
+                        j = j0 + column_part * column_step
+                        columns = min(column_step, j1 - j)
+                        packed_b = first_packed + (0 if a_column == 1 else 4 * row_step * padded_k + 4 * PACK_SLACK)
+                        if b_column != 1:
+                            q[0], q[1], q[2] = b_item + 4 * j * b_column, b_column, b_row
+                            q[3], q[4], q[5], q[6] = columns, kc, packed_b, columns_at_once
+                            call3(pack, inner, 0, 1)
+                        for row_part in range((i1 - i0 + row_step - 1) // row_step):
+                            i = i0 + row_part * row_step
+                            rows = min(row_step, i1 - i)
+                            a_at, a_step = a_item + 4 * i * a_row, a_row
+                            if a_column != 1:
+                                q[0], q[1], q[2], q[3], q[4] = a_at, a_column, a_row, kc, rows
+                                q[5], q[6] = first_packed, padded_k
+                                call3(pack, inner, 0, 1)
+                                a_at, a_step = first_packed, padded_k
+                            c = y_item + 4 * (i * n + j)
+                            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy,
+                            # ahead
+                            q[0], q[1], q[2], q[3], q[4] = kc, rows, columns, a_at, a_step
+                            if b_column == 1:
+                                q[5], q[6], q[7], q[13] = b_item + 4 * j, b_row, columns_at_once, packed_b
+                            else:
+                                q[5], q[6], q[7], q[13] = packed_b, columns_at_once, columns_at_once * kc, 0
+                            q[8], q[9], q[14] = c, n, columns_at_once
+                            if k0 > 0:
+                                q[10], q[11], q[12] = c, n, 1
+                            elif bias != 0:
+                                q[10], q[11], q[12] = bias + 4 * j, 0, 1
+                            else:
+                                q[10], q[11], q[12] = zeros, 0, 0
+                            call3(multiply_rows, inner, 0, 1)
         return 0
 
     return matmul
@@ -145,22 +161,56 @@ def _build_row() -> Callable[..., int]:
     @reducing_kernel
     def row_by_columns(block, part, parts):
         w = words(block)
-        batch, k, n = w[3], w[5], w[6]
+        batch, k, n = w[4], w[6], w[7]
         for j in range(batch * n * part // parts, batch * n * (part + 1) // parts):
-            a, b = floats32(w[7] + 4 * (j // n) * k), floats32(w[10] + 4 * j * k)
+            a, b = floats32(w[8] + 4 * (j // n) * k), floats32(w[11] + 4 * j * k)
             total = np.float32(0)
             for i in range(k):
                 total += a[i] * b[i]
-            if w[14] != 0:
-                total += floats32(w[14])[j % n]
-            floats32(w[13])[j] = total
+            if w[15] != 0:
+                total += floats32(w[15])[j % n]
+            floats32(w[14])[j] = total
         return 0
 
     return row_by_columns
 
 
+def _build_row_by_rows() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.tiles import make_row_sum
+
+    vector = host_lanes().vector
+    add_rows, add_row = make_row_sum(_ROWS_AT_ONCE), make_row_sum(1)
+
+    @kernel
+    def row_by_rows(block, part, parts):
+        w = words(block)
+        batch, k, n, a, b, y, bias = w[4], w[6], w[7], w[8], w[11], w[14], w[15]
+        pieces = (n + vector - 1) // vector
+        first, last = batch * pieces * part // parts, batch * pieces * (part + 1) // parts
+        while first < last:
+            item = first // pieces
+            j0 = (first - item * pieces) * vector
+            first = min(last, (item + 1) * pieces)
+            columns = min(n, (first - item * pieces) * vector) - j0
+            c = y + 4 * (item * n + j0)
+            s, s_count = bias + 4 * j0, columns if bias != 0 else 0
+            whole = k - k % _ROWS_AT_ONCE
+            for i in range(0, whole, _ROWS_AT_ONCE):
+                add_rows((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                s, s_count = c, columns
+            for i in range(whole, k):
+                add_row((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                s, s_count = c, columns
+        return 0
+
+    return row_by_rows
+
+
 MATMUL = Kernel("matmul", _build)
 ROW_BY_COLUMNS = Kernel("row_by_columns", _build_row)
+ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
 
 
 class _Product(NamedTuple):
@@ -222,54 +272,71 @@ def prepare(call: Call) -> Prepared:
     p = _PRODUCTS[call.spec.name](call)
     lanes = host_lanes()
     # Words of the inputs; an absent bias has none.
-    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (7, 10, 14), strict=False))
-    work_us = 2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US
-    words = [PACK.address(), MULTIPLY.address(), MULTIPLY_NARROW.address(), p.batch, p.m, p.k, p.n]
-    words += [0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (8, 11, 15), strict=False))
+    words = [PACK.address(), MULTIPLY_ROWS.address(), MULTIPLY_ACROSS.address(), MULTIPLY_NARROW.address()]
+    words += [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    read = p.batch * (p.m * p.k + p.k * p.n)
+    work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
     if p.m == 1 and (p.b_row, p.b_column) == (1, p.k):
-        parts = share_count(10 * work_us, p.batch * p.n)  # bound by reading b
-        return launch(ROW_BY_COLUMNS, words, (*inputs, 13), parts=parts, note="dot products")
-    narrow = 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS
-    small = p.m <= lanes.rows or 4 * p.k * p.n <= _LEVEL_1_BYTES
-    in_place = small and p.b_column == 1 and not narrow
-    k_step = p.k if narrow else _even_step(p.k, _K_STEP, lanes.vector)
-    unit_rows, unit_columns = _units(p, narrow)
-    parts = share_count(work_us, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns))
-    panels = -(-min(unit_columns, p.n) // lanes.columns)
-    packed_b = 4 * (panels * lanes.columns * k_step + PACK_SLACK)
-    packed_a = 4 * (_round_up(min(_ROW_STEP, p.m), lanes.rows) * k_step + PACK_SLACK)
-    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * WIDEST_TILES * lanes.columns + packed_b + packed_a, 64)
-    words += [0, share_bytes, unit_rows, unit_columns, k_step, _ROW_STEP, 1 if narrow else 2 if in_place else 0]
-    note = "a in place" if narrow else "b in place" if in_place else "packed"
-    return launch(
-        MATMUL,
-        words,
-        (*inputs, 13, 15),
-        parts=parts,
-        workspace=share_bytes * parts,
-        note=f"{note}, {NARROW_ROWS}x{lanes.vector} tiles" if narrow else f"{note}, {lanes.rows}x{lanes.columns} tiles",
-    )
+        parts = share_count(work_us, p.batch * p.n)
+        return launch(ROW_BY_COLUMNS, words, (*inputs, 14), parts=parts, note="dot products")
+    if p.m == 1 and p.n > 1:
+        parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
+        return launch(ROW_BY_ROWS, words, (*inputs, 14), parts=parts, note="sums of rows")
+    plan = _plan(p)
+    parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
+    unit_rows, unit_columns = _units(p, plan, parts)
+    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
+    parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
+    words += [0, share_bytes, unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
+    return launch(MATMUL, words, (*inputs, 14, 16), parts=parts, workspace=share_bytes * parts, note=plan.note)
 
 
-def _units(p: _Product, narrow: bool) -> tuple[int, int]:
-    """Rows and columns of y in one piece that is not divided between shares.
+class _Plan(NamedTuple):
+    """How a product is computed: what of the block is decided by its shape, and what a share packs."""
 
-    One share packs its part of B once for all its rows, so many rows of few columns cost the least; small products are
-    divided along their longer side.
-    """
-    if narrow:
-        return _round_up(-(-p.m // _PIECES), NARROW_ROWS), p.n
+    way: int
+    k_step: int
+    row_step: int
+    column_step: int
+    least_rows: int
+    least_columns: int
+    packed_bytes: int
+    note: str
+
+
+def _plan(p: _Product) -> _Plan:
     lanes = host_lanes()
-    columns = _even_step(p.n, _COLUMN_STEP, lanes.columns)
-    rows = _ROW_STEP if p.m > _ROW_STEP else _round_up(p.m, lanes.rows)
-    wanted = min(_PIECES, int(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US / 15.0))
-    while p.batch * -(-p.m // rows) * -(-p.n // columns) < wanted:
-        if columns >= rows and columns > 2 * lanes.columns:
-            columns = _round_up(-(-columns // 2), lanes.columns)
-        elif rows > 4 * lanes.rows:
-            rows = _round_up(-(-rows // 2), lanes.rows)
-        elif columns > 2 * lanes.columns:
-            columns = _round_up(-(-columns // 2), lanes.columns)
+    tiles = f"{lanes.rows}x{lanes.columns} tiles"
+    if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
+        packed = 4 * (lanes.vector * p.k + PACK_SLACK)
+        note = f"a in place, {NARROW_ROWS}x{lanes.vector} tiles"
+        return _Plan(_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+    if p.b_column != 1 and p.m <= _ACROSS_ROWS:
+        rows = _round_up(p.m, lanes.columns)
+        k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
+        packed = 4 * (rows * k_step + PACK_SLACK)
+        return _Plan(_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, f"b in place, transposed {tiles}")
+    a_in_place, b_in_place = p.a_column == 1, p.b_column == 1
+    k_step = _even_step(p.k, _K_STEP if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
+    row_step = max(1, p.m) if a_in_place else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
+    column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
+    packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
+    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
+    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}, {tiles}"
+    return _Plan(_ROWS, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
+
+
+def _units(p: _Product, plan: _Plan, parts: int) -> tuple[int, int]:
+    """Rows and columns of a piece of y, such that there are about as many pieces as shares, if y is large enough."""
+    rows, columns = max(1, p.m), max(1, p.n)
+    while p.batch * -(-p.m // rows) * -(-p.n // columns) < parts:
+        # What is packed is packed for each piece: rather divide the matrix that is packed itself.
+        can_rows, can_columns = rows > plan.least_rows, columns > plan.least_columns
+        if can_columns and (columns >= rows or not can_rows) and (p.a_column == 1 or not can_rows):
+            columns = _round_up(-(-columns // 2), plan.least_columns)
+        elif can_rows:
+            rows = _round_up(-(-rows // 2), plan.least_rows)
         else:
             break
     return rows, columns

@@ -1,0 +1,121 @@
+"""Matrix products that read one matrix in place, row by row: the pieces that multiply, called by address.
+
+Every matrix product is C = A B + S (m x n, sums over k) with A stored by rows. The pieces are kernels of their own,
+called with a block in the caller's workspace, so that they are compiled once, however many products use them. Strides
+are in elements.
+
+Block of MULTIPLY_ROWS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
+12 s_column, 13 copy, 14 ahead.
+    B is stored by rows too. With an address `copy` of k * `Lanes.columns` elements it is in place: b_step is from row
+    to row, b_panel is `Lanes.columns`, n columns are read; the first rows of a panel are multiplied while the panel is
+    copied, the others from the copy. What lies `ahead` elements behind B is prefetched. With copy 0, B is packed in
+    panels (see `panels`): b_step is `Lanes.columns`, b_panel that times k. So weights are packed once by PACK, to
+    `packed_bytes` bytes, and multiplied many times.
+    s_column: 1, or 0 where all panels share one S, such as a panel of zeros.
+
+Block of MULTIPLY_ACROSS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
+12 s_column: the same with C and S transposed: C[r, j] at c[j * c_row + r]. B is in panels as wide as b_step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.panels import PACK_SLACK
+from atled_cpu_numba.store import Kernel
+
+
+def packed_bytes(k: int, n: int) -> int:
+    """Bytes of a k x n matrix that PACK has packed in panels of `Lanes.columns` columns, what it writes behind included."""
+    columns = host_lanes().columns
+    return 4 * (-(-n // columns) * columns * k + PACK_SLACK)
+
+
+def _build_rows() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.tiles import make_row_tile
+
+    lanes = host_lanes()
+    rows, columns = lanes.rows, lanes.columns
+    vectors = columns // lanes.vector
+    third, two_thirds = rows // 3, 2 * rows // 3
+    # Lower tiles for the last rows: a full one would waste up to 11 of 12.
+    copying = make_row_tile(rows, vectors, copies=True)
+    copying_third = make_row_tile(third, vectors, copies=True)
+    plain = make_row_tile(rows, vectors, copies=False)
+    plain_two_thirds = make_row_tile(two_thirds, vectors, copies=False)
+    plain_third = make_row_tile(third, vectors, copies=False)
+
+    @kernel
+    def multiply_rows(block, part, parts):
+        w = words(block)
+        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
+        s, s_row, s_column, copy, ahead = w[10], w[11], w[12], w[13], w[14]
+        for j in range(0, n, columns):
+            b_at = b + 4 * (j // columns) * b_panel
+            b_row = b_step
+            n_left = n - j
+            first = 0
+            if copy != 0:
+                c_at, s_at = c + 4 * j, s + 4 * j * s_column
+                if m > third:
+                    first = min(m, rows)
+                    copying((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
+                else:
+                    first = m
+                    copying_third((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m, n_left, copy, ahead))
+                b_at, b_row = copy, columns
+            for i in range(first, m, rows):
+                m_left = min(rows, m - i)
+                a_at = a + 4 * i * a_row
+                c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
+                if m_left > two_thirds:
+                    plain((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                elif m_left > third:
+                    plain_two_thirds((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                else:
+                    plain_third((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+        return 0
+
+    return multiply_rows
+
+
+def _build_across() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.tiles import make_across_tile
+
+    lanes = host_lanes()
+    vector = lanes.vector
+    rows = min(lanes.rows, vector)  # a row of the transposed tile is one vector
+    wide = make_across_tile(rows, lanes.columns // vector)
+    slim = make_across_tile(rows, 1)
+
+    @kernel
+    def multiply_across(block, part, parts):
+        w = words(block)
+        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
+        s, s_row, s_column = w[10], w[11], w[12]
+        for i in range(0, m, rows):
+            m_left = min(rows, m - i)
+            a_at = a + 4 * i * a_row
+            for panel in range((n + b_step - 1) // b_step):  # a range with a step that is a variable could raise
+                j = panel * b_step
+                b_at = b + 4 * panel * b_panel
+                n_left = min(b_step, n - j)
+                ahead = rows * a_row if j == 0 else 0
+                c_at = c + 4 * (j * c_row + i)
+                s_at = s + 4 * (j * s_row + i * s_column)
+                if n_left > vector:
+                    wide((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
+                else:
+                    slim((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
+        return 0
+
+    return multiply_across
+
+
+MULTIPLY_ROWS = Kernel("multiply_rows", _build_rows)
+MULTIPLY_ACROSS = Kernel("multiply_across", _build_across)
