@@ -1,7 +1,7 @@
 """Matrix products in float32: Affine and BatchMatmul.
 
 Block (64-bit words; strides in elements):
-    0 PACK, 1 MULTIPLY_ROWS, 2 MULTIPLY_ACROSS, 3 MULTIPLY_NARROW  addresses of the pieces
+    0 PACK, 1 MULTIPLY_ROWS or MULTIPLY_STREAM, 2 MULTIPLY_ACROSS, 3 MULTIPLY_NARROW  addresses of the pieces
     4 batch, 5 m, 6 k, 7 n                      y is (batch, m, n)
     8 a, 9 a_row, 10 a_column, 11 b, 12 b_row, 13 b_column, 14 y, 15 bias or 0
     16 workspace, 17 bytes of it per share
@@ -9,7 +9,7 @@ Block (64-bit words; strides in elements):
     20 k_step, 21 row_step, 22 column_step      how much of A and B is packed at a time
     23 way                                      one of _ROWS, _ACROSS, _NARROW
 
-The kernels for one row of A read words 4 to 15 alone. The other one multiplies in one of three ways:
+The kernels for one row of A, or few, read words 4 to 15 alone. The other one multiplies in one of three ways:
 
 _ROWS    A is read in place by rows, or transposed to rows if it is stored by columns; B is copied panel by panel while
          the first rows of A are multiplied, or packed if it is stored by columns.
@@ -29,19 +29,24 @@ from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY_NARROW, NARROW_ROWS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, packed_bytes
+from atled_cpu_numba.kernels.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
 from atled_cpu_numba.store import Kernel
 
 _ROWS, _ACROSS, _NARROW = 0, 1, 2
 
 # Measured on Zen 5, with 1 MiB of level-2 cache.
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
+_FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
+_FEW_ROWS_K_STEP = 256
 _PACKED_K_STEP = 384
 _PACKED_ROWS = 192  # of A, if it is transposed
 _PACKED_COLUMNS = 512  # of B, if it is packed
-_ACROSS_ROWS = 256  # from so many on, packing B costs less than transposing the tiles of y
+_ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
+_STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
+_STREAM_K = 64  # writing y sets the pace
 _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
+_DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
 # Cautious rates of one core, for the number of shares.
@@ -154,25 +159,29 @@ def _build() -> Callable[..., int]:
     return matmul
 
 
-def _build_row() -> Callable[..., int]:
+def _build_rows_by_columns() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.options import reducing_kernel
 
     @reducing_kernel
-    def row_by_columns(block, part, parts):
+    def rows_by_columns(block, part, parts):
         w = words(block)
-        batch, k, n = w[4], w[6], w[7]
-        for j in range(batch * n * part // parts, batch * n * (part + 1) // parts):
-            a, b = floats32(w[8] + 4 * (j // n) * k), floats32(w[11] + 4 * j * k)
-            total = np.float32(0)
-            for i in range(k):
-                total += a[i] * b[i]
-            if w[15] != 0:
-                total += floats32(w[15])[j % n]
-            floats32(w[14])[j] = total
+        batch, m, k, n = w[4], w[5], w[6], w[7]
+        for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
+            item = column // n
+            j = column - item * n
+            b = floats32(w[11] + 4 * column * k)
+            for row in range(m):
+                a = floats32(w[8] + 4 * (item * m + row) * k)
+                total = np.float32(0)
+                for i in range(k):
+                    total += a[i] * b[i]
+                if w[15] != 0:
+                    total += floats32(w[15])[j]
+                floats32(w[14])[(item * m + row) * n + j] = total
         return 0
 
-    return row_by_columns
+    return rows_by_columns
 
 
 def _build_row_by_rows() -> Callable[..., int]:
@@ -209,7 +218,7 @@ def _build_row_by_rows() -> Callable[..., int]:
 
 
 MATMUL = Kernel("matmul", _build)
-ROW_BY_COLUMNS = Kernel("row_by_columns", _build_row)
+ROWS_BY_COLUMNS = Kernel("rows_by_columns", _build_rows_by_columns)
 ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
 
 
@@ -273,17 +282,17 @@ def prepare(call: Call) -> Prepared:
     lanes = host_lanes()
     # Words of the inputs; an absent bias has none.
     inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (8, 11, 15), strict=False))
-    words = [PACK.address(), MULTIPLY_ROWS.address(), MULTIPLY_ACROSS.address(), MULTIPLY_NARROW.address()]
+    plan = _plan(p)
+    words = [PACK.address(), plan.multiply_rows.address(), MULTIPLY_ACROSS.address(), MULTIPLY_NARROW.address()]
     words += [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
-    if p.m == 1 and (p.b_row, p.b_column) == (1, p.k):
+    if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
         parts = share_count(work_us, p.batch * p.n)
-        return launch(ROW_BY_COLUMNS, words, (*inputs, 14), parts=parts, note="dot products")
+        return launch(ROWS_BY_COLUMNS, words, (*inputs, 14), parts=parts, note="dot products")
     if p.m == 1 and p.n > 1:
         parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
         return launch(ROW_BY_ROWS, words, (*inputs, 14), parts=parts, note="sums of rows")
-    plan = _plan(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = _units(p, plan, parts)
     share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
@@ -303,6 +312,7 @@ class _Plan(NamedTuple):
     least_columns: int
     packed_bytes: int
     note: str
+    multiply_rows: Kernel = MULTIPLY_ROWS
 
 
 def _plan(p: _Product) -> _Plan:
@@ -312,19 +322,23 @@ def _plan(p: _Product) -> _Plan:
         packed = 4 * (lanes.vector * p.k + PACK_SLACK)
         note = f"a in place, {NARROW_ROWS}x{lanes.vector} tiles"
         return _Plan(_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
-    if p.b_column != 1 and p.m <= _ACROSS_ROWS:
+    if p.b_column != 1 and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
         rows = _round_up(p.m, lanes.columns)
         k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
         packed = 4 * (rows * k_step + PACK_SLACK)
         return _Plan(_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, f"b in place, transposed {tiles}")
     a_in_place, b_in_place = p.a_column == 1, p.b_column == 1
-    k_step = _even_step(p.k, _K_STEP if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
+    most_k = _PACKED_K_STEP if not (a_in_place and b_in_place) else _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
+    k_step = _even_step(p.k, most_k, lanes.vector)
     row_step = max(1, p.m) if a_in_place else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
     column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
     packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
     packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
     note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}, {tiles}"
-    return _Plan(_ROWS, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
+    multiply = MULTIPLY_ROWS
+    if b_in_place and p.k <= _STREAM_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
+        note, multiply = note + ", y past the caches", MULTIPLY_STREAM
+    return _Plan(_ROWS, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note, multiply)
 
 
 def _units(p: _Product, plan: _Plan, parts: int) -> tuple[int, int]:

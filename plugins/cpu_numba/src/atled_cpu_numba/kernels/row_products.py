@@ -13,6 +13,9 @@ Block of MULTIPLY_ROWS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8
     `packed_bytes` bytes, and multiplied many times.
     s_column: 1, or 0 where all panels share one S, such as a panel of zeros.
 
+MULTIPLY_STREAM takes the same block, for a large C and short sums: it reads B in place without `copy`, and writes C
+past the caches if its rows are aligned to vectors; n must be a multiple of `Lanes.columns`.
+
 Block of MULTIPLY_ACROSS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
 12 s_column: the same with C and S transposed: C[r, j] at c[j * c_row + r]. B is in panels as wide as b_step.
 """
@@ -44,9 +47,9 @@ def _build_rows() -> Callable[..., int]:
     # Lower tiles for the last rows: a full one would waste up to 11 of 12.
     copying = make_row_tile(rows, vectors, copies=True)
     copying_third = make_row_tile(third, vectors, copies=True)
-    plain = make_row_tile(rows, vectors, copies=False)
-    plain_two_thirds = make_row_tile(two_thirds, vectors, copies=False)
-    plain_third = make_row_tile(third, vectors, copies=False)
+    plain = make_row_tile(rows, vectors)
+    plain_two_thirds = make_row_tile(two_thirds, vectors)
+    plain_third = make_row_tile(third, vectors)
 
     @kernel
     def multiply_rows(block, part, parts):
@@ -80,6 +83,38 @@ def _build_rows() -> Callable[..., int]:
         return 0
 
     return multiply_rows
+
+
+def _build_stream() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.tiles import make_row_tile
+
+    lanes = host_lanes()
+    rows, columns = lanes.rows, lanes.columns
+    vector_bytes = 4 * lanes.vector
+    streaming = make_row_tile(rows, columns // lanes.vector, streams=True)
+    plain = make_row_tile(rows, columns // lanes.vector)
+
+    @kernel
+    def multiply_stream(block, part, parts):
+        w = words(block)
+        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
+        s, s_row, s_column = w[10], w[11], w[12]
+        aligned = c % vector_bytes == 0 and (4 * c_row) % vector_bytes == 0
+        for i in range(0, m, rows):
+            m_left = min(rows, m - i)
+            a_at = a + 4 * i * a_row
+            for j in range(0, n, columns):
+                b_at = b + 4 * (j // columns) * b_panel
+                c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
+                if aligned and m_left == rows:
+                    streaming((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0))
+                else:
+                    plain((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0))
+        return 0
+
+    return multiply_stream
 
 
 def _build_across() -> Callable[..., int]:
@@ -118,4 +153,5 @@ def _build_across() -> Callable[..., int]:
 
 
 MULTIPLY_ROWS = Kernel("multiply_rows", _build_rows)
+MULTIPLY_STREAM = Kernel("multiply_stream", _build_stream)
 MULTIPLY_ACROSS = Kernel("multiply_across", _build_across)

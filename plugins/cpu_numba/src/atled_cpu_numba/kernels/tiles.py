@@ -6,6 +6,7 @@ Addresses are int64 in bytes, strides and counts are int64 in elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -51,7 +52,7 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
     return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
 
 
-def make_row_tile(rows: int, vectors: int, *, copies: bool) -> Any:
+def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: bool = False) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
     tile((k, a, a_row, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
@@ -61,6 +62,7 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool) -> Any:
     c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
     m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
     With `copies`, B is copied to `copy`, a panel of `vectors` vectors, and prefetched from b + ahead elements.
+    With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
     """
     width = vectors * _WIDTH
 
@@ -82,7 +84,10 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool) -> Any:
                 value = w.splat(builder.load(w.at(starts[r], i), typ=_FLOAT))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following += [w.at(b_now, b_step), w.at(copy_now, width) if copies else copy_now]
-        _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+        if streams:
+            _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
+        else:
+            _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("row_tile", 13, generate, "One tile of a matrix product; see make_row_tile.")
 
@@ -139,6 +144,25 @@ def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
     return [w.opaque(w.at(a, builder.mul(a_row, number))) for number in numbers]
 
 
+def _write_whole_tile(
+    w: Writer,
+    sums: list[Any],
+    rows: int,
+    vectors: int,
+    c: Any,
+    c_row: Any,
+    s: Any,
+    s_row: Any,
+    store: Callable[[Any, Any], None],
+) -> None:
+    """C = sums + S, for all rows and columns."""
+    for r in range(rows):
+        for j in range(vectors):
+            c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * _WIDTH)
+            s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * _WIDTH)
+            store(w.builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+
+
 def _write_tile(
     w: Writer, sums: list[Any], rows: int, vectors: int, c: Any, c_row: Any, s: Any, s_row: Any, m: Any, n: Any
 ) -> None:
@@ -149,11 +173,7 @@ def _write_tile(
     )
     with builder.if_else(whole) as (then, otherwise):
         with then:
-            for r in range(rows):
-                for j in range(vectors):
-                    c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
-                    s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
-                    w.store(builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+            _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, w.store)
         with otherwise:
             masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
             for r in range(rows):

@@ -56,6 +56,12 @@ class Writer:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
 
+    def stream(self, value: Any, pointer: Any) -> None:
+        """Store past the caches; `pointer` must be a multiple of the vector's bytes."""
+        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
+        instruction = self.builder.store(value, place, align=4 * _WIDTH)
+        instruction.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+
     def splat(self, value: Any, vector: Any = _VECTOR) -> Any:
         """A vector of equal elements."""
         undefined = ir.Constant(vector, ir.Undefined)
