@@ -198,9 +198,16 @@ def make_row_sum(rows: int) -> Any:
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         factors = [w.splat(builder.load(w.at(a, r), typ=_FLOAT)) for r in range(rows)]
         starts = [w.opaque(w.at(b, builder.mul(b_row, w.number(r)))) for r in range(rows)]
-        rounds = builder.sdiv(builder.add(n, w.number(_WIDTH - 1)), w.number(_WIDTH))
-        with w.counted(rounds, []) as (i, _, _following):
+        whole = builder.sdiv(builder.select(builder.icmp_signed("<", s_count, n), s_count, n), w.number(_WIDTH))
+        with w.counted(whole, []) as (i, _, _following):
             j = builder.mul(i, w.number(_WIDTH))
+            total = w.load(w.at(s, j))
+            for factor, start in zip(factors, starts, strict=True):
+                total = w.multiply_add(factor, w.load(w.at(start, j)), total)
+            w.store(total, w.at(c, j))
+        rounds = builder.sdiv(builder.add(n, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        with w.counted(builder.sub(rounds, whole), []) as (i, _, _following):
+            j = builder.mul(builder.add(i, whole), w.number(_WIDTH))
             mask = w.first_lanes(builder.sub(n, j))
             total = w.load_masked(w.at(s, j), w.first_lanes(builder.sub(s_count, j)))
             for factor, start in zip(factors, starts, strict=True):
