@@ -37,7 +37,7 @@ _ROWS, _ACROSS, _NARROW = 0, 1, 2
 # Measured on Zen 5, with 1 MiB of level-2 cache.
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
 _FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
-_FEW_ROWS_K_STEP = 256
+_FEW_ROWS_K_STEP = 128
 _PACKED_K_STEP = 384
 _PACKED_ROWS = 192  # of A, if it is transposed
 _PACKED_COLUMNS = 512  # of B, if it is packed
