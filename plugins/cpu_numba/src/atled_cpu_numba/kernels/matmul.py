@@ -1,15 +1,15 @@
 """Matrix products in float32: Affine and BatchMatmul.
 
 Block (64-bit words; strides in elements):
-    0 PACK, 1 MULTIPLY_ROWS or MULTIPLY_STREAM, 2 MULTIPLY_ACROSS, 3 MULTIPLY_NARROW  addresses of the pieces
-    4 batch, 5 m, 6 k, 7 n                      y is (batch, m, n)
-    8 a, 9 a_row, 10 a_column, 11 b, 12 b_row, 13 b_column, 14 y, 15 bias or 0
-    16 workspace, 17 bytes of it per share
-    18 unit_rows, 19 unit_columns               of the pieces of y that shares are made of
-    20 k_step, 21 row_step, 22 column_step      how much of A and B is packed at a time
-    23 way                                      one of _ROWS, _ACROSS, _NARROW
+    0 PACK, 1 MULTIPLY_ROWS, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW  addresses of the pieces
+    2 batch, 3 m, 4 k, 5 n                      y is (batch, m, n)
+    6 a, 7 a_row, 8 a_column, 9 b, 10 b_row, 11 b_column, 12 y, 13 bias or 0
+    14 workspace, 15 bytes of it per share
+    16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
+    18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
+    21 way                                      one of _ROWS, _ACROSS, _NARROW
 
-The kernels for one row of A, or few, read words 4 to 15 alone. The other one multiplies in one of three ways:
+The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of three ways:
 
 _ROWS    A is read in place by rows, or transposed to rows if it is stored by columns; B is copied panel by panel while
          the first rows of A are multiplied, or packed if it is stored by columns.
@@ -65,11 +65,11 @@ def _build() -> Callable[..., int]:
     @kernel
     def matmul(block, part, parts):
         w = words(block)
-        pack, multiply_rows, multiply_across, multiply_narrow = w[0], w[1], w[2], w[3]
-        batch, m, k, n = w[4], w[5], w[6], w[7]
-        a, a_row, a_column, b, b_row, b_column, y, bias = w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15]
-        unit_rows, unit_columns, k_step, row_step, column_step, way = w[18], w[19], w[20], w[21], w[22], w[23]
-        inner = w[16] + part * w[17]
+        pack, multiply = w[0], w[1]
+        batch, m, k, n = w[2], w[3], w[4], w[5]
+        a, a_row, a_column, b, b_row, b_column, y, bias = w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13]
+        unit_rows, unit_columns, k_step, row_step, column_step, way = w[16], w[17], w[18], w[19], w[20], w[21]
+        inner = w[14] + part * w[15]
         zeros = inner + block_bytes
         first_packed = zeros + 4 * columns_at_once
         q, zero = words(inner), floats32(zeros)
@@ -107,7 +107,7 @@ def _build() -> Callable[..., int]:
                         q[10], q[11], q[12] = bias + 4 * j0, 0, 1
                     else:
                         q[10], q[11], q[12] = zeros, 0, 0
-                    call3(multiply_across, inner, 0, 1)
+                    call3(multiply, inner, 0, 1)
                 elif way == _NARROW:
                     q[0], q[1], q[2], q[3], q[4], q[5] = b_item, b_column, b_row, n, kc, first_packed
                     q[6] = vector
@@ -117,7 +117,7 @@ def _build() -> Callable[..., int]:
                     q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), n
                     q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, first_packed
                     q[7], q[8], q[9], q[10] = y_item + 4 * start * n, n, bias if bias != 0 else zeros, 0
-                    call3(multiply_narrow, inner, 0, 1)
+                    call3(multiply, inner, 0, 1)
                 else:
                     # A transposed has rows of whole vectors, which is how they are written.
                     padded_k = (kc + vector - 1) // vector * vector
@@ -153,7 +153,7 @@ def _build() -> Callable[..., int]:
                                 q[10], q[11], q[12] = bias + 4 * j, 0, 1
                             else:
                                 q[10], q[11], q[12] = zeros, 0, 0
-                            call3(multiply_rows, inner, 0, 1)
+                            call3(multiply, inner, 0, 1)
         return 0
 
     return matmul
@@ -166,19 +166,19 @@ def _build_rows_by_columns() -> Callable[..., int]:
     @reducing_kernel
     def rows_by_columns(block, part, parts):
         w = words(block)
-        batch, m, k, n = w[4], w[5], w[6], w[7]
+        batch, m, k, n = w[2], w[3], w[4], w[5]
         for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
             item = column // n
             j = column - item * n
-            b = floats32(w[11] + 4 * column * k)
+            b = floats32(w[9] + 4 * column * k)
             for row in range(m):
-                a = floats32(w[8] + 4 * (item * m + row) * k)
+                a = floats32(w[6] + 4 * (item * m + row) * k)
                 total = np.float32(0)
                 for i in range(k):
                     total += a[i] * b[i]
-                if w[15] != 0:
-                    total += floats32(w[15])[j]
-                floats32(w[14])[(item * m + row) * n + j] = total
+                if w[13] != 0:
+                    total += floats32(w[13])[j]
+                floats32(w[12])[(item * m + row) * n + j] = total
         return 0
 
     return rows_by_columns
@@ -195,7 +195,7 @@ def _build_row_by_rows() -> Callable[..., int]:
     @kernel
     def row_by_rows(block, part, parts):
         w = words(block)
-        batch, k, n, a, b, y, bias = w[4], w[6], w[7], w[8], w[11], w[14], w[15]
+        batch, k, n, a, b, y, bias = w[2], w[4], w[5], w[6], w[9], w[12], w[13]
         pieces = (n + vector - 1) // vector
         first, last = batch * pieces * part // parts, batch * pieces * (part + 1) // parts
         while first < last:
@@ -281,30 +281,31 @@ def prepare(call: Call) -> Prepared:
     p = _PRODUCTS[call.spec.name](call)
     lanes = host_lanes()
     # Words of the inputs; an absent bias has none.
-    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (8, 11, 15), strict=False))
-    plan = _plan(p)
-    words = [PACK.address(), plan.multiply_rows.address(), MULTIPLY_ACROSS.address(), MULTIPLY_NARROW.address()]
-    words += [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (6, 9, 13), strict=False))
+    sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
     if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
         parts = share_count(work_us, p.batch * p.n)
-        return launch(ROWS_BY_COLUMNS, words, (*inputs, 14), parts=parts, note="dot products")
+        return launch(ROWS_BY_COLUMNS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="dot products")
     if p.m == 1 and p.n > 1:
         parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
-        return launch(ROW_BY_ROWS, words, (*inputs, 14), parts=parts, note="sums of rows")
+        return launch(ROW_BY_ROWS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="sums of rows")
+    plan = _plan(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = _units(p, plan, parts)
     share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
-    words += [0, share_bytes, unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
-    return launch(MATMUL, words, (*inputs, 14, 16), parts=parts, workspace=share_bytes * parts, note=plan.note)
+    steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
+    words = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
+    return launch(MATMUL, words, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)
 
 
 class _Plan(NamedTuple):
     """How a product is computed: what of the block is decided by its shape, and what a share packs."""
 
     way: int
+    multiply: Kernel
     k_step: int
     row_step: int
     column_step: int
@@ -312,33 +313,49 @@ class _Plan(NamedTuple):
     least_columns: int
     packed_bytes: int
     note: str
-    multiply_rows: Kernel = MULTIPLY_ROWS
 
 
 def _plan(p: _Product) -> _Plan:
+    """The way by the shape alone: narrow, across, else by rows."""
     lanes = host_lanes()
-    tiles = f"{lanes.rows}x{lanes.columns} tiles"
     if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
-        packed = 4 * (lanes.vector * p.k + PACK_SLACK)
-        note = f"a in place, {NARROW_ROWS}x{lanes.vector} tiles"
-        return _Plan(_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+        return _narrow_plan(p)
     if p.b_column != 1 and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
-        rows = _round_up(p.m, lanes.columns)
-        k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
-        packed = 4 * (rows * k_step + PACK_SLACK)
-        return _Plan(_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, f"b in place, transposed {tiles}")
+        return _across_plan(p)
+    return _rows_plan(p)
+
+
+def _narrow_plan(p: _Product) -> _Plan:
+    vector = host_lanes().vector
+    packed = 4 * (vector * p.k + PACK_SLACK)
+    note = f"a in place, {NARROW_ROWS}x{vector} tiles"
+    return _Plan(_NARROW, MULTIPLY_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+
+
+def _across_plan(p: _Product) -> _Plan:
+    lanes = host_lanes()
+    rows = _round_up(p.m, lanes.columns)
+    k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
+    packed = 4 * (rows * k_step + PACK_SLACK)
+    note = f"b in place, {lanes.rows}x{lanes.columns} tiles written transposed"
+    return _Plan(_ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
+
+
+def _rows_plan(p: _Product) -> _Plan:
+    lanes = host_lanes()
     a_in_place, b_in_place = p.a_column == 1, p.b_column == 1
-    most_k = _PACKED_K_STEP if not (a_in_place and b_in_place) else _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
-    k_step = _even_step(p.k, most_k, lanes.vector)
+    most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
+    k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
     row_step = max(1, p.m) if a_in_place else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
     column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
     packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
     packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
-    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}, {tiles}"
+    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
+    note += f", {lanes.rows}x{lanes.columns} tiles"
     multiply = MULTIPLY_ROWS
     if b_in_place and p.k <= _STREAM_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
-        note, multiply = note + ", y past the caches", MULTIPLY_STREAM
-    return _Plan(_ROWS, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note, multiply)
+        note, multiply = note + " written past the caches", MULTIPLY_STREAM
+    return _Plan(_ROWS, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
 
 
 def _units(p: _Product, plan: _Plan, parts: int) -> tuple[int, int]:

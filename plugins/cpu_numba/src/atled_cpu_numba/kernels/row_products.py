@@ -30,7 +30,7 @@ from atled_cpu_numba.store import Kernel
 
 
 def packed_bytes(k: int, n: int) -> int:
-    """Bytes of a k x n matrix that PACK has packed in panels of `Lanes.columns` columns, what it writes behind included."""
+    """Bytes that PACK writes for a k x n matrix in panels of `Lanes.columns` columns, those behind it included."""
     columns = host_lanes().columns
     return 4 * (-(-n // columns) * columns * k + PACK_SLACK)
 
