@@ -46,6 +46,7 @@ def _build_rows() -> Callable[..., int]:
     third, two_thirds = rows // 3, 2 * rows // 3
     # Lower tiles for the last rows: a full one would waste up to 11 of 12.
     copying = make_row_tile(rows, vectors, copies=True)
+    copying_two_thirds = make_row_tile(two_thirds, vectors, copies=True)
     copying_third = make_row_tile(third, vectors, copies=True)
     plain = make_row_tile(rows, vectors)
     plain_two_thirds = make_row_tile(two_thirds, vectors)
@@ -63,7 +64,12 @@ def _build_rows() -> Callable[..., int]:
             first = 0
             if copy != 0:
                 c_at, s_at = c + 4 * j, s + 4 * j * s_column
-                if m > third:
+                if third < m <= two_thirds or rows < m <= 2 * two_thirds:
+                    first = min(m, two_thirds)
+                    copying_two_thirds(
+                        (k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
+                    )
+                elif m > third:
                     first = min(m, rows)
                     copying((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
                 else:
