@@ -38,9 +38,10 @@ _ROWS, _ACROSS, _NARROW = 0, 1, 2
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
 _FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
 _FEW_ROWS_K_STEP = 128
-_PACKED_K_STEP = 384
-_PACKED_ROWS = 192  # of A, if it is transposed
-_PACKED_COLUMNS = 512  # of B, if it is packed
+_PACKED_K_STEP = 512
+_PACKED_ROWS = 192  # of A, if it is transposed, or too large to be read again for each panel of B
+_MOST_ROWS = 1024
+_PACKED_COLUMNS = 384  # of B, if it is packed
 _ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
 _STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
 _STREAM_K = 64  # writing y sets the pace
@@ -346,7 +347,7 @@ def _rows_plan(p: _Product) -> _Plan:
     a_in_place, b_in_place = p.a_column == 1, p.b_column == 1
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
     k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
-    row_step = max(1, p.m) if a_in_place else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
+    row_step = max(1, p.m) if a_in_place and p.m <= _MOST_ROWS else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
     column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
     packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
     packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
