@@ -282,7 +282,11 @@ def prepare(call: Call) -> Prepared:
     p = _PRODUCTS[call.spec.name](call)
     lanes = host_lanes()
     # Words of the inputs; an absent bias has none.
-    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (6, 9, 13), strict=False))
+    a_word, b_word = (6, 9) if p.n != 1 or p.m <= 1 or call.inputs[2:] else (9, 6)
+    if a_word > b_word:  # a matrix by one column: the column is the row of the transposed product
+        p = _Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row)
+    words = (a_word, b_word, 13)
+    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, words, strict=False))
     sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
@@ -298,8 +302,8 @@ def prepare(call: Call) -> Prepared:
     share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
     steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
-    words = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
-    return launch(MATMUL, words, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)
+    block = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
+    return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)
 
 
 class _Plan(NamedTuple):

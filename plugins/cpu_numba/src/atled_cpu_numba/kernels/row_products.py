@@ -41,8 +41,8 @@ def _build_rows() -> Callable[..., int]:
     from atled_cpu_numba.kernels.tiles import make_row_tile
 
     lanes = host_lanes()
-    rows, columns = lanes.rows, lanes.columns
-    vectors = columns // lanes.vector
+    rows, columns, vector = lanes.rows, lanes.columns, lanes.vector
+    vectors = columns // vector
     third, two_thirds = rows // 3, 2 * rows // 3
     # Lower tiles for the last rows: a full one would waste up to 11 of 12.
     copying = make_row_tile(rows, vectors, copies=True)
@@ -51,6 +51,9 @@ def _build_rows() -> Callable[..., int]:
     plain = make_row_tile(rows, vectors)
     plain_two_thirds = make_row_tile(two_thirds, vectors)
     plain_third = make_row_tile(third, vectors)
+    # For the last columns, all heights.
+    copying_slim = make_row_tile(rows, 1, copies=True)
+    plain_slim = make_row_tile(rows, 1)
 
     @kernel
     def multiply_rows(block, part, parts):
@@ -64,7 +67,10 @@ def _build_rows() -> Callable[..., int]:
             first = 0
             if copy != 0:
                 c_at, s_at = c + 4 * j, s + 4 * j * s_column
-                if third < m <= two_thirds or rows < m <= 2 * two_thirds:
+                if n_left <= vector:
+                    first = min(m, rows)
+                    copying_slim((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
+                elif third < m <= two_thirds or rows < m <= 2 * two_thirds:
                     first = min(m, two_thirds)
                     copying_two_thirds(
                         (k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
@@ -75,12 +81,14 @@ def _build_rows() -> Callable[..., int]:
                 else:
                     first = m
                     copying_third((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m, n_left, copy, ahead))
-                b_at, b_row = copy, columns
+                b_at, b_row = copy, vector if n_left <= vector else columns
             for i in range(first, m, rows):
                 m_left = min(rows, m - i)
                 a_at = a + 4 * i * a_row
                 c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
-                if m_left > two_thirds:
+                if n_left <= vector:
+                    plain_slim((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                elif m_left > two_thirds:
                     plain((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
                 elif m_left > third:
                     plain_two_thirds((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
