@@ -91,7 +91,8 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
     [
         (128, 784, 512, False, False, "a in place, b in place, 12x32 tiles"),
         (784, 128, 512, True, False, "a transposed, b in place, 12x32 tiles"),
-        (128, 512, 784, False, True, "b in place, 12x32 tiles written transposed"),
+        (128, 512, 784, False, True, "a packed, b in place, 12x32 tiles written transposed"),
+        (512, 128, 10, True, False, "a in place, b in place, 12x32 tiles written transposed"),
         (128, 10, 512, False, True, "a in place, b packed, 12x32 tiles"),
         (8192, 16, 1024, True, False, "a transposed, b in place, 12x32 tiles written past the caches"),
         (128, 512, 10, False, False, "a in place, 8x16 tiles"),

@@ -13,8 +13,9 @@ The kernels for one row of A, or few, read words 2 to 13 alone. The other one mu
 
 _ROWS    A is read in place by rows, or transposed to rows if it is stored by columns; B is copied panel by panel while
          the first rows of A are multiplied, or packed if it is stored by columns.
-_ACROSS  B is stored by columns and A has few rows: B transposed is read in place, A transposed is packed.
-_NARROW  A is read in place, in any order, for few columns of B.
+_ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
+         stored by columns, else it is packed.
+_NARROW  A is read in place by rows, for few columns of B.
 """
 
 from __future__ import annotations
@@ -93,14 +94,17 @@ def _build() -> Callable[..., int]:
                 y_item = y + 4 * item * m * n
                 if way == _ACROSS:
                     width = columns_at_once if i1 - i0 > vector else vector
-                    # PACK: source, row stride, column stride, rows, k, target, width
-                    q[0], q[1], q[2] = a_item + 4 * i0 * a_row, a_row, a_column
-                    q[3], q[4], q[5], q[6] = i1 - i0, kc, first_packed, width
-                    call3(pack, inner, 0, 1)
+                    a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
+                    if a_row != 1:
+                        # PACK: source, row stride, column stride, rows, k, target, width
+                        q[0], q[1], q[2], q[3], q[4] = a_at, a_row, a_column, i1 - i0, kc
+                        q[5], q[6] = first_packed, width
+                        call3(pack, inner, 0, 1)
+                        a_at, a_step, a_panel = first_packed, width, width * kc
                     c = y_item + 4 * (i0 * n + j0)
-                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column
+                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, width, a_column
                     q[0], q[1], q[2], q[3], q[4] = kc, j1 - j0, i1 - i0, b_item + 4 * j0 * b_column, b_column
-                    q[5], q[6], q[7], q[8], q[9] = first_packed, width, width * kc, c, n
+                    q[5], q[6], q[7], q[8], q[9], q[13], q[14] = a_at, a_step, a_panel, c, n, width, b_row
                     # S: first the bias or zeros, then what is there already.
                     if k0 > 0:
                         q[10], q[11], q[12] = c, n, 1
@@ -323,9 +327,10 @@ class _Plan(NamedTuple):
 def _plan(p: _Product) -> _Plan:
     """The way by the shape alone: narrow, across, else by rows."""
     lanes = host_lanes()
+    a_by_columns, b_by_columns = p.a_column != 1, p.b_column != 1
     if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
-        return _narrow_plan(p)
-    if p.b_column != 1 and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
+        return _across_plan(p) if a_by_columns else _narrow_plan(p)
+    if b_by_columns and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
         return _across_plan(p)
     return _rows_plan(p)
 
@@ -339,10 +344,15 @@ def _narrow_plan(p: _Product) -> _Plan:
 
 def _across_plan(p: _Product) -> _Plan:
     lanes = host_lanes()
+    tiles = f"{lanes.rows}x{lanes.columns} tiles written transposed"
+    if p.a_row == 1:
+        k_step = _even_step(p.k, _K_STEP, lanes.vector)
+        note = f"a in place, b in place, {tiles}"
+        return _Plan(_ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
     rows = _round_up(p.m, lanes.columns)
     k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
     packed = 4 * (rows * k_step + PACK_SLACK)
-    note = f"b in place, {lanes.rows}x{lanes.columns} tiles written transposed"
+    note = f"a packed, b in place, {tiles}"
     return _Plan(_ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
 
 

@@ -17,7 +17,8 @@ MULTIPLY_STREAM takes the same block, for a large C and short sums: it reads B i
 past the caches if its rows are aligned to vectors; n must be a multiple of `Lanes.columns`.
 
 Block of MULTIPLY_ACROSS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
-12 s_column: the same with C and S transposed: C[r, j] at c[j * c_row + r]. B is in panels as wide as b_step.
+12 s_column, 13 width, 14 a_column: the same with C and S transposed: C[r, j] at c[j * c_row + r]. A may be stored by
+columns as well; B is in place, or in panels of `width` columns: two vectors at most.
 """
 
 from __future__ import annotations
@@ -146,21 +147,21 @@ def _build_across() -> Callable[..., int]:
     def multiply_across(block, part, parts):
         w = words(block)
         k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column = w[10], w[11], w[12]
+        s, s_row, s_column, width, a_column = w[10], w[11], w[12], w[13], w[14]
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
             a_at = a + 4 * i * a_row
-            for panel in range((n + b_step - 1) // b_step):  # a range with a step that is a variable could raise
-                j = panel * b_step
+            for panel in range((n + width - 1) // width):  # a range with a step that is a variable could raise
+                j = panel * width
                 b_at = b + 4 * panel * b_panel
-                n_left = min(b_step, n - j)
+                n_left = min(width, n - j)
                 ahead = rows * a_row if j == 0 else 0
                 c_at = c + 4 * (j * c_row + i)
                 s_at = s + 4 * (j * s_row + i * s_column)
                 if n_left > vector:
-                    wide((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
+                    wide((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
                 else:
-                    slim((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
+                    slim((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left, ahead))
         return 0
 
     return multiply_across

@@ -95,27 +95,28 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: boo
 def make_across_tile(rows: int, vectors: int) -> Any:
     """An intrinsic that computes one tile of C = A B + S and writes it transposed, A read in place by rows.
 
-    tile((k, a, a_row, b, b_step, c, c_row, s, s_row, m, n, ahead)):
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead)):
     k: length of the sums, 0 or more.
-    a: A[r, i] at a[r * a_row + i].
-    b: B[i, j] at b[i * b_step + j]; reads whole vectors.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j].
     c: C[r, j] at c[j * c_row + r].  s: S[r, j] at s[j * s_row + r]: C itself to accumulate, a bias, zeros.
     m, n: rows and columns of the tile: 1 <= m <= rows <= `Lanes.vector`, 1 <= n <= `vectors` vectors.
     Prefetches k lines from a + ahead elements on.
     """
 
-    def generate(w, k, a, a_row, b, b_step, c, c_row, s, s_row, m, n, ahead):
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
         starts = _row_starts(w, a, a_row, m, rows)
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [b, w.at(a, ahead)]) as (i, phis, following):
-            b_now, wanted = w.opaque(phis[-2]), phis[-1]
+        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, w.at(a, ahead)]) as (_, phis, following):
+            at, b_now, wanted = phis[-3], w.opaque(phis[-2]), phis[-1]
             w.prefetch(wanted)
-            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(starts[r], i), typ=_FLOAT))
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following += [w.at(b_now, b_step), w.at(wanted, _LINE)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE)]
         whole = builder.icmp_signed("==", m, w.number(rows))
         mask = w.first_lanes(m)
         for v in range(vectors):
@@ -132,7 +133,7 @@ def make_across_tile(rows: int, vectors: int) -> Any:
                         with otherwise:
                             w.store_masked(builder.fadd(lines[j], w.load_masked(s_at, mask)), c_at, mask)
 
-    return vector_intrinsic("across_tile", 12, generate, "One transposed tile of a product; see make_across_tile.")
+    return vector_intrinsic("across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.")
 
 
 def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
