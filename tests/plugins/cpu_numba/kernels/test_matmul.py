@@ -74,6 +74,21 @@ def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
     assert "float32 and float64" in matmul.accepts(call)
 
 
+@pytest.mark.parametrize("m, k, n", [(1030, 40, 33), (205, 600, 35), (40, 9, 70)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("transpose_b", [True, False])
+def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, transpose_a, transpose_b):
+    for bound in ("_STRIDED_ELEMENTS", "_STRIDED_COLUMNS", "_SHORT_K", "_ACROSS_ROWS"):
+        monkeypatch.setattr(matmul, bound, 0)
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((k, m) if transpose_a else (m, k), "f"), rng.standard_normal((k, n), "f")
+    b = np.ascontiguousarray(b.T) if transpose_b else b
+    y = np.full((m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    a2, b2 = a.T if transpose_a else a, b.T if transpose_b else b
+    close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
+
+
 @pytest.mark.parametrize("m, n", [(12, 32), (50, 96), (7, 64), (120, 33)])
 @pytest.mark.parametrize("transpose_a", [True, False])
 def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
@@ -90,11 +105,12 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
     "m, k, n, transpose_a, transpose_b, note",
     [
         (128, 784, 512, False, False, "a in place, b in place, 12x32 tiles"),
-        (784, 128, 512, True, False, "a transposed, b in place, 12x32 tiles"),
+        (784, 128, 512, True, False, "a in place, b in place, 12x32 tiles"),
+        (784, 512, 512, True, False, "a transposed, b in place, 12x32 tiles"),
         (128, 512, 784, False, True, "a packed, b in place, 12x32 tiles written transposed"),
         (512, 128, 10, True, False, "a in place, b in place, 12x32 tiles written transposed"),
         (128, 10, 512, False, True, "a in place, b packed, 12x32 tiles"),
-        (8192, 16, 1024, True, False, "a transposed, b in place, 12x32 tiles written past the caches"),
+        (8192, 16, 1024, True, False, "a in place, b in place, 12x32 tiles written past the caches"),
         (128, 512, 10, False, False, "a in place, 8x16 tiles"),
         (4, 512, 512, False, True, "dot products"),
         (1, 512, 512, False, False, "sums of rows"),

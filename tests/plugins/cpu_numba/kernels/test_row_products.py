@@ -37,6 +37,6 @@ def test_a_packed_matrix_is_multiplied_many_times(m, k, n, transposed):
     for _ in range(2):
         a, y = rng.standard_normal((m, k), "f"), rng.standard_normal((m, n), "f")
         expected = y + a.astype("d") @ (b.T if transposed else b)
-        # k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead: Y += A B
-        call(MULTIPLY_ROWS, k, m, n, a, k, packed, columns, columns * k, y, n, y, n, 1, 0, 0)
+        # k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column: Y += A B
+        call(MULTIPLY_ROWS, k, m, n, a, k, packed, columns, columns * k, y, n, y, n, 1, 0, 0, 1)
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=3e-6 * k)

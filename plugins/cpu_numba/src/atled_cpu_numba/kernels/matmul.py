@@ -7,12 +7,13 @@ Block (64-bit words; strides in elements):
     14 workspace, 15 bytes of it per share
     16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
     18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
-    21 way                                      one of _ROWS, _ACROSS, _NARROW
+    21 way                                      one of _ROWS, _TRANSPOSED_ROWS, _ACROSS, _NARROW
 
 The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of three ways:
 
-_ROWS    A is read in place by rows, or transposed to rows if it is stored by columns; B is copied panel by panel while
-         the first rows of A are multiplied, or packed if it is stored by columns.
+_ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
+         stored by columns.
+_TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by columns.
 _ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
          stored by columns, else it is packed.
 _NARROW  A is read in place by rows, for few columns of B.
@@ -33,7 +34,7 @@ from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY_NARROW, NARROW_
 from atled_cpu_numba.kernels.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
 from atled_cpu_numba.store import Kernel
 
-_ROWS, _ACROSS, _NARROW = 0, 1, 2
+_ROWS, _TRANSPOSED_ROWS, _ACROSS, _NARROW = 0, 1, 2, 3
 
 # Measured on Zen 5, with 1 MiB of level-2 cache.
 _K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
@@ -45,7 +46,10 @@ _MOST_ROWS = 1024
 _PACKED_COLUMNS = 384  # of B, if it is packed
 _ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
 _STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
-_STREAM_K = 64  # writing y sets the pace
+_SHORT_K = 64  # writing y sets the pace
+_SHORTEST_K = 10  # so much that y is written row by row, or rows far apart evict each other from the cache
+_STRIDED_ELEMENTS = 1 << 18  # of A stored by columns: they stay in the level-2 cache, where rows need not be contiguous
+_STRIDED_COLUMNS = 128  # of B: transposing A would take longer than reading it in place for each panel
 _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
@@ -102,7 +106,8 @@ def _build() -> Callable[..., int]:
                         call3(pack, inner, 0, 1)
                         a_at, a_step, a_panel = first_packed, width, width * kc
                     c = y_item + 4 * (i0 * n + j0)
-                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, width, a_column
+                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, width,
+                    # a_column
                     q[0], q[1], q[2], q[3], q[4] = kc, j1 - j0, i1 - i0, b_item + 4 * j0 * b_column, b_column
                     q[5], q[6], q[7], q[8], q[9], q[13], q[14] = a_at, a_step, a_panel, c, n, width, b_row
                     # S: first the bias or zeros, then what is there already.
@@ -129,7 +134,9 @@ def _build() -> Callable[..., int]:
                     for column_part in range((j1 - j0 + column_step - 1) // column_step):
                         j = j0 + column_part * column_step
                         columns = min(column_step, j1 - j)
-                        packed_b = first_packed + (0 if a_column == 1 else 4 * row_step * padded_k + 4 * PACK_SLACK)
+                        packed_b = first_packed + (
+                            4 * row_step * padded_k + 4 * PACK_SLACK if way == _TRANSPOSED_ROWS else 0
+                        )
                         if b_column != 1:
                             q[0], q[1], q[2] = b_item + 4 * j * b_column, b_column, b_row
                             q[3], q[4], q[5], q[6] = columns, kc, packed_b, columns_at_once
@@ -137,21 +144,21 @@ def _build() -> Callable[..., int]:
                         for row_part in range((i1 - i0 + row_step - 1) // row_step):
                             i = i0 + row_part * row_step
                             rows = min(row_step, i1 - i)
-                            a_at, a_step = a_item + 4 * i * a_row, a_row
-                            if a_column != 1:
+                            a_at, a_step, a_next = a_item + 4 * i * a_row, a_row, a_column
+                            if way == _TRANSPOSED_ROWS:
                                 q[0], q[1], q[2], q[3], q[4] = a_at, a_column, a_row, kc, rows
                                 q[5], q[6] = first_packed, padded_k
                                 call3(pack, inner, 0, 1)
-                                a_at, a_step = first_packed, padded_k
+                                a_at, a_step, a_next = first_packed, padded_k, 1
                             c = y_item + 4 * (i * n + j)
                             # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy,
-                            # ahead
+                            # ahead, a_column
                             q[0], q[1], q[2], q[3], q[4] = kc, rows, columns, a_at, a_step
                             if b_column == 1:
                                 q[5], q[6], q[7], q[13] = b_item + 4 * j, b_row, columns_at_once, packed_b
                             else:
                                 q[5], q[6], q[7], q[13] = packed_b, columns_at_once, columns_at_once * kc, 0
-                            q[8], q[9], q[14] = c, n, columns_at_once
+                            q[8], q[9], q[14], q[15] = c, n, columns_at_once, a_next
                             if k0 > 0:
                                 q[10], q[11], q[12] = c, n, 1
                             elif bias != 0:
@@ -358,19 +365,26 @@ def _across_plan(p: _Product) -> _Plan:
 
 def _rows_plan(p: _Product) -> _Plan:
     lanes = host_lanes()
-    a_in_place, b_in_place = p.a_column == 1, p.b_column == 1
+    strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
+    a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
     most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
     k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
-    row_step = max(1, p.m) if a_in_place and p.m <= _MOST_ROWS else min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
+    if p.k <= _SHORTEST_K and b_in_place:
+        row_step = lanes.rows
+    elif a_in_place and p.m <= _MOST_ROWS:
+        row_step = max(1, p.m)
+    else:
+        row_step = min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
     column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
     packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
     packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
+    way = _ROWS if a_in_place else _TRANSPOSED_ROWS
     note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
     note += f", {lanes.rows}x{lanes.columns} tiles"
     multiply = MULTIPLY_ROWS
-    if b_in_place and p.k <= _STREAM_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
+    if b_in_place and p.k <= _SHORT_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
         note, multiply = note + " written past the caches", MULTIPLY_STREAM
-    return _Plan(_ROWS, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
+    return _Plan(way, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
 
 
 def _units(p: _Product, plan: _Plan, parts: int) -> tuple[int, int]:

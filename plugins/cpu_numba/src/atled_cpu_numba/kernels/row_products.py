@@ -1,12 +1,12 @@
-"""Matrix products that read one matrix in place, row by row: the pieces that multiply, called by address.
+"""Matrix products that read A in place: the pieces that multiply, called by address.
 
-Every matrix product is C = A B + S (m x n, sums over k) with A stored by rows. The pieces are kernels of their own,
-called with a block in the caller's workspace, so that they are compiled once, however many products use them. Strides
-are in elements.
+All compute C = A B + S (m x n, sums over k); a_row and a_column say how A is stored, quickest by rows. The pieces are
+kernels of their own, called with a block in the caller's workspace, so that they are compiled once, however many
+products use them. Strides are in elements.
 
 Block of MULTIPLY_ROWS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
-12 s_column, 13 copy, 14 ahead.
-    B is stored by rows too. With an address `copy` of k * `Lanes.columns` elements it is in place: b_step is from row
+12 s_column, 13 copy, 14 ahead, 15 a_column.
+    B is stored by rows. With an address `copy` of k * `Lanes.columns` elements it is in place: b_step is from row
     to row, b_panel is `Lanes.columns`, n columns are read; the first rows of a panel are multiplied while the panel is
     copied, the others from the copy. What lies `ahead` elements behind B is prefetched. With copy 0, B is packed in
     panels (see `panels`): b_step is `Lanes.columns`, b_panel that times k. So weights are packed once by PACK, to
@@ -60,7 +60,7 @@ def _build_rows() -> Callable[..., int]:
     def multiply_rows(block, part, parts):
         w = words(block)
         k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column, copy, ahead = w[10], w[11], w[12], w[13], w[14]
+        s, s_row, s_column, copy, ahead, a_column = w[10], w[11], w[12], w[13], w[14], w[15]
         for j in range(0, n, columns):
             b_at = b + 4 * (j // columns) * b_panel
             b_row = b_step
@@ -70,31 +70,37 @@ def _build_rows() -> Callable[..., int]:
                 c_at, s_at = c + 4 * j, s + 4 * j * s_column
                 if n_left <= vector:
                     first = min(m, rows)
-                    copying_slim((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
+                    copying_slim(
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
+                    )
                 elif third < m <= two_thirds or rows < m <= 2 * two_thirds:
                     first = min(m, two_thirds)
                     copying_two_thirds(
-                        (k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead)
                     )
                 elif m > third:
                     first = min(m, rows)
-                    copying((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
+                    copying((k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, first, n_left, copy, ahead))
                 else:
                     first = m
-                    copying_third((k, a, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m, n_left, copy, ahead))
+                    copying_third(
+                        (k, a, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m, n_left, copy, ahead)
+                    )
                 b_at, b_row = copy, vector if n_left <= vector else columns
             for i in range(first, m, rows):
                 m_left = min(rows, m - i)
                 a_at = a + 4 * i * a_row
                 c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
                 if n_left <= vector:
-                    plain_slim((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                    plain_slim((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
                 elif m_left > two_thirds:
-                    plain((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                    plain((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
                 elif m_left > third:
-                    plain_two_thirds((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                    plain_two_thirds(
+                        (k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0)
+                    )
                 else:
-                    plain_third((k, a_at, a_row, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
+                    plain_third((k, a_at, a_row, a_column, b_at, b_row, c_at, c_row, s_at, s_row, m_left, n_left, 0, 0))
         return 0
 
     return multiply_rows
@@ -115,7 +121,7 @@ def _build_stream() -> Callable[..., int]:
     def multiply_stream(block, part, parts):
         w = words(block)
         k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column = w[10], w[11], w[12]
+        s, s_row, s_column, a_column = w[10], w[11], w[12], w[15]
         aligned = c % vector_bytes == 0 and (4 * c_row) % vector_bytes == 0
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
@@ -124,9 +130,9 @@ def _build_stream() -> Callable[..., int]:
                 b_at = b + 4 * (j // columns) * b_panel
                 c_at, s_at = c + 4 * (i * c_row + j), s + 4 * (i * s_row + j * s_column)
                 if aligned and m_left == rows:
-                    streaming((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0))
+                    streaming((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, rows, columns, 0, 0))
                 else:
-                    plain((k, a_at, a_row, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0))
+                    plain((k, a_at, a_row, a_column, b_at, b_step, c_at, c_row, s_at, s_row, m_left, columns, 0, 0))
         return 0
 
     return multiply_stream

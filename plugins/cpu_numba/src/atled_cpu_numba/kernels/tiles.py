@@ -55,9 +55,9 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
 def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: bool = False) -> Any:
     """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
 
-    tile((k, a, a_row, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
     k: length of the sums, 0 or more.
-    a: A[r, i] at a[r * a_row + i].
+    a: A[r, i] at a[r * a_row + i * a_column].
     b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
     c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
     m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
@@ -66,13 +66,13 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: boo
     """
     width = vectors * _WIDTH
 
-    def generate(w, k, a, a_row, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
         builder = w.builder
         a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
         starts = _row_starts(w, a, a_row, m, rows)
         masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [b, copy]) as (i, phis, following):
-            b_now, copy_now = w.opaque(phis[-2]), phis[-1]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
+            at, b_now, copy_now = phis[-3], w.opaque(phis[-2]), phis[-1]
             if copies:
                 b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
                 for j in range(vectors):
@@ -81,15 +81,16 @@ def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: boo
             else:
                 b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(starts[r], i), typ=_FLOAT))
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following += [w.at(b_now, b_step), w.at(copy_now, width) if copies else copy_now]
+            following += [builder.add(at, a_column), w.at(b_now, b_step)]
+            following.append(w.at(copy_now, width) if copies else copy_now)
         if streams:
             _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
         else:
             _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
-    return vector_intrinsic("row_tile", 13, generate, "One tile of a matrix product; see make_row_tile.")
+    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.")
 
 
 def make_across_tile(rows: int, vectors: int) -> Any:
