@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import matmul
+from atled_cpu_numba.kernels import matmul, matmul_plan
 from atled_cpu_numba.kernels.lanes import Lanes
 
 SIZES = [
@@ -79,7 +79,7 @@ def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
 @pytest.mark.parametrize("transpose_b", [True, False])
 def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, transpose_a, transpose_b):
     for bound in ("_STRIDED_ELEMENTS", "_STRIDED_COLUMNS", "_SHORT_K", "_ACROSS_ROWS"):
-        monkeypatch.setattr(matmul, bound, 0)
+        monkeypatch.setattr(matmul_plan, bound, 0)
     rng = np.random.default_rng(m)
     a, b = rng.standard_normal((k, m) if transpose_a else (m, k), "f"), rng.standard_normal((k, n), "f")
     b = np.ascontiguousarray(b.T) if transpose_b else b
@@ -92,7 +92,7 @@ def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, tr
 @pytest.mark.parametrize("m, n", [(12, 32), (50, 96), (7, 64), (120, 33)])
 @pytest.mark.parametrize("transpose_a", [True, False])
 def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
-    monkeypatch.setattr(matmul, "_STREAM_BYTES", 0)
+    monkeypatch.setattr(matmul_plan, "_STREAM_BYTES", 0)
     rng = np.random.default_rng(m + n)
     a, b = rng.standard_normal((1, 9, m) if transpose_a else (1, m, 9), "f"), rng.standard_normal((1, 9, n), "f")
     y = np.full((1, m, n), np.nan, "f")
@@ -117,7 +117,9 @@ def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
     ],
 )
 def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
-    monkeypatch.setattr(matmul, "host_lanes", lambda: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6))
+    monkeypatch.setattr(
+        matmul_plan, "host_lanes", lambda: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
+    )
     a = np.empty((k, m) if transpose_a else (m, k), "f")
     b = np.empty((n, k) if transpose_b else (k, n), "f")
     call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)

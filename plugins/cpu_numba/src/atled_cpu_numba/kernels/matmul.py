@@ -7,50 +7,39 @@ Block (64-bit words; strides in elements):
     14 workspace, 15 bytes of it per share
     16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
     18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
-    21 way                                      one of _ROWS, _TRANSPOSED_ROWS, _ACROSS, _NARROW
+    21 way                                      one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
 
-The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of three ways:
+The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of these ways:
 
-_ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
+ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
          stored by columns.
-_TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by columns.
-_ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
+TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by columns.
+ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
          stored by columns, else it is packed.
-_NARROW  A is read in place by rows, for few columns of B.
+NARROW  A is read in place by rows, for few columns of B.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY_NARROW, NARROW_ROWS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
+from atled_cpu_numba.kernels.matmul_plan import (
+    ACROSS,
+    NARROW,
+    TRANSPOSED_ROWS,
+    Product,
+    plan_product,
+    round_up,
+    unit_sizes,
+)
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
-
-_ROWS, _TRANSPOSED_ROWS, _ACROSS, _NARROW = 0, 1, 2, 3
-
-# Measured on Zen 5, with 1 MiB of level-2 cache.
-_K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
-_FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
-_FEW_ROWS_K_STEP = 128
-_PACKED_K_STEP = 512
-_PACKED_ROWS = 192  # of A, if it is transposed, or too large to be read again for each panel of B
-_MOST_ROWS = 1024
-_PACKED_COLUMNS = 384  # of B, if it is packed
-_ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
-_STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
-_SHORT_K = 64  # writing y sets the pace
-_SHORTEST_K = 10  # so much that y is written row by row, or rows far apart evict each other from the cache
-_STRIDED_ELEMENTS = 1 << 18  # of A stored by columns: they stay in the level-2 cache, where rows need not be contiguous
-_STRIDED_COLUMNS = 128  # of B: transposing A would take longer than reading it in place for each panel
-_ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
 _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
@@ -96,7 +85,7 @@ def _build() -> Callable[..., int]:
                 a_item = a + 4 * (item * m * k + k0 * a_column)
                 b_item = b + 4 * (item * k * n + k0 * b_row)
                 y_item = y + 4 * item * m * n
-                if way == _ACROSS:
+                if way == ACROSS:
                     width = columns_at_once if i1 - i0 > vector else vector
                     a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
                     if a_row != 1:
@@ -118,7 +107,7 @@ def _build() -> Callable[..., int]:
                     else:
                         q[10], q[11], q[12] = zeros, 0, 0
                     call3(multiply, inner, 0, 1)
-                elif way == _NARROW:
+                elif way == NARROW:
                     q[0], q[1], q[2], q[3], q[4], q[5] = b_item, b_column, b_row, n, kc, first_packed
                     q[6] = vector
                     call3(pack, inner, 0, 1)
@@ -135,7 +124,7 @@ def _build() -> Callable[..., int]:
                         j = j0 + column_part * column_step
                         columns = min(column_step, j1 - j)
                         packed_b = first_packed + (
-                            4 * row_step * padded_k + 4 * PACK_SLACK if way == _TRANSPOSED_ROWS else 0
+                            4 * row_step * padded_k + 4 * PACK_SLACK if way == TRANSPOSED_ROWS else 0
                         )
                         if b_column != 1:
                             q[0], q[1], q[2] = b_item + 4 * j * b_column, b_column, b_row
@@ -145,7 +134,7 @@ def _build() -> Callable[..., int]:
                             i = i0 + row_part * row_step
                             rows = min(row_step, i1 - i)
                             a_at, a_step, a_next = a_item + 4 * i * a_row, a_row, a_column
-                            if way == _TRANSPOSED_ROWS:
+                            if way == TRANSPOSED_ROWS:
                                 q[0], q[1], q[2], q[3], q[4] = a_at, a_column, a_row, kc, rows
                                 q[5], q[6] = first_packed, padded_k
                                 call3(pack, inner, 0, 1)
@@ -166,6 +155,7 @@ def _build() -> Callable[..., int]:
                             else:
                                 q[10], q[11], q[12] = zeros, 0, 0
                             call3(multiply, inner, 0, 1)
+            # Here rows i0 to i1 and columns j0 to j1 of the item's y have their final values.
         return 0
 
     return matmul
@@ -234,30 +224,17 @@ ROWS_BY_COLUMNS = Kernel("rows_by_columns", _build_rows_by_columns)
 ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
 
 
-class _Product(NamedTuple):
-    """y (batch, m, n) = a (batch, m, k) b (batch, k, n), whose strides say whether they are transposed."""
-
-    batch: int
-    m: int
-    k: int
-    n: int
-    a_row: int
-    a_column: int
-    b_row: int
-    b_column: int
-
-
-def _affine(call: Call) -> _Product:
+def _affine(call: Call) -> Product:
     x, weight = call.inputs[0], call.inputs[1]
     assert x is not None
     assert weight is not None
     m = math.prod(x.shape[: call.attributes["base_axis"]])
     k = weight.shape[0]
     n = math.prod(weight.shape[1:])
-    return _Product(1, m, k, n, k, 1, n, 1)
+    return Product(1, m, k, n, k, 1, n, 1)
 
 
-def _batch_matmul(call: Call) -> _Product:
+def _batch_matmul(call: Call) -> Product:
     a, b = call.inputs[0], call.inputs[1]
     assert a is not None
     assert b is not None
@@ -266,7 +243,7 @@ def _batch_matmul(call: Call) -> _Product:
     n = b.shape[-2] if transpose_b else b.shape[-1]
     a_strides = (1, m) if transpose_a else (k, 1)
     b_strides = (1, k) if transpose_b else (n, 1)
-    return _Product(math.prod(a.shape[:-2]), m, k, n, *a_strides, *b_strides)
+    return Product(math.prod(a.shape[:-2]), m, k, n, *a_strides, *b_strides)
 
 
 _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
@@ -295,7 +272,7 @@ def prepare(call: Call) -> Prepared:
     # Words of the inputs; an absent bias has none.
     a_word, b_word = (6, 9) if p.n != 1 or p.m <= 1 or call.inputs[2:] else (9, 6)
     if a_word > b_word:  # a matrix by one column: the column is the row of the transposed product
-        p = _Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row)
+        p = Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row)
     words = (a_word, b_word, 13)
     inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, words, strict=False))
     sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
@@ -307,107 +284,11 @@ def prepare(call: Call) -> Prepared:
     if p.m == 1 and p.n > 1:
         parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
         return launch(ROW_BY_ROWS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="sums of rows")
-    plan = _plan(p)
+    plan = plan_product(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
-    unit_rows, unit_columns = _units(p, plan, parts)
-    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
+    unit_rows, unit_columns = unit_sizes(p, plan, parts)
+    share_bytes = round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
     steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
     block = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
     return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)
-
-
-class _Plan(NamedTuple):
-    """How a product is computed: what of the block is decided by its shape, and what a share packs."""
-
-    way: int
-    multiply: Kernel
-    k_step: int
-    row_step: int
-    column_step: int
-    least_rows: int
-    least_columns: int
-    packed_bytes: int
-    note: str
-
-
-def _plan(p: _Product) -> _Plan:
-    """The way by the shape alone: narrow, across, else by rows."""
-    lanes = host_lanes()
-    a_by_columns, b_by_columns = p.a_column != 1, p.b_column != 1
-    if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
-        return _across_plan(p) if a_by_columns else _narrow_plan(p)
-    if b_by_columns and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
-        return _across_plan(p)
-    return _rows_plan(p)
-
-
-def _narrow_plan(p: _Product) -> _Plan:
-    vector = host_lanes().vector
-    packed = 4 * (vector * p.k + PACK_SLACK)
-    note = f"a in place, {NARROW_ROWS}x{vector} tiles"
-    return _Plan(_NARROW, MULTIPLY_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
-
-
-def _across_plan(p: _Product) -> _Plan:
-    lanes = host_lanes()
-    tiles = f"{lanes.rows}x{lanes.columns} tiles written transposed"
-    if p.a_row == 1:
-        k_step = _even_step(p.k, _K_STEP, lanes.vector)
-        note = f"a in place, b in place, {tiles}"
-        return _Plan(_ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
-    rows = _round_up(p.m, lanes.columns)
-    k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
-    packed = 4 * (rows * k_step + PACK_SLACK)
-    note = f"a packed, b in place, {tiles}"
-    return _Plan(_ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
-
-
-def _rows_plan(p: _Product) -> _Plan:
-    lanes = host_lanes()
-    strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
-    a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
-    most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
-    k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
-    if p.k <= _SHORTEST_K and b_in_place:
-        row_step = lanes.rows
-    elif a_in_place and p.m <= _MOST_ROWS:
-        row_step = max(1, p.m)
-    else:
-        row_step = min(_PACKED_ROWS, _round_up(p.m, lanes.vector))
-    column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, _round_up(p.n, lanes.columns))
-    packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
-    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
-    way = _ROWS if a_in_place else _TRANSPOSED_ROWS
-    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
-    note += f", {lanes.rows}x{lanes.columns} tiles"
-    multiply = MULTIPLY_ROWS
-    if b_in_place and p.k <= _SHORT_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
-        note, multiply = note + " written past the caches", MULTIPLY_STREAM
-    return _Plan(way, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
-
-
-def _units(p: _Product, plan: _Plan, parts: int) -> tuple[int, int]:
-    """Rows and columns of a piece of y, such that there are about as many pieces as shares, if y is large enough."""
-    rows, columns = max(1, p.m), max(1, p.n)
-    while p.batch * -(-p.m // rows) * -(-p.n // columns) < parts:
-        # What is packed is packed for each piece: rather divide the matrix that is packed itself.
-        can_rows, can_columns = rows > plan.least_rows, columns > plan.least_columns
-        if can_columns and (columns >= rows or not can_rows) and (p.a_column == 1 or not can_rows):
-            columns = _round_up(-(-columns // 2), plan.least_columns)
-        elif can_rows:
-            rows = _round_up(-(-rows // 2), plan.least_rows)
-        else:
-            break
-    return rows, columns
-
-
-def _even_step(size: int, most: int, multiple: int) -> int:
-    """A step of at most about `most`, a multiple of `multiple`, that divides `size` into about equal steps."""
-    steps = -(-size // most)
-    return _round_up(-(-size // steps), multiple) if steps else multiple
-
-
-def _round_up(size: int, multiple: int) -> int:
-    """`size` rounded up to a multiple, at least one."""
-    return max(1, -(-size // multiple)) * multiple
