@@ -46,6 +46,7 @@ class Value:
 
     __slots__ = (
         "__weakref__",
+        "_cell",
         "_data",
         "_grad",
         "backwards",
@@ -79,21 +80,46 @@ class Value:
         self.backwards: Any = None  # likewise for backward
         self.seed: Any = None  # likewise, the gradient lent to this value as the root
         self.sharing: Sharing | None = None
+        # The cell of `data`, which is made from it when it is asked for.
+        self._cell = None if data is None else data.cell
         self._data = data
         self._grad = grad
+
+    @classmethod
+    def made(cls, parent: Function, position: int, shape: tuple[int, ...], cell: ArrayCell) -> Value:
+        """An output of a function, its values in a cell."""
+        value = cls.__new__(cls)
+        value.shape = shape
+        value.need_grad = None
+        value.parent = parent
+        value.position = position
+        value.persistent = False
+        value.handle = value.forward = value.backwards = value.seed = value.sharing = None
+        value._cell = cell
+        value._data = value._grad = None
+        return value
+
+    @property
+    def cell(self) -> ArrayCell:
+        """The cell of `data`."""
+        cell = self._cell
+        if cell is None:
+            cell = self._cell = ArrayCell(math.prod(self.shape))
+        return cell
 
     @property
     def data(self) -> NdArray:
         """The values."""
         array = self._data
         if array is None:
-            array = self._data = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            array = self._data = NdArray.over(self.cell, self.shape)
         return array
 
     @data.setter
     def data(self, array: NdArray) -> None:
         for value in self._sharers():
             value._data = array
+            value._cell = array.cell
         EPOCH.bump()
 
     @property
@@ -118,12 +144,15 @@ class Value:
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
-        for name in ("_data", "_grad"):
-            array = getattr(self, name)
-            if array is not None:
-                array = NdArray.over(array.cell, shape) if same else NdArray(shape)
-                for value in self._sharers():
-                    setattr(value, name, array)
+        if self._cell is not None:
+            data = NdArray.over(self._cell, shape) if same else NdArray(shape)
+            for value in self._sharers():
+                value._data = data
+                value._cell = data.cell
+        if self._grad is not None:
+            grad = NdArray.over(self._grad.cell, shape) if same else NdArray(shape)
+            for value in self._sharers():
+                value._grad = grad
         for value in self._sharers():
             value.shape = shape
         EPOCH.bump()
@@ -156,6 +185,7 @@ class Value:
         self.sharing = other.sharing
         self.sharing.values.add(self)
         self._data = other.data
+        self._cell = other.cell
         self._grad = other.grad
 
     def _sharers(self) -> Sequence[Value]:
@@ -219,6 +249,21 @@ class Function:
         self.stream = new_stream(self.attributes.get("seed", -1)) if spec.random else None
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
+
+    def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
+        """The same call on inputs of the same shapes, no outputs made yet; not for ops that keep state."""
+        function = Function.__new__(Function)
+        function.spec = self.spec
+        function.context = self.context
+        function.inputs = inputs
+        function.attributes = attributes
+        function.stream = None
+        function.outputs = []
+        function.kind = self.kind
+        function.output_descs = self.output_descs
+        function.visible = self.visible
+        function.auxiliary = [None] * len(self.output_descs)
+        return function
 
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
         """Work out output shapes for input shapes; the op's own error if they do not fit."""
