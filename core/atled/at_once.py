@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from atled.array import ArrayCell, NdArray
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
@@ -13,9 +15,10 @@ from atled.graph.value import Function, Value
 from atled.ops.spec import OpSpec
 from atled.spares import spares_of
 from atled.variable import Variable
-from atled_contexts import Context, discovery, get_current_context
+from atled_contexts import Context, discovery, get_current_context, is_observed
 from atled_contexts.scopes import default_in_force, scope_in_force
 
+_BYTE = np.dtype(np.uint8)
 _LIMIT = 20_000
 _STATES_LIMIT = 64
 
@@ -88,8 +91,11 @@ class Known:
 
     __slots__ = (
         "_call",
+        "_is_direct",
+        "_is_simple",
         "_outputs",
         "_pattern",
+        "_scratch",
         "_single",
         "form",
         "is_plain",
@@ -109,8 +115,10 @@ class Known:
         ]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
-        self.is_plain = call.is_plain and len(descs) == 1 and self._single and function.auxiliary == [None]
-        if self.is_plain:
+        self._is_simple = self._single and function.auxiliary == [None]
+        self._is_direct = call.is_plain and self._is_simple
+        self.is_plain = self._is_direct and not call.workspace
+        if self._is_direct:
             assert call.outputs is not None
             ((dtype, size),) = call.outputs
             spares = spares_of(size, dtype)
@@ -119,6 +127,7 @@ class Known:
             self.take = spares.take
             self.put = spares.put
             self.renew = spares.get
+            self._scratch = spares_of(call.workspace, _BYTE) if call.workspace else None
 
     def check(self, status: int) -> None:
         """Raise what the code of a launch means."""
@@ -127,6 +136,8 @@ class Known:
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
+        if self._is_direct and not is_observed():
+            return self._launched(cells, floats)
         visible = self._pattern.visible
         made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
         self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
@@ -136,43 +147,56 @@ class Known:
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
         cells = [None if value is None else value.cell for value in inputs]
+        if self._is_direct and not is_observed():
+            return self.record(inputs, self._launched(cells, floats), floats)
         made = [ArrayCell(size) for _, size, _ in self._outputs]
         self._call.run(cells, made, list(floats.values()))
+        if self._is_simple:
+            return self.record(inputs, NdArray.over(made[0], self.shape), floats)
         pattern = self._pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
         function.auxiliary = [
             cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)
         ]
         values = [
-            Value.made(function, position, self._outputs[position][0], made[position])
-            for position in range(function.visible)
+            Value(self._outputs[position][0], None, function, position, NdArray.over(cell, self._outputs[position][0]))
+            for position, cell in enumerate(made[: function.visible])
         ]
         function.outputs = [weakref.ref(value) for value in values]
         results = [Variable.on(value) for value in values]
         return results[0] if self._single else tuple(results)
 
+    def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
+        """The result of one native kernel with one output."""
+        array = self.renew()
+        # Cells with a code are in host memory, as the form wants it.
+        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]
+        storage: Any = array.cell.storage
+        if self._scratch is None:
+            status = self.launch(self.form, *addresses, storage.address, *floats.values())
+        else:
+            scratch = self._scratch.get()
+            memory: Any = scratch.cell.storage
+            status = self.launch(self.form, *addresses, storage.address, memory.address, *floats.values())
+            self._scratch.put(scratch)
+        self.check(status)
+        array.shape = self.shape
+        self.put(array)
+        return array
+
     def record(
         self, inputs: tuple[Value | None, ...], array: NdArray, floats: Mapping[str, float] | None = None
     ) -> Variable:
-        """The Variable of a plain call that was launched on the cells of values, into an array."""
-        # `copy_on`, `made` and `Variable.on`, written out: four calls would cost as much as all that they do.
-        pattern = self._pattern
-        function = _new_function(Function)
-        function.spec = pattern.spec
-        function.context = pattern.context
-        function.inputs = inputs
-        function.attributes = {**pattern.attributes, **floats} if floats else pattern.attributes
-        function.stream = None
-        function.kind = pattern.kind
-        function.output_descs = pattern.output_descs
-        function.visible = 1
-        function.auxiliary = pattern.auxiliary
+        """The Variable of a simple call that was computed from values into an array."""
+        # `Value` and `Variable.on`, written out: calling them would double the cost.
         value = _new_value(Value)
-        function.outputs = [_weak(value)]
         value.shape = array.shape
-        value.need_grad = value.forward = value.backwards = value.seed = value.sharing = value._grad = None
+        value.pattern = self._pattern
+        value.inputs = inputs
+        value.floats = floats
+        value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
+        value._grad = None
         value.persistent = False
-        value.parent = function
         value.position = 0
         value._cell = array.cell
         value._data = array
@@ -183,7 +207,6 @@ class Known:
 
 
 _weak = weakref.ref
-_new_function = Function.__new__
 _new_value = Value.__new__
 _new_variable = Variable.__new__
 

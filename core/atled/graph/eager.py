@@ -70,7 +70,9 @@ class OneCall:
 
     fallback: the decision, if it is one.
     outputs: where the short way can be taken, dtype and count of elements of all outputs; else None.
-    is_plain: whether its values are the addresses of all inputs and outputs as they come, then the floats.
+    is_plain: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
+        there is one, then the floats, and nothing else is to be done.
+    workspace: bytes of scratch memory that the short way wants.
     """
 
     __slots__ = (
@@ -78,12 +80,12 @@ class OneCall:
         "_form",
         "_mutated",
         "_sources",
-        "_workspace",
         "fallback",
         "form",
         "is_plain",
         "outputs",
         "template",
+        "workspace",
     )
 
     def __init__(
@@ -108,6 +110,7 @@ class OneCall:
         self.fallback = node.decision if node.decision is not None and node.decision.fallback else None
         self.outputs: list[tuple[np.dtype, int]] | None = None
         self.is_plain = False
+        self.workspace = 0
         if all(cell is None or cell.place is HOST for cell in cells):
             self._plan_native(self.template)
 
@@ -125,7 +128,7 @@ class OneCall:
         # A random op has its call count raised by a binding. Long blocks are too much for the stack.
         if spec.inplace or spec.random or len(native.block) > _BLOCK_LIMIT:
             return
-        self._workspace = step.prepared.workspace
+        self.workspace = step.prepared.workspace
         self._mutated = tuple(spec.mutated)
         # Of each input that the step takes, which array of the call it is.
         self._sources = [
@@ -139,7 +142,7 @@ class OneCall:
         descs = [template.slots[slot].desc for slot in step.arguments[step.input_count :]]
         self.outputs = [(desc.dtype, desc.size) for desc in descs]
         is_straight = all(number in (-1, position) for position, number in enumerate(self._sources))
-        self.is_plain = is_straight and not self._workspace and not self._mutated and self.fallback is None
+        self.is_plain = is_straight and not self._mutated and self.fallback is None
 
     @property
     def launch(self) -> Callable[..., int]:
@@ -161,8 +164,8 @@ class OneCall:
             cell = ArrayCell(size) if given is None else given
             kept.append(cell)
             values.append(cell.output(HOST, dtype).address)  # type: ignore[union-attr]  # likewise
-        if self._workspace:
-            scratch = HostStorage(self._workspace)
+        if self.workspace:
+            scratch = HostStorage(self.workspace)
             kept.append(scratch)
             values.append(scratch.address)
         status = self._executor.run_call(self.form, *values, *floats)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,14 +35,20 @@ class Sharing:
         self.identity = hash(first)
 
 
+_MAKING = threading.Lock()
+
+
 class Value:
     """One array of a recorded graph; `Variable` is the user's handle on it.
 
-    shape: sizes per axis.  parent, position: the function that makes it and which output it is; None for a leaf.
+    shape: sizes per axis.  position: which output of its parent it is.
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
+    pattern, inputs, floats: of the result of a call that was recorded from a pattern: the call but for its inputs, the
+        inputs, and the float attributes that differ from the pattern's. None for all others, and as soon as somebody
+        asked for the parent, which is made of them then.
     """
 
     __slots__ = (
@@ -49,11 +56,14 @@ class Value:
         "_cell",
         "_data",
         "_grad",
+        "_parent",
         "backwards",
+        "floats",
         "forward",
         "handle",
+        "inputs",
         "need_grad",
-        "parent",
+        "pattern",
         "persistent",
         "position",
         "seed",
@@ -72,7 +82,10 @@ class Value:
     ) -> None:
         self.shape = shape
         self.need_grad = need_grad
-        self.parent = parent
+        self._parent = parent
+        self.pattern: Function | None = None
+        self.inputs: tuple[Value | None, ...] | None = None
+        self.floats: Mapping[str, float] | None = None
         self.position = position
         self.persistent = False
         self.handle: weakref.ref[Any] | None = None
@@ -85,19 +98,24 @@ class Value:
         self._data = data
         self._grad = grad
 
-    @classmethod
-    def made(cls, parent: Function, position: int, shape: tuple[int, ...], cell: ArrayCell) -> Value:
-        """An output of a function, its values in a cell."""
-        value = cls.__new__(cls)
-        value.shape = shape
-        value.need_grad = None
-        value.parent = parent
-        value.position = position
-        value.persistent = False
-        value.handle = value.forward = value.backwards = value.seed = value.sharing = None
-        value._cell = cell
-        value._data = value._grad = None
-        return value
+    @property
+    def parent(self) -> Function | None:
+        """The function that makes it; None for a leaf."""
+        return self._parent if self.pattern is None else self._made_parent()
+
+    @parent.setter
+    def parent(self, function: Function | None) -> None:
+        self._parent = function
+        self.pattern = self.inputs = self.floats = None
+
+    def _made_parent(self) -> Function | None:
+        with _MAKING:
+            pattern, inputs, floats = self.pattern, self.inputs, self.floats
+            if pattern is not None and inputs is not None:
+                function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
+                function.outputs = [weakref.ref(self)]
+                self.parent = function
+        return self._parent
 
     @property
     def cell(self) -> ArrayCell:
