@@ -195,7 +195,7 @@ class Known:
         value.inputs = inputs
         value.floats = floats
         value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
-        value._grad = None
+        value._grad = value.lent = None
         value.persistent = False
         value.position = 0
         value._cell = array.cell

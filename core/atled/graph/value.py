@@ -46,6 +46,8 @@ class Value:
     persistent: whether its data and gradient must survive every clearing of buffers.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
+    lent: (object with `show(what, cell)`, what) until somebody asks for the gradient that a backward left in memory of
+        its own, and that is shown so; else None.
     pattern, inputs, floats: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and the float attributes that differ from the pattern's. None for all others, and as soon as somebody
         asked for the parent, which is made of them then.
@@ -62,6 +64,7 @@ class Value:
         "forward",
         "handle",
         "inputs",
+        "lent",
         "need_grad",
         "pattern",
         "persistent",
@@ -97,6 +100,20 @@ class Value:
         self._cell = None if data is None else data.cell
         self._data = data
         self._grad = grad
+        self.lent: tuple[Any, int] | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether nothing computes it."""
+        return self._parent is None and self.pattern is None
+
+    def float_of(self, name: str) -> float:
+        """A float attribute of the call that makes it, recorded from a pattern."""
+        if self.floats:
+            return self.floats[name]
+        assert self.pattern is not None
+        number: float = self.pattern.attributes[name]
+        return number
 
     @property
     def parent(self) -> Function | None:
@@ -145,7 +162,12 @@ class Value:
         """The gradient."""
         array = self._grad
         if array is None:
-            array = self._grad = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            array = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            if self.lent is not None:
+                lender, what = self.lent
+                lender.show(what, array.cell)
+                self.lent = None
+            self._grad = array
         return array
 
     @grad.setter
@@ -167,8 +189,9 @@ class Value:
             for value in self._sharers():
                 value._data = data
                 value._cell = data.cell
-        if self._grad is not None:
-            grad = NdArray.over(self._grad.cell, shape) if same else NdArray(shape)
+        if self._grad is not None or self.lent is not None:
+            cell = self.grad.cell
+            grad = NdArray.over(cell, shape) if same else NdArray(shape)
             for value in self._sharers():
                 value._grad = grad
         for value in self._sharers():
@@ -205,6 +228,7 @@ class Value:
         self._data = other.data
         self._cell = other.cell
         self._grad = other.grad
+        self.lent = None
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
