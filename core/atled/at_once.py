@@ -67,6 +67,12 @@ def present_state() -> State:
     return state
 
 
+def forget_calls() -> None:
+    """Know no call any more."""
+    _tables.clear()
+    RECENT.state = State(None, None, -1, {})
+
+
 class _Nowhere:
     """Stands for the memory of an absent input."""
 

@@ -286,7 +286,9 @@ def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
     )
 
 
-_PLANS = TemplateCache(256)
+PLANS = TemplateCache(256)
+"""The plans of graphs that were rebuilt, by the keys of walks."""
+
 _UNFIT = object()
 
 
@@ -302,14 +304,14 @@ def _remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate:
         and len(structure.shapes) == len(found.values)
         and _is_simple(compiled, backward)
     )
-    _PLANS.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
+    PLANS.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
 
 
 def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
     seed = seed_of(root, grad)
     found = None if is_observed() else walk(root, seed)
-    known: Any = None if found is None else _PLANS.find(found.key)
+    known: Any = None if found is None else PLANS.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
         known.run(found, seed)
         return
