@@ -74,6 +74,7 @@ def apply(
     at_once = any(isinstance(item, NdArray) for item in inputs)
     key = key_of(spec, inputs, attributes) if outputs is None and (at_once or get_auto_forward()) else None
     state = present_state()
+    assert state.context is not None
     if key is not None:
         call = known(state, key)
         floats = None if call is None else given_floats(spec, attributes)

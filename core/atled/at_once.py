@@ -26,19 +26,29 @@ _STATES_LIMIT = 64
 class State:
     """What was in force at a call, the calls known under it, and the Context that it means.
 
-    It holds as long as `scope`, `chosen` and `generation` are those in force: the first two are compared by identity.
+    It holds as long as `scope`, `chosen` and `generation` are those in force, the first two compared by identity.
+
+    context: None in a state that never was in force.
     """
 
     __slots__ = ("chosen", "context", "generation", "known", "scope")
 
     def __init__(
-        self, scope: Context | None, chosen: Context | None, generation: int, known: dict[Hashable, Known]
+        self,
+        context: Context | None,
+        scope: Context | None,
+        chosen: Context | None,
+        generation: int,
+        known: dict[Hashable, Known],
     ) -> None:
+        self.context = context
         self.scope = scope
         self.chosen = chosen
         self.generation = generation
         self.known = known
-        self.context = get_current_context()
+
+
+_NONE = State(None, None, None, -1, {})  # never in force
 
 
 class Recent:
@@ -47,7 +57,7 @@ class Recent:
     __slots__ = ("state",)
 
     def __init__(self) -> None:
-        self.state = State(None, None, -1, {})
+        self.state = _NONE
 
 
 RECENT = Recent()
@@ -63,14 +73,16 @@ def present_state() -> State:
         if len(_tables) >= _STATES_LIMIT and key not in _tables:
             _tables.clear()
         # Equal Contexts share what is known, each under a state of its own.
-        state = RECENT.state = State(scope, chosen, generation, _tables.setdefault(key, {}))
+        table = _tables.setdefault(key, {})
+        context = scope or chosen or get_current_context()
+        state = RECENT.state = State(context, scope, chosen, generation, table)
     return state
 
 
 def forget_calls() -> None:
     """Know no call any more."""
     _tables.clear()
-    RECENT.state = State(None, None, -1, {})
+    RECENT.state = _NONE
 
 
 class _Nowhere:

@@ -12,13 +12,17 @@ from typing import Any
 from atled.apply import apply, auto_forward_in_block, default_auto_forward
 from atled.array import NdArray
 from atled.at_once import ABSENT_CELL, RECENT, is_memorable, present_state
-from atled.ops.spec import REQUIRED, Attribute, Input, OpSpec
+from atled.operators import Calls
+from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.overriding import apply_using
 from atled.spares import FREE_ARRAY, FREE_CELL, FREE_STORAGE
 from atled.variable import Variable
 from atled_contexts import discovery
 from atled_contexts.observation import present as observation
 from atled_contexts.scopes import default_in_force, scope_in_force
+
+_MODULE = "atled.functions"
+"""Where users find them."""
 
 # What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only.
 _COMMON = ("n_outputs=-1", "outputs=None")
@@ -81,15 +85,22 @@ else:
 """
 
 
-def function_of(spec: OpSpec, module: str) -> Callable[..., Any]:
-    """The function of a spec, as if defined in `module`."""
-    namespace = {**_NAMES, "_spec": spec}
-    exec(compile(_source(spec), f"<{module}.{spec.function}>", "exec"), namespace)  # text made just here
-    function: Callable[..., Any] = namespace[spec.function]
-    function.__doc__ = spec.doc
-    function.__module__ = module
-    function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
-    return function
+class _Functions(dict[str, Callable[..., Any]]):
+    """The functions of the op specs by op name, made when they are first asked for."""
+
+    def __missing__(self, op: str) -> Callable[..., Any]:
+        spec = SPECS[op]
+        namespace = {**_NAMES, "_spec": spec}
+        exec(compile(_source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
+        function: Callable[..., Any] = namespace[spec.function]
+        function.__doc__ = spec.doc
+        function.__module__ = _MODULE
+        function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
+        return self.setdefault(op, function)
+
+
+FUNCTIONS = _Functions()
+Calls.functions = FUNCTIONS
 
 
 def _source(spec: OpSpec) -> str:

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
                 did_you_mean(name, __dir__(), "dir(atled.functions) lists all"),
             )
         )
-    function = globals()[name] = _text.function_of(spec, __name__)
+    function = globals()[name] = _text.FUNCTIONS[spec.name]
     return function
 
 
