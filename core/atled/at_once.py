@@ -111,6 +111,7 @@ class Known:
         "_call",
         "_is_direct",
         "_is_simple",
+        "_is_view",
         "_outputs",
         "_pattern",
         "_scratch",
@@ -134,6 +135,7 @@ class Known:
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_simple = self._single and function.auxiliary == [None]
+        self._is_view = function.spec.views
         self._is_direct = call.is_plain and self._is_simple
         self.is_plain = self._is_direct and not call.workspace
         if self._is_direct:
@@ -156,6 +158,8 @@ class Known:
         """Compute from the cells of NdArrays; NdArrays."""
         if self._is_direct and not is_observed():
             return self._launched(cells, floats)
+        if self._is_view and cells[0] is not None:
+            return NdArray.over(cells[0], self.shape)
         visible = self._pattern.visible
         made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
         self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
@@ -167,6 +171,8 @@ class Known:
         cells = [None if value is None else value.cell for value in inputs]
         if self._is_direct and not is_observed():
             return self.record(inputs, self._launched(cells, floats), floats)
+        if self._is_view and cells[0] is not None:
+            return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
         made = [ArrayCell(size) for _, size, _ in self._outputs]
         self._call.run(cells, made, list(floats.values()))
         if self._is_simple:
@@ -232,10 +238,10 @@ _new_variable = Variable.__new__
 def is_memorable(spec: OpSpec) -> bool:
     """Whether calls of an op can be known.
 
-    Not those of random ops, whose state belongs to one function, of views, of ops that refuse values of float
-    attributes, and of code of the user.
+    Not those of random ops, whose state belongs to one function, of ops that refuse values of float attributes, and of
+    code of the user.
     """
-    return not (spec.random or spec.views or spec.checks_values or spec.opaque)
+    return not (spec.random or spec.checks_values or spec.opaque)
 
 
 def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:
@@ -274,7 +280,8 @@ def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         if item.hidden and item.name in attributes:
             return None
         if item.kind != "float" and not item.hidden:
-            parts.append(attributes.get(item.name, item.default))
+            value = attributes.get(item.name, item.default)
+            parts.append(tuple(value) if type(value) is list else value)
     return tuple(parts)
 
 
@@ -282,7 +289,7 @@ def known(state: State, key: Hashable) -> Known | None:
     """The call of a key; None if it was not made before or its attributes have no hash."""
     try:
         return state.known.get(key)
-    except TypeError:  # a list among the attributes: the long way makes a tuple of it
+    except TypeError:  # such as an array for a shape: the long way makes a tuple of it
         return None
 
 

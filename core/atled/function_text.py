@@ -134,7 +134,7 @@ def _source(spec: OpSpec) -> str:
 def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> str:
     """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
     floats = [item for item in arguments if item.kind == "float"]
-    others = "".join(f", {item.argument}" for item in arguments if item.kind != "float")
+    others = "".join(f", {_hashable(item)}" for item in arguments if item.kind != "float")
     numbers = [f"(type({item.argument}) is float or type({item.argument}) is int)" for item in floats]
     by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
     count = range(len(inputs))
@@ -158,7 +158,7 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
             f"    if {' and '.join([*settled, *numbers])}:",
             "        try:",
             f"            _call = _state.known[{key}{others}]",
-            "        except (KeyError, TypeError):  # TypeError: a list among the attributes has no hash",
+            "        except (KeyError, TypeError):  # TypeError: such as an array for a shape",
             "            pass",
             "        else:",
             "            if not _call.is_plain:",
@@ -188,6 +188,12 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
         *_indented(variables[1:], 2),
     ]
     return "\n".join(_indented(text)) + "\n"
+
+
+def _hashable(item: Attribute) -> str:
+    """An expression for an attribute in a key."""
+    name = item.argument
+    return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in ("ints", "axes") else name
 
 
 def _or_absent(item: Input, absent: str, given: str) -> str:

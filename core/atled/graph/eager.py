@@ -9,11 +9,12 @@ import numpy as np
 
 from atled.array import ArrayCell
 from atled.call import ArrayDesc
-from atled.graph.binding import Binding, native_error
+from atled.graph.binding import Binding, guarded, native_error
 from atled.graph.dispatch import compute_dtype
 from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
+from atled.graph.unbound import Unbound
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
@@ -24,6 +25,8 @@ ABSENT = -9
 
 _LIMIT = 20_000
 _SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
+_BYTE = np.dtype(np.uint8)
+_INT64 = np.dtype(np.int64)
 _BLOCK_LIMIT = 2048  # words
 _CALLS: dict[Hashable, OneCall] = {}
 
@@ -78,8 +81,12 @@ class OneCall:
     __slots__ = (
         "_executor",
         "_form",
+        "_forms",
         "_mutated",
+        "_python",
         "_sources",
+        "_stream",
+        "_unbound",
         "fallback",
         "form",
         "is_plain",
@@ -111,8 +118,15 @@ class OneCall:
         self.outputs: list[tuple[np.dtype, int]] | None = None
         self.is_plain = False
         self.workspace = 0
+        self._unbound: Unbound | None = None
+        self._python: Callable[..., None] | None = None
+        self._mutated = tuple(spec.mutated)
         if all(cell is None or cell.place is HOST for cell in cells):
             self._plan_native(self.template)
+            if self.outputs is None and not spec.inplace and not spec.views and Unbound.fits(self.template):
+                self._plan_unbound(self.template, len(cells) - 1 if spec.random else -1)
+            if self.outputs is None:
+                self._plan_python(self.template)
 
     def _plan_native(self, template: Template) -> None:
         """Work out the short way, if there is one."""
@@ -129,7 +143,6 @@ class OneCall:
         if spec.inplace or spec.random or len(native.block) > _BLOCK_LIMIT:
             return
         self.workspace = step.prepared.workspace
-        self._mutated = tuple(spec.mutated)
         # Of each input that the step takes, which array of the call it is.
         self._sources = [
             -1 if slot < 0 else template.slots[slot].source[1] for slot in step.arguments[: step.input_count]
@@ -144,6 +157,34 @@ class OneCall:
         is_straight = all(number in (-1, position) for position, number in enumerate(self._sources))
         self.is_plain = is_straight and not self._mutated and self.fallback is None
 
+    def _plan_unbound(self, template: Template, stream: int) -> None:
+        """Work out the way of several native steps, of which one may draw from the stream that is input `stream`."""
+        slots = template.slots
+        requests = [(number, slots[slot].memory) for number, _, _, slot in template.requests]
+        self._sources = [number for number, _ in requests]
+        self._stream = stream
+        self._unbound = Unbound(
+            template, [memory for _, memory in requests] + [slots[n].memory for n in template.targets]
+        )
+        self.outputs = [(slots[number].desc.dtype, slots[number].desc.size) for number in template.targets]
+
+    def _plan_python(self, template: Template) -> None:
+        """Work out the way of a single step that is a Python function on NumPy arrays."""
+        if len(template.steps) != 1 or not template.is_on_host:
+            return
+        (step,) = template.steps
+        spec, prepared = step.node.spec, step.prepared
+        if spec is None or spec.inplace or spec.random or spec.opaque or prepared is None or prepared.run is None:
+            return
+        if any(template.slots[number].source[0] != "target" for number in template.targets):
+            return
+        slots = [None if number < 0 else template.slots[number] for number in step.arguments]
+        self._sources = [-1 if slot is None else slot.source[1] for slot in slots[: step.input_count]]
+        self._forms = [None if slot is None else (slot.desc.shape, slot.desc.dtype) for slot in slots]
+        self._python = prepared.run
+        self.workspace = prepared.workspace
+        self.outputs = [(slot.desc.dtype, slot.desc.size) for slot in slots[step.input_count :] if slot is not None]
+
     @property
     def launch(self) -> Callable[..., int]:
         """`run_call` of the executor that runs it the short way."""
@@ -157,24 +198,51 @@ class OneCall:
         if self.outputs is None or is_observed():
             self._run_bound(inputs, outputs, floats)
             return
-        # Those that have an address are in host memory.
-        values: list[float] = [0 if number < 0 else inputs[number].storage.address for number in self._sources]  # type: ignore[union-attr]
+        # Those that the short ways take are in host memory.
+        storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]
         kept: list[object] = []
         for (dtype, size), given in zip(self.outputs, outputs, strict=True):
             cell = ArrayCell(size) if given is None else given
             kept.append(cell)
-            values.append(cell.output(HOST, dtype).address)  # type: ignore[union-attr]  # likewise
+            storages.append(cell.output(HOST, dtype))
         if self.workspace:
-            scratch = HostStorage(self.workspace)
-            kept.append(scratch)
-            values.append(scratch.address)
-        status = self._executor.run_call(self.form, *values, *floats)
+            storages.append(HostStorage(self.workspace))
+        status = 0
+        if self._python is not None:
+            self._run_python(storages, floats)
+        else:
+            values: list[float] = [0 if storage is None else storage.address for storage in storages]
+            if self._unbound is None:
+                status = self._executor.run_call(self.form, *values, *floats)
+            else:
+                self._run_unbound(self._unbound, inputs, values, floats)
         for number in self._mutated:
             inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
             raise native_error(self.template.steps[0], status)
+
+    def _run_python(self, storages: Sequence[Any], floats: Sequence[float]) -> None:
+        """The way of a Python function."""
+        arguments = [
+            None if form is None else storage.array(*form) for form, storage in zip(self._forms, storages, strict=False)
+        ]
+        if self.workspace:
+            arguments.append(storages[-1].array((self.workspace,), _BYTE))
+        step = self.template.steps[0]
+        assert self._python is not None
+        guarded(step, self._python, [*arguments, *floats])
+
+    def _run_unbound(
+        self, unbound: Unbound, inputs: Sequence[ArrayCell | None], values: Sequence[Any], floats: Sequence[float]
+    ) -> None:
+        """The way of several native steps."""
+        if self._stream >= 0:
+            storage: Any = inputs[self._stream].storage  # type: ignore[union-attr]  # it is there
+            storage.array((2,), _INT64)[1] += 1  # the count of calls
+        sources = self.template.floats
+        unbound.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
 
     def _run_bound(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]

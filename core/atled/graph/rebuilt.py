@@ -9,11 +9,11 @@ import numpy as np
 
 from atled.array import ArrayCell, NdArray
 from atled.graph.backward import Backward, BackwardTemplate, plan_backward, seed_of
-from atled.graph.binding import native_error
 from atled.graph.templates import TEMPLATES, TemplateCache
+from atled.graph.unbound import Unbound
 from atled.graph.value import Value
 from atled.place import HOST
-from atled.storage import ALIGNMENT, HostPart, HostStorage
+from atled.storage import HostPart, HostStorage
 from atled_contexts import is_observed, plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
@@ -113,57 +113,38 @@ class Lending:
     storages: those given to the run from outside.  arena: everything else.
     """
 
-    __slots__ = ("_arena", "_plan", "_storages")
+    __slots__ = ("_arena", "_storages", "_unbound")
 
-    def __init__(self, plan: RebuiltPlan, arena: HostStorage, storages: Sequence[HostStorage]) -> None:
-        self._plan = plan
+    def __init__(self, unbound: Unbound, arena: HostStorage, storages: Sequence[HostStorage]) -> None:
+        self._unbound = unbound
         self._arena = arena
         self._storages = storages
 
     def show(self, slot: int, cell: ArrayCell) -> None:
         """Let a cell show what is in a slot."""
-        plan = self._plan
-        memory, desc = plan.template.slots[slot].memory, plan.template.slots[slot].desc
-        if memory in plan.given:
-            storage = self._storages[plan.given.index(memory)]
+        unbound = self._unbound
+        memory, desc = unbound.template.slots[slot].memory, unbound.template.slots[slot].desc
+        if memory in unbound.given:
+            storage = self._storages[unbound.given.index(memory)]
         else:
-            storage = HostPart(self._arena, plan.offsets[memory], desc.nbytes)
+            storage = HostPart(self._arena, unbound.offsets[memory], desc.nbytes)
         cell.show(HOST, desc.dtype, storage)
 
 
 class RebuiltPlan:
-    """A compiled backward, its arrays named by their numbers in a walk.
+    """A compiled backward, its arrays named by their numbers in a walk."""
 
-    Nothing stays bound: each run puts the addresses of its graph into a spare copy of the argument blocks.
-
-    given: the memories that are storages of values and of gradients.  offsets: of the others, in the arena of a run.
-    """
-
-    __slots__ = (
-        "_arena_bytes",
-        "_arena_memories",
-        "_floats",
-        "_inputs",
-        "_kept",
-        "_leaves",
-        "_lent",
-        "_offsets",
-        "_segments",
-        "_spares",
-        "given",
-        "offsets",
-        "template",
-    )
+    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lent", "_unbound")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
-        self.template = template = compiled.template
+        template = compiled.template
         structure = backward.structure
         values = [structure.value(number) for number in range(len(structure.shapes))]
         numbers = [-1 if value is None else found.index[value] for value in values]
         slots = template.slots
         # What is read: values by number, -1 for the seed, -2 - number for the gradient of a leaf.
         self._inputs: list[int] = []
-        self.given: list[int] = []
+        given: list[int] = []
         first_seed = len(structure.cells)
         for outside, _, _, slot in template.requests:
             if outside < first_seed:
@@ -172,7 +153,7 @@ class RebuiltPlan:
                 self._inputs.append(-1)
             else:
                 self._inputs.append(-2 - numbers[backward.wanted[outside - first_seed - 1][0]])
-            self.given.append(slots[slot].memory)
+            given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
         middles = [(numbers[n], slot) for n, slot in targets[len(compiled.leaves) :]]
@@ -180,32 +161,10 @@ class RebuiltPlan:
         self._kept = [(n, slots[slot].desc.dtype) for n, slot in middles if n in alive]
         self._lent = [(n, slot) for n, slot in middles if n not in alive]
         self._lent += [(numbers[n], slot) for n, slot in zip(compiled.shared, template.watched, strict=True)]
-        self.given += [slots[slot].memory for _, slot in targets[: len(compiled.leaves)]]
-        self.given += [slots[slot].memory for n, slot in middles if n in alive]
-        self._lay_out()
-        self._segments = [
-            (template.steps[first].executor.run_program, first, end) for _, first, end in template.segments
-        ]
+        given += [slots[slot].memory for _, slot in targets[: len(compiled.leaves)]]
+        given += [slots[slot].memory for n, slot in middles if n in alive]
+        self._unbound = Unbound(template, given)
         self._floats = [self._float_source(source, backward, found) for source in template.floats]
-        self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
-
-    def _lay_out(self) -> None:
-        """Where the memories that are not given from outside lie in the arena of a run."""
-        template = self.template
-        sizes: dict[int, int] = {}
-        given = set(self.given)
-        for slot in template.slots:
-            if slot.memory not in given:
-                sizes[slot.memory] = max(sizes.get(slot.memory, 0), slot.desc.nbytes)
-        if HOST in template.workspaces:
-            sizes[template.memory_count] = template.workspaces[HOST]
-        self.offsets: dict[int, int] = {}
-        self._arena_bytes = 0
-        for memory, nbytes in sizes.items():
-            self.offsets[memory] = self._arena_bytes
-            self._arena_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        self._arena_memories = np.array(list(self.offsets), np.intp)
-        self._offsets = np.array(list(self.offsets.values()), np.int64)
 
     @staticmethod
     def _float_source(source: tuple[Any, ...], backward: Backward, found: Walk) -> tuple[int, Any]:
@@ -236,51 +195,25 @@ class RebuiltPlan:
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
             cell.lazy = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
-        arena = HostStorage(self._arena_bytes)
-        self._launch([storage.address for storage in storages], arena.address, values)
+        floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
+        arena = self._unbound.run([storage.address for storage in storages], floats)
         for cell, _ in written:
             cell.lazy = None
             cell.zeroed = False
         if self._lent:
-            lending = Lending(self, arena, storages)
+            lending = Lending(self._unbound, arena, storages)
             for number, slot in self._lent:
                 values[number].lent = (lending, slot)
 
-    def _launch(self, addresses: Sequence[int], arena: int, values: Sequence[Value]) -> None:
-        template = self.template
-        spare = self._spares.pop() if self._spares else self._new_block()
-        block, _, rows_address = spare
-        memories = np.empty(template.memory_count + 1, np.int64)
-        memories[self.given] = addresses
-        memories[self._arena_memories] = self._offsets + arena
-        block[template.address_words] = memories[template.address_memories]
-        if len(template.float_words):
-            floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
-            block.view(np.float64)[template.float_words] = np.array(floats)[template.float_numbers]
-        for run_program, first, end in self._segments:
-            status = run_program(rows_address, first, end)
-            if status:
-                raise native_error(template.steps[(status >> 16) - 1], status)
-        self._spares.append(spare)
-
-    def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Argument blocks, the program that points at them, and the address of that."""
-        block, rows = self.template.block.copy(), self.template.rows.copy()
-        rows[:, 1] += block.ctypes.data
-        return block, rows, rows.ctypes.data
-
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
-    """Whether a template is native throughout, and reads and writes nothing but values and gradients in host memory."""
+    """Whether a template can run unbound, and reads and writes nothing but values and gradients."""
     structure, template = backward.structure, compiled.template
     return (
-        template.is_on_host
+        Unbound.fits(template)
         and len(backward.seeds) == 1
-        and all(kind == "native" for kind, _, _ in template.segments)
         and not template.written
-        and not template.fallbacks
         and all(step.stream_slot < 0 for step in template.steps)
-        and all(template.slots[slot].source[0] == "target" for slot in template.targets)
         # The others are the state of functions.
         and all(not len(structure.shapes) <= outside < len(structure.cells) for outside, *_ in template.requests)
     )
