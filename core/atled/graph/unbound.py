@@ -47,9 +47,7 @@ class Unbound:
             self._arena_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         self._arena_memories = np.array(list(self.offsets), np.intp)
         self._arena_offsets = np.array(list(self.offsets.values()), np.int64)
-        self._segments = [
-            (template.steps[first].executor.run_program, first, end) for _, first, end in template.segments
-        ]
+        self._segments = [(template.steps[first].executor, first, end) for _, first, end in template.segments]
         self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
 
     @staticmethod
@@ -78,8 +76,8 @@ class Unbound:
         block[template.address_words] = memories[template.address_memories]
         if len(template.float_words):
             block.view(np.float64)[template.float_words] = np.array(floats)[template.float_numbers]
-        for run_program, first, end in self._segments:
-            status = run_program(rows_address, first, end)
+        for executor, first, end in self._segments:
+            status = executor.run_program(rows_address, first, end)
             if status:
                 raise native_error(template.steps[(status >> 16) - 1], status)
         self._spares.append(spare)

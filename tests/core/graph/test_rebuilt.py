@@ -231,7 +231,7 @@ def test_a_trace_sees_the_steps(runs: list[int]) -> None:
         with nn.trace() as trace:
             F.exp(x).backward()
     assert len(runs) == count
-    assert next(iter(trace.rows())).op == "Exp"
+    assert "Exp" in [row.op for row in trace.rows()]
     assert sum(row.calls for row in trace.rows()) == 2
 
 
