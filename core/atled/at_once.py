@@ -110,7 +110,6 @@ class Known:
     __slots__ = (
         "_call",
         "_is_direct",
-        "_is_simple",
         "_is_view",
         "_outputs",
         "_pattern",
@@ -134,9 +133,8 @@ class Known:
         ]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
-        self._is_simple = self._single and function.auxiliary == [None]
         self._is_view = function.spec.views
-        self._is_direct = call.is_plain and self._is_simple
+        self._is_direct = call.is_plain and self._single and function.auxiliary == [None]
         self.is_plain = self._is_direct and not call.workspace
         if self._is_direct:
             assert call.outputs is not None
@@ -175,13 +173,15 @@ class Known:
             return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
         made = [ArrayCell(size) for _, size, _ in self._outputs]
         self._call.run(cells, made, list(floats.values()))
-        if self._is_simple:
-            return self.record(inputs, NdArray.over(made[0], self.shape), floats)
+        kept = [cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)]
+        if self._single:
+            result = self.record(inputs, NdArray.over(made[0], self.shape), floats)
+            if any(kept):
+                result.value.kept = kept
+            return result
         pattern = self._pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
-        function.auxiliary = [
-            cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)
-        ]
+        function.auxiliary = kept
         values = [
             Value(self._outputs[position][0], None, function, position, NdArray.over(cell, self._outputs[position][0]))
             for position, cell in enumerate(made[: function.visible])
@@ -219,7 +219,7 @@ class Known:
         value.inputs = inputs
         value.floats = floats
         value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
-        value._grad = value.lent = None
+        value._grad = value.lent = value.kept = None
         value.persistent = False
         value.position = 0
         value._cell = array.cell

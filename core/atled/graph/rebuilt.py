@@ -17,6 +17,9 @@ from atled.storage import HostPart, HostStorage
 from atled_contexts import is_observed, plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
+_VALUE, _SEED, _GRADIENT = -1, -2, -3
+"""What of a value is read, other than the position of an output that its call keeps."""
+
 _KEPT = 4  # added to the flags of a result whose gradient must have memory of its own
 
 
@@ -60,7 +63,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     """Walk the graph before a root whose gradient is in `seed`.
 
     None for a graph that is not computed throughout, or not recorded from patterns throughout: ops with several
-    outputs or with state, shared arrays, gradients that somebody holds. Such take the general way.
+    outputs or a random stream, shared arrays, gradients that somebody holds. Such take the general way.
     """
     found = Walk()
     index, values = found.index, found.values
@@ -101,6 +104,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
                     return None
             key.append(cell.code)
             key.append(flags)
+            if value.kept is not None:
+                key.extend(-1 if kept is None else kept.code for kept in value.kept)
             index[value] = len(values)
             values.append(value)
     found.key = (*key, *found.leaves)
@@ -142,17 +147,25 @@ class RebuiltPlan:
         values = [structure.value(number) for number in range(len(structure.shapes))]
         numbers = [-1 if value is None else found.index[value] for value in values]
         slots = template.slots
-        # What is read: values by number, -1 for the seed, -2 - number for the gradient of a leaf.
-        self._inputs: list[int] = []
+        # What is read: number of a value, and what of it.
+        self._inputs: list[tuple[int, int]] = []
+        state = {
+            outside: (numbers[structure.made[call][0]], position)
+            for call, (auxiliary, _) in enumerate(structure.extra)
+            for position, outside in enumerate(auxiliary)
+            if outside >= 0
+        }
         given: list[int] = []
         first_seed = len(structure.cells)
         for outside, _, _, slot in template.requests:
-            if outside < first_seed:
-                self._inputs.append(numbers[outside])
+            if outside < len(numbers):
+                self._inputs.append((numbers[outside], _VALUE))
+            elif outside < first_seed:
+                self._inputs.append(state[outside])
             elif outside == first_seed:
-                self._inputs.append(-1)
+                self._inputs.append((-1, _SEED))
             else:
-                self._inputs.append(-2 - numbers[backward.wanted[outside - first_seed - 1][0]])
+                self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT))
             given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
@@ -181,12 +194,13 @@ class RebuiltPlan:
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
-        for number in self._inputs:
-            if number >= 0:
+        for number, what in self._inputs:
+            if what == _VALUE:
                 storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
+            elif what >= 0:
+                storages.append(values[number].kept[what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
-                cell = seed if number == -1 else wanted[-2 - number]
-                storages.append(cell.settle())
+                storages.append((seed if what == _SEED else wanted[number]).settle())
         written = []
         for number, dtype in self._leaves:
             cell = wanted[number]
@@ -214,8 +228,7 @@ def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
         and len(backward.seeds) == 1
         and not template.written
         and all(step.stream_slot < 0 for step in template.steps)
-        # The others are the state of functions.
-        and all(not len(structure.shapes) <= outside < len(structure.cells) for outside, *_ in template.requests)
+        and not {outside for outside, *_ in template.requests} & {stream for _, stream in structure.extra}
     )
 
 

@@ -48,9 +48,10 @@ class Value:
     sharing: the values that have the same arrays, None where it is the only one.
     lent: (object with `show(what, cell)`, what) until somebody asks for the gradient that a backward left in memory of
         its own, and that is shown so; else None.
-    pattern, inputs, floats: of the result of a call that was recorded from a pattern: the call but for its inputs, the
-        inputs, and the float attributes that differ from the pattern's. None for all others, and as soon as somebody
-        asked for the parent, which is made of them then.
+    pattern, inputs, floats, kept: of the result of a call that was recorded from a pattern: the call but for its
+        inputs, the inputs, the float attributes that differ from the pattern's, and per output the cell that keeps what
+        the gradient needs, if there is any. None for all others, and as soon as somebody asked for the parent, which
+        is made of them then.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Value:
         "forward",
         "handle",
         "inputs",
+        "kept",
         "lent",
         "need_grad",
         "pattern",
@@ -89,6 +91,7 @@ class Value:
         self.pattern: Function | None = None
         self.inputs: tuple[Value | None, ...] | None = None
         self.floats: Mapping[str, float] | None = None
+        self.kept: Sequence[ArrayCell | None] | None = None
         self.position = position
         self.persistent = False
         self.handle: weakref.ref[Any] | None = None
@@ -123,7 +126,7 @@ class Value:
     @parent.setter
     def parent(self, function: Function | None) -> None:
         self._parent = function
-        self.pattern = self.inputs = self.floats = None
+        self.pattern = self.inputs = self.floats = self.kept = None
 
     def _made_parent(self) -> Function | None:
         with _MAKING:
@@ -131,6 +134,8 @@ class Value:
             if pattern is not None and inputs is not None:
                 function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
                 function.outputs = [weakref.ref(self)]
+                if self.kept is not None:
+                    function.auxiliary = list(self.kept)
                 self.parent = function
         return self._parent
 
