@@ -11,7 +11,7 @@ import numpy as np
 from atled.array import ArrayCell, NdArray
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
-from atled.graph.value import Function, Value
+from atled.graph.value import Function, RecordedValue, Value
 from atled.ops.spec import OpSpec
 from atled.spares import spares_of
 from atled.variable import Variable
@@ -213,7 +213,7 @@ class Known:
     ) -> Variable:
         """The Variable of a simple call that was computed from values into an array."""
         # `Value` and `Variable.on`, written out: calling them would double the cost.
-        value = _new_value(Value)
+        value = RecordedValue()
         value.shape = array.shape
         value.pattern = self._pattern
         value.inputs = inputs
@@ -231,7 +231,6 @@ class Known:
 
 
 _weak = weakref.ref
-_new_value = Value.__new__
 _new_variable = Variable.__new__
 
 
