@@ -58,7 +58,9 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
     assert explained in output
 
 
-@pytest.mark.parametrize("page", ["docs/data.md", "docs/gradients.md", "docs/layers.md", "docs/nnabla_scripts.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/data.md", "docs/gradients.md", "docs/layers.md", "docs/nnabla_scripts.md", "docs/speed.md"]
+)
 def test_code_of_a_page_prints_what_its_comments_say(page, tmp_path):
     code = "\n".join(python_blocks(page))
     output = run(code, tmp_path)

@@ -42,6 +42,11 @@ class _Default:
 
 _default = _Default()
 
+# For the engine, which compares both to those of the last call: what is in force can only have changed if they have,
+# or the plugin generation.
+scope_in_force: Callable[[], Context | None] = _scope.get
+default_in_force = _default
+
 
 def get_current_context() -> Context:
     """The Context in force: that of the innermost scope, else the default one."""

@@ -8,6 +8,8 @@ import atled.solvers as S
 
 from __future__ import annotations
 
+import importlib as _importlib  # not of the API
+
 __version__ = "0.1.0"
 
 from atled.apply import auto_forward, get_auto_forward, set_auto_forward
@@ -85,24 +87,26 @@ def _reference_plugin() -> object:
 
 
 add_builtin("reference", _reference_plugin)
+_importlib.import_module("atled.function_text")  # connects the operators of arrays to the functions
 
-# Parts of the NNabla API that few programs use, with the modules they are in: imported when they are first asked for.
+# Parts of the API that few programs use, with the modules they are in: imported when they are first asked for.
 _LATER = {
     "add_available_context": "atled.ext_utils",
     "array_classes": "atled.array_preference",
     "available_contexts": "atled.ext_utils",
+    "clear_memory_cache": "atled.memory",
     "logger": "atled.logger",
+    "memory_statistics": "atled.memory",
     "prefer_cached_array": "atled.array_preference",
     "reset_array_preference": "atled.array_preference",
+    "set_memory_cache_limit": "atled.memory",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LATER[name]), name)
+    return getattr(_importlib.import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from atled.array import NdArray
-from atled.at_once import key_of, known, remember
+from atled.at_once import given_floats, key_of, known, present_state, remember
 from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.forward import call_function
@@ -17,23 +17,32 @@ from atled.operators import Calls
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
-from atled_contexts import get_current_context
+
+
+class _Default:
+    """Whether functions of Variables compute at the call outside of all `auto_forward` blocks."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = False
+
 
 _AUTO_FORWARD: ContextVar[bool | None] = ContextVar("atled_auto_forward", default=None)
-_default_auto_forward = False
+auto_forward_in_block = _AUTO_FORWARD.get
+default_auto_forward = _Default()
 
 
 def get_auto_forward() -> bool:
     """Whether functions of Variables compute at the call."""
     in_block = _AUTO_FORWARD.get()
-    return _default_auto_forward if in_block is None else in_block
+    return default_auto_forward.value if in_block is None else in_block
 
 
 def set_auto_forward(auto: bool) -> None:
     """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
-    global _default_auto_forward
     if _AUTO_FORWARD.get() is None:
-        _default_auto_forward = bool(auto)
+        default_auto_forward.value = bool(auto)
     else:
         _AUTO_FORWARD.set(bool(auto))
 
@@ -62,12 +71,17 @@ def apply(
     Raises TypeError or ValueError if the call does not fit the op; nothing is changed then.
     """
     spec = SPECS[op] if isinstance(op, str) else op
-    key = key_of(spec, inputs, attributes) if outputs is None else None
-    if key is not None:
-        call = known(key)
-        if call is not None:
-            return call(inputs, attributes)  # type: ignore[arg-type]  # a key is only for NdArrays
     at_once = any(isinstance(item, NdArray) for item in inputs)
+    key = key_of(spec, inputs, attributes) if outputs is None and (at_once or get_auto_forward()) else None
+    state = present_state()
+    assert state.context is not None
+    if key is not None:
+        call = known(state, key)
+        floats = None if call is None else given_floats(spec, attributes)
+        if call is not None and floats is not None:
+            if at_once:
+                return call.on_arrays([None if x is None else x.cell for x in inputs], floats)  # type: ignore[union-attr]  # a key is for one kind
+            return call.on_values(tuple(None if x is None else x.value for x in inputs), floats)  # type: ignore[union-attr]  # likewise
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
@@ -80,7 +94,7 @@ def apply(
         _check_axis_counts(spec, descs)
     checked = spec.check_attributes(attributes, descs)
     spec.check_values(checked)
-    function = Function(spec, values, checked, get_current_context())
+    function = Function(spec, values, checked, state.context)
     if outputs is not None:
         _check_outputs(function, outputs)
         if spec.views or _overlaps(function, outputs):
@@ -89,13 +103,15 @@ def apply(
     if at_once:
         made_call = call_function(function, function.inputs, made)
         if key is not None:
-            remember(key, made_call, function)
+            remember(state, key, made_call, function)
         results: list[Any] = [value.data for value in made]
         if outputs is not None:
             results = [_array(item) for item in outputs]
     else:
         if get_auto_forward():
-            call_function(function, function.inputs, made)
+            made_call = call_function(function, function.inputs, made)
+            if key is not None:
+                remember(state, key, made_call, function)
         results = [Variable.on(value) for value in made]
     return results[0] if len(results) == 1 and not spec.outputs[-1].endswith("...") else tuple(results)
 

@@ -167,6 +167,18 @@ class ArrayCell:
         assert self.storage is not None
         return self.storage
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has no copies beside the head, and the head is its own."""
+        return self._copies is None and not self.is_lent
+
+    def reset(self) -> None:
+        """Forget what was done with it, as if it were new, but for its memory."""
+        self.lazy = None
+        self.zeroed = False
+        self.bound = 0
+        self.is_data = False
+
     def show(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Take a storage as the head that a plan writes and other arrays may show."""
         self._set_head(place, dtype, storage)

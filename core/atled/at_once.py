@@ -1,98 +1,298 @@
-"""Imperative calls that were made before: arrays in, arrays out, with nothing checked twice."""
+"""Calls that were made before and compute at the call: found by a small key, with nothing checked twice."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from atled.array import ArrayCell, NdArray
-from atled.graph.eager import OneCall
-from atled.graph.value import Function
+from atled.graph.binding import native_error
+from atled.graph.eager import ABSENT, OneCall
+from atled.graph.value import Function, RecordedValue, Value
 from atled.ops.spec import OpSpec
-from atled_contexts import Context, get_current_context, plugin_generation
+from atled.spares import spares_of
+from atled.variable import Variable
+from atled_contexts import Context, discovery, get_current_context, is_observed
+from atled_contexts.scopes import default_in_force, scope_in_force
 
+_BYTE = np.dtype(np.uint8)
 _LIMIT = 20_000
+_STATES_LIMIT = 64
 
 
-class _Known:
-    """A call but for its arrays and float attributes.
+class State:
+    """What was in force at a call, the calls known under it, and the Context that it means.
 
-    call: its compiled form.  shapes: of the visible outputs, with their sizes.  hidden: one None per further output.
-    floats: the values of the float attributes if none are given.
-    context: kept alive, because its identity is part of the key.
+    It holds as long as `scope`, `chosen` and `generation` are those in force, the first two compared by identity.
+
+    context: None in a state that never was in force.
     """
 
-    __slots__ = ("call", "context", "floats", "hidden", "shapes", "single")
+    __slots__ = ("chosen", "context", "generation", "known", "scope")
+
+    def __init__(
+        self,
+        context: Context | None,
+        scope: Context | None,
+        chosen: Context | None,
+        generation: int,
+        known: dict[Hashable, Known],
+    ) -> None:
+        self.context = context
+        self.scope = scope
+        self.chosen = chosen
+        self.generation = generation
+        self.known = known
+
+
+_NONE = State(None, None, None, -1, {})  # never in force
+
+
+class Recent:
+    """The state of the last call, in whichever thread that was."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = _NONE
+
+
+RECENT = Recent()
+_tables: dict[Hashable, dict[Hashable, Known]] = {}
+
+
+def present_state() -> State:
+    """The state in force here and now."""
+    state = RECENT.state
+    scope, chosen, generation = scope_in_force(), default_in_force.chosen, discovery.current.generation
+    if state.scope is not scope or state.chosen is not chosen or state.generation != generation:
+        key = (scope, chosen, generation)
+        if len(_tables) >= _STATES_LIMIT and key not in _tables:
+            _tables.clear()
+        # Equal Contexts share what is known, each under a state of its own.
+        table = _tables.setdefault(key, {})
+        context = scope or chosen or get_current_context()
+        state = RECENT.state = State(context, scope, chosen, generation, table)
+    return state
+
+
+def forget_calls() -> None:
+    """Know no call any more."""
+    _tables.clear()
+    RECENT.state = _NONE
+
+
+class _Nowhere:
+    """Stands for the memory of an absent input."""
+
+    address = 0
+
+
+ABSENT_CELL = ArrayCell(0)
+"""Stands for the cell of an absent input."""
+
+ABSENT_CELL.lazy = None
+ABSENT_CELL.code = ABSENT
+ABSENT_CELL.storage = _Nowhere()  # type: ignore[assignment]  # only its address is read
+
+
+class Known:
+    """A call but for its arrays and float attributes.
+
+    is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
+        `launch(form, addresses of the inputs, address of the output, *floats)`, the output on a cell from `spares`.
+    shape: of the first output.  take, put, renew: of the spares of its size.
+    """
+
+    __slots__ = (
+        "_call",
+        "_is_direct",
+        "_is_view",
+        "_outputs",
+        "_pattern",
+        "_scratch",
+        "_single",
+        "form",
+        "is_plain",
+        "launch",
+        "put",
+        "renew",
+        "shape",
+        "take",
+    )
 
     def __init__(self, call: OneCall, function: Function) -> None:
-        spec = function.spec
-        visible = function.output_descs[: function.visible]
-        self.call = call
-        self.context: Context = function.context
-        self.shapes = [(desc.shape, desc.size) for desc in visible]
-        self.hidden: list[None] = [None] * (len(function.output_descs) - len(visible))
-        self.floats = {item.name: item.default for item in spec.attributes if item.kind == "float"}
-        self.single = len(visible) == 1 and not spec.outputs[-1].endswith("...")
+        descs = function.output_descs
+        self._call = call
+        self._pattern = function.copy_on((), function.attributes)
+        self._outputs = [
+            (desc.shape, desc.size, cell is not None) for desc, cell in zip(descs, function.auxiliary, strict=True)
+        ]
+        self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
+        self.shape = descs[0].shape if descs else ()
+        self._is_view = function.spec.views
+        self._is_direct = call.is_plain and self._single and function.auxiliary == [None]
+        self.is_plain = self._is_direct and not call.workspace
+        if self._is_direct:
+            assert call.outputs is not None
+            ((dtype, size),) = call.outputs
+            spares = spares_of(size, dtype)
+            self.launch = call.launch
+            self.form = call.form
+            self.take = spares.take
+            self.put = spares.put
+            self.renew = spares.get
+            self._scratch = spares_of(call.workspace, _BYTE) if call.workspace else None
 
-    def __call__(self, inputs: Sequence[NdArray | None], attributes: Mapping[str, Any]) -> Any:
-        cells: list[ArrayCell | None] = [None if x is None else x.cell for x in inputs]
-        arrays = []
-        results: list[ArrayCell | None] = []
-        for shape, size in self.shapes:
-            cell = ArrayCell(size)
-            results.append(cell)
-            arrays.append(NdArray.over(cell, shape))
-        if self.hidden:
-            results += self.hidden
-        floats = self.floats
-        values = [float(attributes.get(name, default)) for name, default in floats.items()] if floats else ()
-        self.call.run(cells, results, values)
-        return arrays[0] if self.single else tuple(arrays)
+    def check(self, status: int) -> None:
+        """Raise what the code of a launch means."""
+        if status:
+            raise native_error(self._call.template.steps[0], status)
+
+    def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
+        """Compute from the cells of NdArrays; NdArrays."""
+        if self._is_direct and not is_observed():
+            return self._launched(cells, floats)
+        if self._is_view and cells[0] is not None:
+            return NdArray.over(cells[0], self.shape)
+        visible = self._pattern.visible
+        made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
+        self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
+        arrays = [NdArray.over(cell, shape) for cell, (shape, _, _) in zip(made, self._outputs, strict=False)]
+        return arrays[0] if self._single else tuple(arrays)
+
+    def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
+        """Compute from the values of Variables, and record the call; Variables."""
+        cells = [None if value is None else value.cell for value in inputs]
+        if self._is_direct and not is_observed():
+            return self.record(inputs, self._launched(cells, floats), floats)
+        if self._is_view and cells[0] is not None:
+            return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
+        made = [ArrayCell(size) for _, size, _ in self._outputs]
+        self._call.run(cells, made, list(floats.values()))
+        kept = [cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)]
+        if self._single:
+            result = self.record(inputs, NdArray.over(made[0], self.shape), floats)
+            if any(kept):
+                result.value.kept = kept
+            return result
+        pattern = self._pattern
+        function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
+        function.auxiliary = kept
+        values = [
+            Value(self._outputs[position][0], None, function, position, NdArray.over(cell, self._outputs[position][0]))
+            for position, cell in enumerate(made[: function.visible])
+        ]
+        function.outputs = [weakref.ref(value) for value in values]
+        results = [Variable.on(value) for value in values]
+        return results[0] if self._single else tuple(results)
+
+    def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
+        """The result of one native kernel with one output."""
+        array = self.renew()
+        # Cells with a code are in host memory, as the form wants it.
+        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]
+        storage: Any = array.cell.storage
+        if self._scratch is None:
+            status = self.launch(self.form, *addresses, storage.address, *floats.values())
+        else:
+            scratch = self._scratch.get()
+            memory: Any = scratch.cell.storage
+            status = self.launch(self.form, *addresses, storage.address, memory.address, *floats.values())
+            self._scratch.put(scratch)
+        self.check(status)
+        array.shape = self.shape
+        self.put(array)
+        return array
+
+    def record(
+        self, inputs: tuple[Value | None, ...], array: NdArray, floats: Mapping[str, float] | None = None
+    ) -> Variable:
+        """The Variable of a simple call that was computed from values into an array."""
+        # `Value` and `Variable.on`, written out: calling them would double the cost.
+        value = RecordedValue()
+        value.shape = array.shape
+        value.pattern = self._pattern
+        value.inputs = inputs
+        value.floats = floats
+        value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
+        value._grad = value.lent = value.kept = None
+        value.persistent = False
+        value.position = 0
+        value._cell = array.cell
+        value._data = array
+        variable = _new_variable(Variable)
+        variable.value = value
+        value.handle = _weak(variable)
+        return variable
 
 
-_known: dict[Hashable, _Known] = {}
+_weak = weakref.ref
+_new_variable = Variable.__new__
+
+
+def is_memorable(spec: OpSpec) -> bool:
+    """Whether calls of an op can be known.
+
+    Not those of random ops, whose state belongs to one function, of ops that refuse values of float attributes, and of
+    code of the user.
+    """
+    return not (spec.random or spec.checks_values or spec.opaque)
+
+
+def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:
+    """The float attributes of a call, in the order of the spec; None if one is not a plain number."""
+    floats = {}
+    for item in spec.attributes:
+        if item.kind == "float":
+            value = attributes.get(item.name, item.default)
+            if type(value) is not float and type(value) is not int:
+                return None
+            floats[item.name] = float(value)
+    return floats
 
 
 def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Hashable | None:
     """The key under which such a call would be known; None for a call that cannot be remembered.
 
-    Not remembered are calls on anything but settled NdArrays, random ops, whose state belongs to one function, views,
-    and ops that refuse values of float attributes.
+    Remembered are calls on NdArrays or on Variables, all settled. Texts of functions make the same keys: name, shape
+    and code per input, attributes other than floats.
     """
-    if spec.random or spec.views or spec.checks_values:
+    if not is_memorable(spec):
         return None
-    parts: list[Any] = [spec.name, id(get_current_context()), plugin_generation()]
+    parts: list[Any] = [spec.name]
+    kind = NdArray if any(type(x) is NdArray for x in inputs) else Variable
     for x in inputs:
         if x is None:
-            parts.append(None)
+            parts += (None, ABSENT)
             continue
-        if type(x) is not NdArray:
+        if type(x) is not kind:
             return None
-        cell = x.cell
+        cell: ArrayCell = x.cell if kind is NdArray else x.value.cell  # type: ignore[union-attr]  # as `kind` says
         if cell.lazy is not None:
             return None
-        parts.append(x.shape)
-        parts.append(cell.code)
-    if attributes:
-        floats = spec.float_names
-        for name, value in attributes.items():
-            if name not in floats:
-                parts.append(name)
-                parts.append(value)
-            elif type(value) is not float and type(value) is not int:
-                return None
+        parts += (x.shape, cell.code)
+    for item in spec.attributes:
+        if item.hidden and item.name in attributes:
+            return None
+        if item.kind != "float" and not item.hidden:
+            value = attributes.get(item.name, item.default)
+            parts.append(tuple(value) if type(value) is list else value)
     return tuple(parts)
 
 
-def known(key: Hashable) -> _Known | None:
+def known(state: State, key: Hashable) -> Known | None:
     """The call of a key; None if it was not made before or its attributes have no hash."""
     try:
-        return _known.get(key)
-    except TypeError:  # a list among the attributes: the long way makes a tuple of it
+        return state.known.get(key)
+    except TypeError:  # such as an array for a shape: the long way makes a tuple of it
         return None
 
 
-def remember(key: Hashable, call: OneCall, function: Function) -> None:
+def remember(state: State, key: Hashable, call: OneCall, function: Function) -> None:
     """Know a call from now on, unless the function has arrays of its own, which another call must not share."""
     if function.spec.states:
         return
@@ -100,6 +300,6 @@ def remember(key: Hashable, call: OneCall, function: Function) -> None:
         hash(key)
     except TypeError:
         return
-    if len(_known) >= _LIMIT:
-        _known.clear()
-    _known[key] = _Known(call, function)
+    if len(state.known) >= _LIMIT:
+        state.known.clear()
+    state.known[key] = Known(call, function)

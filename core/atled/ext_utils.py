@@ -7,8 +7,8 @@ from typing import Any
 
 from atled import array_preference
 from atled.logger import logger
+from atled.memory import clear_host_memory_cache
 from atled.place import ArrayClass
-from atled.storage import POOL
 from atled_contexts import Context, PluginError, array_class, backend_info, devices, extension_names, plugins
 from atled_contexts import get_extension_context as _preset
 
@@ -133,7 +133,7 @@ class _Extension:
         """Give memory that is kept for later arrays back, on all devices."""
         arrays = self._array_class
         if arrays is None:
-            POOL.clear()
+            clear_host_memory_cache()
             return
         for device in self.get_devices():
             arrays.clear_memory_cache(device)

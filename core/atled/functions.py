@@ -10,59 +10,12 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from atled import apply as _apply_module
 from atled import composites as _composites
-from atled import overriding as _overriding_module
+from atled import function_text as _text
 from atled.errors import did_you_mean, four_parts
 from atled.ops.spec import FUNCTIONS as _FUNCTIONS
-from atled.ops.spec import REQUIRED as _REQUIRED
-from atled.ops.spec import OpSpec as _OpSpec
 
 importlib.import_module("atled.ops")  # fills the table of op specs
-
-# What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only.
-_COMMON = ("n_outputs=-1", "outputs=None")
-
-
-def _source(spec: _OpSpec) -> str:
-    """The Python text of the function of a spec."""
-    inputs = list(spec.user_inputs)
-    arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
-    parameters: list[str] = []
-    if spec.variadic:
-        parameters.append(f"*{inputs[-1].name}")
-        passed = inputs[-1].name
-    else:
-        # An optional input may stand before required attributes only if it has no default there.
-        parameters += [item.name + ("=None" if item.optional else "") for item in inputs]
-        passed = f"({''.join(item.name + ', ' for item in inputs)})"
-    for attribute in arguments:
-        default = "" if attribute.default is _REQUIRED else f"={attribute.default!r}"
-        parameters.append(attribute.argument + default)
-    values = ", ".join(f"{attribute.name!r}: {attribute.argument}" for attribute in arguments)
-    # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.
-    signature = ", ".join([*parameters, *_COMMON, *([] if spec.variadic else ["*"]), "using=None"])
-    call = f"_spec, {passed}, {{{values}}}, outputs"
-    return (
-        f"def {spec.function}({signature}):\n"
-        f"    if using is not None:\n"
-        f"        return _apply_using(using, {call})\n"
-        f"    return _apply({call})\n"
-    )
-
-
-def _make(spec: _OpSpec) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {
-        "_apply": _apply_module.apply,
-        "_apply_using": _overriding_module.apply_using,
-        "_spec": spec,
-    }
-    exec(compile(_source(spec), f"<atled.functions.{spec.function}>", "exec"), namespace)  # text made just above
-    function: Callable[..., Any] = namespace[spec.function]
-    function.__doc__ = spec.doc
-    function.__module__ = __name__
-    function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
-    return function
 
 
 def function_api(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +40,7 @@ def __getattr__(name: str) -> Any:
                 did_you_mean(name, __dir__(), "dir(atled.functions) lists all"),
             )
         )
-    function = globals()[name] = _make(spec)
+    function = globals()[name] = _text.FUNCTIONS[spec.name]
     return function
 
 

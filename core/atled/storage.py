@@ -22,12 +22,24 @@ class _Shelf:
     could not be held there anyway, because a garbage collection may drop arrays in the midst of anything.
     """
 
-    __slots__ = ("capacity", "free", "limit")
+    __slots__ = ("capacity", "free", "limit", "reused_count")
 
     def __init__(self, capacity: int, limit_bytes: int) -> None:
         self.capacity = capacity
         self.free: list[tuple[np.ndarray, int]] = []
-        self.limit = limit_bytes // capacity
+        self.reused_count = 0
+        self.set_limit(limit_bytes)
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Work out how many buffers are kept, from the limit of the whole pool."""
+        most = min(limit_bytes, _SMALL_LIMIT_BYTES) if self.capacity < _LARGE_BYTES else limit_bytes
+        self.limit = most // self.capacity
+
+    def drop(self, count: int) -> int:
+        """Give buffers back to the system; how many bytes those were."""
+        dropped = self.free[:count]
+        del self.free[:count]
+        return len(dropped) * self.capacity
 
 
 class Pool:
@@ -40,6 +52,9 @@ class Pool:
     def __init__(self, limit_bytes: int = _POOL_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.allocated_count = 0
+        self._allocated_bytes = 0
+        self._released_bytes = 0
+        self._peak_bytes = 0
         self._shelves: dict[int, _Shelf] = {}
         # Sizes that were asked for lead to their shelf without arithmetic.
         self._by_size: dict[int, _Shelf] = {}
@@ -49,8 +64,7 @@ class Pool:
         shelf = self._by_size.get(nbytes)
         if shelf is None:
             capacity = size_class(nbytes)
-            limit = min(self.limit_bytes, _SMALL_LIMIT_BYTES) if capacity < _LARGE_BYTES else self.limit_bytes
-            shelf = self._shelves.setdefault(capacity, _Shelf(capacity, limit))
+            shelf = self._shelves.setdefault(capacity, _Shelf(capacity, self.limit_bytes))
             if len(self._by_size) >= _SIZES_LIMIT:
                 self._by_size.clear()
             self._by_size[nbytes] = shelf
@@ -59,6 +73,8 @@ class Pool:
     def allocate(self, capacity: int) -> tuple[np.ndarray, int]:
         """A new aligned buffer and its address."""
         self.allocated_count += 1
+        self._allocated_bytes += capacity
+        self._peak_bytes = max(self._peak_bytes, self._allocated_bytes - self._released_bytes)
         whole = np.empty(capacity + ALIGNMENT, np.uint8)
         start = whole.ctypes.data
         offset = -start % ALIGNMENT
@@ -73,17 +89,44 @@ class Pool:
         """Bytes in buffers that wait to be used again."""
         return sum(len(shelf.free) * shelf.capacity for shelf in list(self._shelves.values()))
 
+    def release(self, capacity: int) -> None:
+        """Count a buffer that went back to the system, or into the hands of whoever holds a view of it."""
+        self._released_bytes += capacity
+
     def clear(self) -> None:
         """Give all kept buffers back to the system."""
+        self._shrink_to(0)
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Keep at most so many bytes from now on; what is beyond them goes back to the system."""
+        self.limit_bytes = limit_bytes
         for shelf in list(self._shelves.values()):
-            shelf.free.clear()
+            shelf.set_limit(limit_bytes)
+            self.release(shelf.drop(max(0, len(shelf.free) - shelf.limit)))
+        self._shrink_to(limit_bytes)
+
+    def _shrink_to(self, limit_bytes: int) -> None:
+        """Drop kept buffers, the largest first, until no more than so many bytes are kept."""
+        for capacity in sorted(self._shelves, reverse=True):
+            excess = self.kept_bytes - limit_bytes
+            if excess > 0:
+                self.release(self._shelves[capacity].drop(-(-excess // capacity)))
 
     def statistics(self) -> dict[str, int]:
-        """Counts and bytes: kept_bytes, limit_bytes, allocated_count (new buffers taken from the system)."""
+        """Counts, and bytes by the sizes of whole buffers.
+
+        bytes_in_use: in buffers that something refers to.  kept_bytes: in those that wait to be used again, of which
+        limit_bytes is the most.  peak_bytes: the most that both together ever were.
+        allocated_count: buffers taken from the system.  reused_count: those handed out again.
+        """
+        kept = self.kept_bytes
         return {
-            "kept_bytes": self.kept_bytes,
+            "bytes_in_use": self._allocated_bytes - self._released_bytes - kept,
+            "kept_bytes": kept,
+            "peak_bytes": self._peak_bytes,
             "limit_bytes": self.limit_bytes,
             "allocated_count": self.allocated_count,
+            "reused_count": sum(shelf.reused_count for shelf in list(self._shelves.values())),
         }
 
 
@@ -113,6 +156,7 @@ class HostStorage:
         self._shelf = shelf = pool.shelf(nbytes)
         try:
             self._buffer = shelf.free.pop()
+            shelf.reused_count += 1
         except IndexError:
             self._buffer = pool.allocate(shelf.capacity)
         self.address = self._buffer[1]
@@ -143,9 +187,34 @@ class HostStorage:
         return self._root is not None and self._root() is not None
 
     def __del__(self) -> None:
-        if self.exported:
-            return
         shelf = self._shelf
         capacity = shelf.capacity
-        if len(shelf.free) < shelf.limit and (capacity < _LARGE_BYTES or self._pool.has_room(capacity)):
+        if self.exported:
+            self._pool.release(capacity)
+        elif len(shelf.free) < shelf.limit and (capacity < _LARGE_BYTES or self._pool.has_room(capacity)):
             shelf.free.append(self._buffer)
+        else:
+            self._pool.release(capacity)
+
+
+class HostPart(HostStorage):
+    """A stretch of another storage, which it keeps alive."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: HostStorage, offset: int, nbytes: int) -> None:
+        self._whole = whole
+        self._buffer = (whole._buffer[0][offset : offset + nbytes], whole.address + offset)
+        self.address = whole.address + offset
+        self.nbytes = nbytes
+        self.exported = False
+        self.seen_changed = False
+        self._root = None
+
+    def export(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """A writable view for the user; the whole storage never enters the pool from now on."""
+        self._whole.exported = True
+        return super().export(shape, dtype)
+
+    def __del__(self) -> None:
+        """Nothing: the memory is that of the whole."""

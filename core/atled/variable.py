@@ -12,9 +12,9 @@ import numpy as np
 from atled.array import NdArray, check_shape
 from atled.epoch import EPOCH
 from atled.errors import four_parts
-from atled.graph.backward import backward
 from atled.graph.forward import forward, plan_forward
 from atled.graph.plan import Template
+from atled.graph.rebuilt import backward
 from atled.graph.value import Value, functions_before, needs_gradient
 from atled.operators import Calls, Operators
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from atled.at_once import forget_calls
 from atled.graph.binding import Binding
 from atled.graph.eager import OneCall
 from atled.ops.spec import OpSpec
@@ -17,6 +18,7 @@ from atled_contexts import registry
 def watch(spec: OpSpec, array_class: ArrayClass | None) -> Iterator[list[str]]:
     """Within the block, collect in words: use of the op's reference, of the engine, of other backends, of transfers."""
     seen: list[str] = []
+    forget_calls()  # those that are known launch kernels without the engine
     with ExitStack() as patches:
 
         def notice(owner: Any, name: str, words: str) -> None:

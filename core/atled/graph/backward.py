@@ -89,10 +89,10 @@ class Backward:
         value = self.structure.value(number)
         return value is not None and (value.persistent or value.is_alive or value.grad.cell.has_live_view)
 
-    def run(self, accumulate: tuple[bool, ...] | None = None) -> None:
+    def run(self, accumulate: tuple[bool, ...] | None = None) -> tuple[bool, ...]:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
 
-        accumulate: per wanted gradient whether to add to it, where the caller knows better.
+        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns what was done.
         """
         if accumulate is None:
             accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
@@ -103,6 +103,7 @@ class Backward:
             bound = self.bound[accumulate] = self._bind(accumulate)
             self.epoch = EPOCH.value
         bound.run()
+        return accumulate
 
     def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
@@ -270,9 +271,12 @@ def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayC
     return held
 
 
-def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
-    """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
-    if root.parent is None:
+def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
+    """The cell that holds the gradient of the root for one backward; `grad` is lent to it, None takes its present one.
+
+    RuntimeError for a leaf.
+    """
+    if root.is_leaf:
         raise RuntimeError(
             four_parts(
                 f"backward on a Variable of shape {root.shape}",
@@ -281,13 +285,6 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
                 "call backward on the result of a function",
             )
         )
-    plan = plan_backward(root, _seed(root, grad))
-    if plan is not None:
-        plan.run()
-
-
-def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
-    """The cell that holds the gradient of the root for this run."""
     if grad is None:
         root.grad.cell.settle()
         return root.grad.cell

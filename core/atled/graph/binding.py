@@ -226,9 +226,9 @@ class Binding:
                 )
             )
         if not step.floats:
-            return lambda: _guarded(step, run, arguments)
+            return lambda: guarded(step, run, arguments)
         floats = self.floats
-        return lambda: _guarded(step, run, [*arguments, *(float(floats[i]) for i in step.floats)])
+        return lambda: guarded(step, run, [*arguments, *(float(floats[i]) for i in step.floats)])
 
     def _launch_opaque(self, step: Step) -> Callable[[], None]:
         """Code of the user: it gets NdArrays over the storages, which it may move or replace at its will."""
@@ -386,7 +386,7 @@ def _array_over(slot: Slot, storage: Storage) -> NdArray:
     return NdArray.over(cell, slot.desc.shape)
 
 
-def _guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
+def guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
     """Run one Python step; what it raises gets a note that names op, backend and call."""
     try:
         run(*arguments)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from atled.array import ArrayCell
 from atled.call import ArrayDesc
-from atled.graph.binding import Binding, native_error
+from atled.graph.binding import Binding, guarded, native_error
 from atled.graph.dispatch import compute_dtype
 from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
+from atled.graph.unbound import Unbound
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
@@ -24,6 +25,9 @@ ABSENT = -9
 
 _LIMIT = 20_000
 _SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
+_BYTE = np.dtype(np.uint8)
+_INT64 = np.dtype(np.int64)
+_BLOCK_LIMIT = 2048  # words
 _CALLS: dict[Hashable, OneCall] = {}
 
 
@@ -62,22 +66,33 @@ def one_call(
 class OneCall:
     """A template of one op, run on any cells that look like those it was made for.
 
-    A single native step in host memory runs without a binding: its addresses are written into a spare argument block.
+    A single native step in host memory runs without a binding, by `run_call` of its backend's executor, if that has
+    one. `run_call(form, *values)` copies the argument block out of a form, puts the values into it, runs the kernel and
+    gives what that returned. A form is int64 words: kernel address, parts (0: keep the interpreter lock), words of the
+    block, count of addresses, count of floats, per value its word in the block or -1, then the block.
+
+    fallback: the decision, if it is one.
+    outputs: where the short way can be taken, dtype and count of elements of all outputs; else None.
+    is_plain: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
+        there is one, then the floats, and nothing else is to be done.
+    workspace: bytes of scratch memory that the short way wants.
     """
 
     __slots__ = (
-        "_address",
-        "_addresses",
-        "_blocks",
         "_executor",
-        "_float_words",
+        "_form",
+        "_forms",
         "_mutated",
-        "_native",
-        "_outputs",
-        "_parts",
-        "_workspace",
+        "_python",
+        "_sources",
+        "_stream",
+        "_unbound",
         "fallback",
+        "form",
+        "is_plain",
+        "outputs",
         "template",
+        "workspace",
     )
 
     def __init__(
@@ -100,90 +115,134 @@ class OneCall:
         node = graph.add(spec, inputs, {**attributes, **slots}, context)
         self.template = lower(graph, [] if spec.views else list(node.outputs))
         self.fallback = node.decision if node.decision is not None and node.decision.fallback else None
-        self._native = all(cell is None or cell.place is HOST for cell in cells) and self._plan_native(self.template)
+        self.outputs: list[tuple[np.dtype, int]] | None = None
+        self.is_plain = False
+        self.workspace = 0
+        self._unbound: Unbound | None = None
+        self._python: Callable[..., None] | None = None
+        self._mutated = tuple(spec.mutated)
+        if all(cell is None or cell.place is HOST for cell in cells):
+            self._plan_native(self.template)
+            if self.outputs is None and not spec.inplace and not spec.views and Unbound.fits(self.template):
+                self._plan_unbound(self.template, len(cells) - 1 if spec.random else -1)
+            if self.outputs is None:
+                self._plan_python(self.template)
 
-    def _plan_native(self, template: Template) -> bool:
+    def _plan_native(self, template: Template) -> None:
         """Work out the short way, if there is one."""
         if len(template.steps) != 1 or template.steps[0].native is None:
-            return False
+            return
         (step,) = template.steps
         native = step.native
-        executor: Any = native_executor(step.backend)
-        if not hasattr(executor, "run_kernel") or any(slot.place is not HOST for slot in template.slots):
-            return False
         assert native is not None and step.prepared is not None and step.node.spec is not None
-        words = list(native.arguments)
-        self._workspace = step.prepared.workspace
-        self._addresses = [
-            (words[position], template.slots[slot].source[1])
-            for position, slot in enumerate(step.arguments[: step.input_count])
-            if slot >= 0 and words[position] >= 0
+        spec = step.node.spec
+        self._executor: Any = native_executor(step.backend)
+        if not hasattr(self._executor, "run_call") or any(slot.place is not HOST for slot in template.slots):
+            return
+        # A random op has its call count raised by a binding. Long blocks are too much for the stack.
+        if spec.inplace or spec.random or len(native.block) > _BLOCK_LIMIT:
+            return
+        self.workspace = step.prepared.workspace
+        # Of each input that the step takes, which array of the call it is.
+        self._sources = [
+            -1 if slot < 0 else template.slots[slot].source[1] for slot in step.arguments[: step.input_count]
         ]
-        self._outputs = [
-            (words[step.input_count + position], template.slots[slot].desc.dtype)
-            for position, slot in enumerate(step.arguments[step.input_count :])
-        ]
-        if self._workspace:
-            self._addresses.append((words[len(step.arguments)], -1))
-        self._float_words = [native.attributes.get(name, -1) for name in step.node.spec.float_names]
-        self._mutated = tuple(step.node.spec.mutated)
-        self._executor = executor
-        self._address = native.address
-        self._parts = native.parts
-        if step.node.spec.program is not None and step.node.outputs[0].size <= _SMALL:
-            self._parts = 0
-        self._blocks = [self._new_block()]
-        # A random op has its call count raised by a binding.
-        return not step.node.spec.inplace and not step.node.spec.random
+        parts = 0 if spec.program is not None and step.node.outputs[0].size <= _SMALL else native.parts
+        real_words = [native.attributes.get(name, -1) for name in spec.float_names]
+        head = [native.address, parts, len(native.block), len(native.arguments), len(real_words)]
+        self._form = np.array([*head, *native.arguments, *real_words, *native.block], np.int64)
+        self.form: int = self._form.ctypes.data
+        descs = [template.slots[slot].desc for slot in step.arguments[step.input_count :]]
+        self.outputs = [(desc.dtype, desc.size) for desc in descs]
+        is_straight = all(number in (-1, position) for position, number in enumerate(self._sources))
+        self.is_plain = is_straight and not self._mutated and self.fallback is None
 
-    def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """An argument block as int64, the same as float64, and its address."""
-        native = self.template.steps[0].native
-        assert native is not None
-        block = native.block.copy()
-        return block, block.view(np.float64), block.ctypes.data
+    def _plan_unbound(self, template: Template, stream: int) -> None:
+        """Work out the way of several native steps, of which one may draw from the stream that is input `stream`."""
+        slots = template.slots
+        requests = [(number, slots[slot].memory) for number, _, _, slot in template.requests]
+        self._sources = [number for number, _ in requests]
+        self._stream = stream
+        self._unbound = Unbound(
+            template, [memory for _, memory in requests] + [slots[n].memory for n in template.targets]
+        )
+        self.outputs = [(slots[number].desc.dtype, slots[number].desc.size) for number in template.targets]
+
+    def _plan_python(self, template: Template) -> None:
+        """Work out the way of a single step that is a Python function on NumPy arrays."""
+        if len(template.steps) != 1 or not template.is_on_host:
+            return
+        (step,) = template.steps
+        spec, prepared = step.node.spec, step.prepared
+        if spec is None or spec.inplace or spec.random or spec.opaque or prepared is None or prepared.run is None:
+            return
+        if any(template.slots[number].source[0] != "target" for number in template.targets):
+            return
+        slots = [None if number < 0 else template.slots[number] for number in step.arguments]
+        self._sources = [-1 if slot is None else slot.source[1] for slot in slots[: step.input_count]]
+        self._forms = [None if slot is None else (slot.desc.shape, slot.desc.dtype) for slot in slots]
+        self._python = prepared.run
+        self.workspace = prepared.workspace
+        self.outputs = [(slot.desc.dtype, slot.desc.size) for slot in slots[step.input_count :] if slot is not None]
+
+    @property
+    def launch(self) -> Callable[..., int]:
+        """`run_call` of the executor that runs it the short way."""
+        run_call: Callable[..., int] = self._executor.run_call
+        return run_call
 
     def run(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
         """Compute. inputs must be settled; outputs: one cell per output, None for one that nobody wants."""
-        if not self._native or is_observed():
+        if self.outputs is None or is_observed():
             self._run_bound(inputs, outputs, floats)
             return
-        blocks = self._blocks
-        # Popping is atomic: each thread has a block of its own.
-        spare = blocks.pop() if blocks else self._new_block()
-        block, real_block, address = spare
-        for word, number in self._addresses:
-            if number >= 0:
-                block[word] = inputs[number].storage.address
+        # Those that the short ways take are in host memory.
+        storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]
         kept: list[object] = []
-        if self._workspace:
-            scratch = HostStorage(self._workspace)
-            kept.append(scratch)
-            block[self._addresses[-1][0]] = scratch.address
-        for (word, dtype), cell in zip(self._outputs, outputs, strict=True):
-            if cell is None:
-                cell = ArrayCell(self._output_size(word))
-                kept.append(cell)
-            block[word] = cell.output(HOST, dtype).address  # type: ignore[union-attr]  # host memory
-        for word, value in zip(self._float_words, floats, strict=True):
-            if word >= 0:
-                real_block[word] = value
-        status = self._executor.run_kernel(self._address, address, self._parts)
-        blocks.append(spare)
-        if self._mutated:
-            for number in self._mutated:
-                inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
+        for (dtype, size), given in zip(self.outputs, outputs, strict=True):
+            cell = ArrayCell(size) if given is None else given
+            kept.append(cell)
+            storages.append(cell.output(HOST, dtype))
+        if self.workspace:
+            storages.append(HostStorage(self.workspace))
+        status = 0
+        if self._python is not None:
+            self._run_python(storages, floats)
+        else:
+            values: list[float] = [0 if storage is None else storage.address for storage in storages]
+            if self._unbound is None:
+                status = self._executor.run_call(self.form, *values, *floats)
+            else:
+                self._run_unbound(self._unbound, inputs, values, floats)
+        for number in self._mutated:
+            inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
             raise native_error(self.template.steps[0], status)
 
-    def _output_size(self, word: int) -> int:
+    def _run_python(self, storages: Sequence[Any], floats: Sequence[float]) -> None:
+        """The way of a Python function."""
+        arguments = [
+            None if form is None else storage.array(*form) for form, storage in zip(self._forms, storages, strict=False)
+        ]
+        if self.workspace:
+            arguments.append(storages[-1].array((self.workspace,), _BYTE))
         step = self.template.steps[0]
-        position = [w for w, _ in self._outputs].index(word)
-        return self.template.slots[step.arguments[step.input_count + position]].desc.size
+        assert self._python is not None
+        guarded(step, self._python, [*arguments, *floats])
+
+    def _run_unbound(
+        self, unbound: Unbound, inputs: Sequence[ArrayCell | None], values: Sequence[Any], floats: Sequence[float]
+    ) -> None:
+        """The way of several native steps."""
+        if self._stream >= 0:
+            storage: Any = inputs[self._stream].storage  # type: ignore[union-attr]  # it is there
+            storage.array((2,), _INT64)[1] += 1  # the count of calls
+        sources = self.template.floats
+        unbound.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
 
     def _run_bound(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]

@@ -16,13 +16,19 @@ class TemplateCache:
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made for the key, made now if it is not there."""
+    def find(self, key: Hashable) -> Any:
+        """What was made for the key; None if nothing was."""
         with self._lock:
             found = self._templates.get(key)
             if found is not None:
                 self._templates.move_to_end(key)
-                return found
+            return found
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for the key, made now if it is not there."""
+        found = self.find(key)
+        if found is not None:
+            return found
         made = make()
         with self._lock:
             made = self._templates.setdefault(key, made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,25 +35,40 @@ class Sharing:
         self.identity = hash(first)
 
 
+_MAKING = threading.Lock()
+
+
 class Value:
     """One array of a recorded graph; `Variable` is the user's handle on it.
 
-    shape: sizes per axis.  parent, position: the function that makes it and which output it is; None for a leaf.
+    shape: sizes per axis.  position: which output of its parent it is.
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
+    lent: (object with `show(what, cell)`, what) until somebody asks for the gradient that a backward left in memory of
+        its own, and that is shown so; else None.
+    pattern, inputs, floats, kept: of the result of a call that was recorded from a pattern: the call but for its
+        inputs, the inputs, the float attributes that differ from the pattern's, and per output the cell that keeps what
+        the gradient needs, if there is any. None for all others, and as soon as somebody asked for the parent, which
+        is made of them then.
     """
 
     __slots__ = (
         "__weakref__",
+        "_cell",
         "_data",
         "_grad",
+        "_parent",
         "backwards",
+        "floats",
         "forward",
         "handle",
+        "inputs",
+        "kept",
+        "lent",
         "need_grad",
-        "parent",
+        "pattern",
         "persistent",
         "position",
         "seed",
@@ -71,7 +87,11 @@ class Value:
     ) -> None:
         self.shape = shape
         self.need_grad = need_grad
-        self.parent = parent
+        self._parent = parent
+        self.pattern: Function | None = None
+        self.inputs: tuple[Value | None, ...] | None = None
+        self.floats: Mapping[str, float] | None = None
+        self.kept: Sequence[ArrayCell | None] | None = None
         self.position = position
         self.persistent = False
         self.handle: weakref.ref[Any] | None = None
@@ -79,21 +99,67 @@ class Value:
         self.backwards: Any = None  # likewise for backward
         self.seed: Any = None  # likewise, the gradient lent to this value as the root
         self.sharing: Sharing | None = None
+        # The cell of `data`, which is made from it when it is asked for.
+        self._cell = None if data is None else data.cell
         self._data = data
         self._grad = grad
+        self.lent: tuple[Any, int] | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether nothing computes it."""
+        return self._parent is None and self.pattern is None
+
+    def float_of(self, name: str) -> float:
+        """A float attribute of the call that makes it, recorded from a pattern."""
+        if self.floats:
+            return self.floats[name]
+        assert self.pattern is not None
+        number: float = self.pattern.attributes[name]
+        return number
+
+    @property
+    def parent(self) -> Function | None:
+        """The function that makes it; None for a leaf."""
+        return self._parent if self.pattern is None else self._made_parent()
+
+    @parent.setter
+    def parent(self, function: Function | None) -> None:
+        self._parent = function
+        self.pattern = self.inputs = self.floats = self.kept = None
+
+    def _made_parent(self) -> Function | None:
+        with _MAKING:
+            pattern, inputs, floats = self.pattern, self.inputs, self.floats
+            if pattern is not None and inputs is not None:
+                function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
+                function.outputs = [weakref.ref(self)]
+                if self.kept is not None:
+                    function.auxiliary = list(self.kept)
+                self.parent = function
+        return self._parent
+
+    @property
+    def cell(self) -> ArrayCell:
+        """The cell of `data`."""
+        cell = self._cell
+        if cell is None:
+            cell = self._cell = ArrayCell(math.prod(self.shape))
+        return cell
 
     @property
     def data(self) -> NdArray:
         """The values."""
         array = self._data
         if array is None:
-            array = self._data = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            array = self._data = NdArray.over(self.cell, self.shape)
         return array
 
     @data.setter
     def data(self, array: NdArray) -> None:
         for value in self._sharers():
             value._data = array
+            value._cell = array.cell
         EPOCH.bump()
 
     @property
@@ -101,7 +167,12 @@ class Value:
         """The gradient."""
         array = self._grad
         if array is None:
-            array = self._grad = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            array = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            if self.lent is not None:
+                lender, what = self.lent
+                lender.show(what, array.cell)
+                self.lent = None
+            self._grad = array
         return array
 
     @grad.setter
@@ -118,12 +189,16 @@ class Value:
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
-        for name in ("_data", "_grad"):
-            array = getattr(self, name)
-            if array is not None:
-                array = NdArray.over(array.cell, shape) if same else NdArray(shape)
-                for value in self._sharers():
-                    setattr(value, name, array)
+        if self._cell is not None:
+            data = NdArray.over(self._cell, shape) if same else NdArray(shape)
+            for value in self._sharers():
+                value._data = data
+                value._cell = data.cell
+        if self._grad is not None or self.lent is not None:
+            cell = self.grad.cell
+            grad = NdArray.over(cell, shape) if same else NdArray(shape)
+            for value in self._sharers():
+                value._grad = grad
         for value in self._sharers():
             value.shape = shape
         EPOCH.bump()
@@ -156,10 +231,19 @@ class Value:
         self.sharing = other.sharing
         self.sharing.values.add(self)
         self._data = other.data
+        self._cell = other.cell
         self._grad = other.grad
+        self.lent = None
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
+
+
+class RecordedValue(Value):
+    """The result of a call that was recorded from a pattern; whoever makes it sets all fields."""
+
+    __slots__ = ()
+    __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
 
 
 _KINDS: dict[Any, int] = {}
@@ -219,6 +303,21 @@ class Function:
         self.stream = new_stream(self.attributes.get("seed", -1)) if spec.random else None
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
+
+    def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
+        """The same call on inputs of the same shapes, no outputs made yet; not for ops that keep state."""
+        function = Function.__new__(Function)
+        function.spec = self.spec
+        function.context = self.context
+        function.inputs = inputs
+        function.attributes = attributes
+        function.stream = None
+        function.outputs = []
+        function.kind = self.kind
+        function.output_descs = self.output_descs
+        function.visible = self.visible
+        function.auxiliary = [None] * len(self.output_descs)
+        return function
 
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
         """Work out output shapes for input shapes; the op's own error if they do not fit."""

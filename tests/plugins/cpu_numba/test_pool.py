@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -109,6 +109,15 @@ class Program:
         return pool.run_program(self.rows.ctypes.data, start, len(self.rows) if stop is None else stop)
 
 
+def form(
+    kernel: IRKernel, block: Iterable[int], parts: int, addresses: Sequence[int] = (), floats: Sequence[int] = ()
+) -> np.ndarray:
+    """What `run_call` takes: the words of the block that addresses and floats are put into."""
+    block = list(block)
+    words = [kernel.address(), parts, len(block), len(addresses), len(floats), *addresses, *floats, *block]
+    return np.array(words, np.int64)
+
+
 class Counted:
     """A row of the count kernel with its counters."""
 
@@ -172,7 +181,8 @@ def test_codes_are_packed_into_16_bits(code: int, reported: int, parts: int) -> 
     row_of_five = Program((fail, [4, code - 4], 5))
     assert program.run() == 1 << 16 | reported
     assert row_of_five.run() == 1 << 16 | reported
-    assert pool.run_kernel(fail.address(), program.blocks[0].ctypes.data, parts) == reported
+    call = form(fail, program.blocks[0], parts)
+    assert pool.run_call(call.ctypes.data) == reported
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -190,10 +200,51 @@ def test_a_single_kernel_runs_in_parts() -> None:
     pool.set_thread_count(4)
     for parts in (0, 1, 2, 64):
         one = Counted(parts, loops=100)
-        block = np.array(one.row[1], np.int64)
+        made = form(count, one.row[1], parts)
         for _ in range(20):
-            assert pool.run_kernel(count.address(), block.ctypes.data, parts) == 0
+            assert pool.run_call(made.ctypes.data) == 0
         assert one.counters.tolist() == [20] * max(parts, 1)
+
+
+# Block: address of the result, then an address and a float. Writes those two there, and 1 as if it were the address.
+KEEP = """
+define i64 @keep(i64 %block, i64 %part, i64 %parts) {
+  %words = inttoptr i64 %block to ptr
+  %result.int = load i64, ptr %words
+  %result = inttoptr i64 %result.int to ptr
+  %first.at = getelementptr i64, ptr %words, i64 1
+  %first = load i64, ptr %first.at
+  %second.at = getelementptr i64, ptr %words, i64 2
+  %second = load i64, ptr %second.at
+  store i64 %first, ptr %result
+  %next = getelementptr i64, ptr %result, i64 1
+  store i64 %second, ptr %next
+  store i64 1, ptr %first.at
+  ret i64 0
+}
+"""
+keep = IRKernel("keep", KEEP)
+
+
+@pytest.mark.parametrize("real", [0.5, -1.0, 3, float("inf")])
+@pytest.mark.parametrize("address", [0, -1, 1 << 62])
+def test_a_call_gets_its_values_in_a_block_of_its_own(address: int, real: float) -> None:
+    result = np.zeros(2, np.int64)
+    call = form(keep, [result.ctypes.data, 77, 88], 1, addresses=[-1, 1], floats=[2])
+    before = call.copy()
+    for _ in range(2):
+        assert pool.run_call(call.ctypes.data, 5, address, real) == 0
+        assert (result[0], result.view(np.float64)[1]) == (address, real)
+    assert (call == before).all()
+
+
+def test_a_call_with_values_that_do_not_fit_its_form_is_refused() -> None:
+    result = np.zeros(2, np.int64)
+    call = form(keep, [result.ctypes.data, 0, 0], 1, addresses=[1], floats=[2])
+    for values in [(), (1,), (1, 2.0, 3), ("x", 2.0), (1, "x"), (1.5, 2.0), (1 << 70, 2.0)]:
+        with pytest.raises((TypeError, OverflowError)):
+            pool.run_call(call.ctypes.data, *values)
+    assert not result.any()
 
 
 def run_at_once(functions: list[Callable[[], None]]) -> None:
@@ -307,13 +358,15 @@ def test_wrong_arguments_are_errors(arguments: tuple[object, ...]) -> None:
     with pytest.raises((TypeError, OverflowError)):
         pool.run_program(*arguments)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises((TypeError, OverflowError)):
-        pool.run_kernel(*arguments)  # type: ignore[arg-type]  # the point of the test
+        pool.run_call("x", *arguments)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises((TypeError, OverflowError)):
+        pool.run_call(1 << 70)
 
 
 def test_the_built_in_functions_document_themselves() -> None:
     assert Program().run() == 0
     assert "65535" in (pool.run_program.__doc__ or "")
-    assert pool.run_kernel.__text_signature__ == "(address, block_address, parts, /)"  # type: ignore[attr-defined]  # built-in
+    assert pool.run_call.__text_signature__ == "(form_address, /, *values)"  # type: ignore[attr-defined]  # built-in
 
 
 # A process of its own for what concerns processes: {0} runs after the pool has worked with three idle workers.

@@ -115,12 +115,12 @@ class _Executor:
         self.run_program = pool.run_program  # type: ignore[method-assign]  # from now on without this detour
         return status
 
-    def run_kernel(self, address: int, block_address: int, parts: int) -> int:
-        """See `pool.run_kernel`, likewise."""
+    def run_call(self, form_address: int, *values: float) -> int:
+        """See `pool.run_call`, likewise."""
         from atled_cpu_numba import pool  # as above
 
-        status = pool.run_kernel(address, block_address, parts)
-        self.run_kernel = pool.run_kernel  # type: ignore[method-assign]  # as above
+        status = pool.run_call(form_address, *values)
+        self.run_call = pool.run_call  # type: ignore[method-assign]  # as above
         return status
 
 

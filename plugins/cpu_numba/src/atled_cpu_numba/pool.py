@@ -41,13 +41,16 @@ def run_program(rows_address: int, start: int, stop: int) -> int:
     return _load().run_program(rows_address, start, stop)
 
 
-def run_kernel(address: int, block_address: int, parts: int) -> int:
-    """Run one kernel in `parts` parts; returns 0 or its code, as `run_program` does.
+def run_call(form_address: int, *values: float) -> int:
+    """Run one kernel; returns 0 or its code, as `run_program` does.
 
-    parts = 0 runs it as one part with the interpreter lock held: for kernels of some microseconds at most, where giving
-    the lock away and back would double the cost of the call.
+    form_address: of a form (layout: pool_calls_ir), which names the kernel and holds its argument block; each call
+        copies that onto the stack, so that several threads may call.
+    values: what to put into the block, as the form says: addresses, then floats.
+    parts = 0 in the form runs the kernel as one part with the interpreter lock held: for kernels of some microseconds
+    at most, where giving the lock away and back would double the cost of the call.
     """
-    return _load().run_kernel(address, block_address, parts)
+    return _load().run_call(form_address, *values)
 
 
 def thread_count() -> int:
@@ -154,8 +157,8 @@ class _Native:
         self._pools: list[_Pool] = []
         self.replace_pool()
         self._definitions: list[_MethodDefinition] = []
-        self.run_program = self._builtin("run_program", "rows_address, start, stop")
-        self.run_kernel = self._builtin("run_kernel", "address, block_address, parts")
+        self.run_program = self._builtin("run_program", "rows_address, start, stop, /")
+        self.run_call = self._builtin("run_call", "form_address, /, *values")
 
     @property
     def pool(self) -> _Pool:
@@ -182,17 +185,15 @@ class _Native:
             times.append(time.perf_counter() - start)
         return min(times) / count
 
-    def _builtin(self, name: str, parameters: str) -> Callable[[int, int, int], int]:
+    def _builtin(self, name: str, parameters: str) -> Callable[..., int]:
         """The native function `python_<name>` as a Python one: PyCFunction_NewEx of CPython's C API."""
-        doc = f"{name}({parameters}, /)\n--\n\n{globals()[name].__doc__}"
+        doc = f"{name}({parameters})\n--\n\n{globals()[name].__doc__}"
         definition = _MethodDefinition(name.encode(), self._addresses["python_" + name], _METH_FASTCALL, doc.encode())
         self._definitions.append(definition)  # the built-in refers to it, and does not own it
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-        made: Callable[[int, int, int], int] = make(
-            ctypes.addressof(definition), ctypes.addressof(self._root), __name__
-        )
+        made: Callable[..., int] = make(ctypes.addressof(definition), ctypes.addressof(self._root), __name__)
         return made
 
 
@@ -218,7 +219,7 @@ def _load() -> _Native:
     with _lock:
         if _native is None:
             _native = _Native()
-            globals().update(run_program=_native.run_program, run_kernel=_native.run_kernel)
+            globals().update(run_program=_native.run_program, run_call=_native.run_call)
         return _native
 
 

@@ -8,16 +8,27 @@ POOL_IN_FORCE = 0  # byte offsets in the root
 START = 8
 ROOT_BYTES = 16
 
+# Byte offsets in a *form*, what a call of one kernel is made from: the kernel's address, parts as in a row of a program
+# (or 0), words of its argument block, how many addresses and floats are to be put into the block, the word that each of
+# them goes to (-1 for none), then the block with everything else filled in.
+FORM_PARTS = 8
+FORM_SIZE = 16
+FORM_ADDRESSES = 24
+FORM_FLOATS = 32
+FORM_WORDS = 40
+
 # PyCFunctionFast, METH_FASTCALL: PyObject *f(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 CALLS_IR = """
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
+declare double @PyFloat_AsDouble(ptr)
 declare ptr @PyErr_Occurred()
 declare i32 @PyErr_BadArgument()
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare void @Py_DecRef(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Read `count` Python ints into `values`; false with an exception set if one is none.
 define internal i1 @read_ints(ptr %objects, ptr %values, i64 %given, i64 %count) alwaysinline {
@@ -99,23 +110,86 @@ end:
   ret ptr %object
 }
 
-define internal ptr @python_run_kernel(ptr %self, ptr %arguments, i64 %given) {
+; The first argument is the address of a form (offsets above), the others are what its words are to be set to.
+define internal ptr @python_run_call(ptr %self, ptr %arguments, i64 %given) {
 entry:
-  %values = alloca i64, i64 3
-  %read = call i1 @read_ints(ptr %arguments, ptr %values, i64 %given, i64 3)
-  br i1 %read, label %begin, label %refused
+  %any = icmp sgt i64 %given, 0
+  br i1 %any, label %first, label %miscounted
+miscounted:
+  %ignored = call i32 @PyErr_BadArgument()
+  ret ptr null
+first:
+  %address.at = alloca i64
+  %read = call i1 @read_ints(ptr %arguments, ptr %address.at, i64 1, i64 1)
+  br i1 %read, label %open, label %refused
 refused:
   ret ptr null
-begin:
-  %block.at = getelementptr i64, ptr %values, i64 1
-  %parts.at = getelementptr i64, ptr %values, i64 2
-  %kernel = load i64, ptr %values
-  %block = load i64, ptr %block.at
+open:
+  %form.address = load i64, ptr %address.at
+  %form = inttoptr i64 %form.address to ptr
+  %kernel = load i64, ptr %form
+  %parts.at = getelementptr i8, ptr %form, i64 {FORM_PARTS}
+  %size.at = getelementptr i8, ptr %form, i64 {FORM_SIZE}
+  %addresses.at = getelementptr i8, ptr %form, i64 {FORM_ADDRESSES}
+  %floats.at = getelementptr i8, ptr %form, i64 {FORM_FLOATS}
+  %words.at = getelementptr i8, ptr %form, i64 {FORM_WORDS}
   %parts = load i64, ptr %parts.at
+  %size = load i64, ptr %size.at
+  %addresses = load i64, ptr %addresses.at
+  %floats = load i64, ptr %floats.at
+  %count = add i64 %addresses, %floats
+  %expected = add i64 %count, 1
+  %matching = icmp eq i64 %given, %expected
+  br i1 %matching, label %copy, label %miscounted
+copy:                                  ; each call has a block of its own: calls may come from several threads
+  %block = alloca i64, i64 %size, align 64
+  %template = getelementptr i64, ptr %words.at, i64 %count
+  %bytes = shl i64 %size, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %block, ptr align 8 %template, i64 %bytes, i1 false)
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %each, label %begin
+each:
+  %i = phi i64 [ 0, %copy ], [ %next, %stored ]
+  %next = add i64 %i, 1
+  %object.at = getelementptr ptr, ptr %arguments, i64 %next
+  %object = load ptr, ptr %object.at
+  %is.address = icmp slt i64 %i, %addresses
+  br i1 %is.address, label %integer, label %real
+integer:
+  %whole = call i64 @PyLong_AsLongLong(ptr %object)
+  %suspect.whole = icmp eq i64 %whole, -1
+  br i1 %suspect.whole, label %ask, label %store
+real:
+  %number = call double @PyFloat_AsDouble(ptr %object)
+  %bits = bitcast double %number to i64
+  %suspect.real = fcmp oeq double %number, -1.0
+  br i1 %suspect.real, label %ask, label %store
+ask:
+  %error = call ptr @PyErr_Occurred()
+  %failed = icmp ne ptr %error, null
+  br i1 %failed, label %refused, label %plausible
+plausible:
+  %minus.one = select i1 %is.address, i64 -1, i64 -4616189618054758400    ; the bits of -1.0
+  br label %store
+store:
+  %value = phi i64 [ %whole, %integer ], [ %bits, %real ], [ %minus.one, %plausible ]
+  %word.at = getelementptr i64, ptr %words.at, i64 %i
+  %word = load i64, ptr %word.at
+  %wanted = icmp sge i64 %word, 0
+  br i1 %wanted, label %put, label %stored
+put:
+  %value.at = getelementptr i64, ptr %block, i64 %word
+  store i64 %value, ptr %value.at
+  br label %stored
+stored:
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %each, label %begin
+begin:
+  %block.address = ptrtoint ptr %block to i64
   %brief = icmp sle i64 %parts, 0
   br i1 %brief, label %locked, label %unlocked
 locked:                                ; giving the interpreter lock away and back takes longer than a small kernel
-  %code.locked = call i64 @run_kernel(i64 0, i64 %kernel, i64 %block, i64 1)
+  %code.locked = call i64 @run_kernel(i64 0, i64 %kernel, i64 %block.address, i64 1)
   br label %end
 unlocked:
   %root.address = call i64 @PyLong_AsLongLong(ptr %self)
@@ -124,7 +198,7 @@ unlocked:
 run:
   %state = call ptr @PyEval_SaveThread()
   %pool = load atomic i64, ptr %root acquire, align 8
-  %result = call i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
+  %result = call i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block.address, i64 %parts)
   call void @PyEval_RestoreThread(ptr %state)
   %finished = icmp sge i64 %result, 0
   br i1 %finished, label %end, label %unstarted
@@ -133,7 +207,7 @@ unstarted:
   br i1 %ok, label %run, label %refused
 end:
   %code = phi i64 [ %code.locked, %locked ], [ %result, %run ]
-  %object = call ptr @PyLong_FromLongLong(i64 %code)
-  ret ptr %object
+  %object.result = call ptr @PyLong_FromLongLong(i64 %code)
+  ret ptr %object.result
 }
 """

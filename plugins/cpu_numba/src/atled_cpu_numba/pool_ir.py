@@ -39,7 +39,7 @@ POOL_BYTES = 1280
 NOT_STARTED = -1
 
 # Order of the addresses that the entry function `atled_pool` hands out.
-FUNCTIONS = ("python_run_program", "python_run_kernel", "work", "initialize", "stop", "spin")
+FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin")
 
 _NO_ERROR = (1 << 63) - 1
 

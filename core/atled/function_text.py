@@ -1,0 +1,209 @@
+"""The Python text of the functions of the NNabla API: the short way of calls that are known, else `apply`.
+
+The text checks nothing twice and calls nothing it can do without: a call of Python costs as much as a small kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from atled.apply import apply, auto_forward_in_block, default_auto_forward
+from atled.array import NdArray
+from atled.at_once import ABSENT_CELL, RECENT, is_memorable, present_state
+from atled.operators import Calls
+from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
+from atled.overriding import apply_using
+from atled.spares import FREE_ARRAY, FREE_CELL, FREE_STORAGE
+from atled.variable import Variable
+from atled_contexts import discovery
+from atled_contexts.observation import present as observation
+from atled_contexts.scopes import default_in_force, scope_in_force
+
+_MODULE = "atled.functions"
+"""Where users find them."""
+
+# What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only.
+_COMMON = ("n_outputs=-1", "outputs=None")
+
+_NAMES: dict[str, Any] = {
+    "_absent": ABSENT_CELL,
+    "_apply": apply,
+    "_apply_using": apply_using,
+    "_auto_block": auto_forward_in_block,
+    "_auto_default": default_auto_forward,
+    "_default": default_in_force,
+    "_plugins": discovery.current,
+    "_NdArray": NdArray,
+    "_observation": observation.get,
+    "_present_state": present_state,
+    "_recent": RECENT,
+    "_references": sys.getrefcount,
+    "_scope": scope_in_force,
+    "_Variable": Variable,
+}
+
+# What was in force at the last call is so still, as a rule.
+_STATE = """
+_state = _recent.state
+if (
+    _state.scope is not _scope()
+    or _state.chosen is not _default.chosen
+    or _state.generation != _plugins.generation
+):
+    _state = _present_state()
+"""
+
+# An array for the result: one that nobody else has any more, or a new one.
+_RESULT = f"""
+try:
+    _array = _call.take()
+    _cell = _array.cell
+    _storage = _cell.storage
+except IndexError:
+    _array = _call.renew()
+    _cell = _array.cell
+    _storage = _cell.storage
+else:
+    if (
+        _references(_array) == {FREE_ARRAY}
+        and _references(_cell) == {FREE_CELL}
+        and _references(_storage) == {FREE_STORAGE}
+        and not _storage.exported
+        and _cell._copies is None
+        and not _cell.is_lent
+    ):
+        _cell.lazy = None
+        _cell.zeroed = _cell.is_data = False
+        _cell.bound = 0
+    else:
+        _call.put(_array)
+        _array = _call.renew()
+        _cell = _array.cell
+        _storage = _cell.storage
+"""
+
+
+class _Functions(dict[str, Callable[..., Any]]):
+    """The functions of the op specs by op name, made when they are first asked for."""
+
+    def __missing__(self, op: str) -> Callable[..., Any]:
+        spec = SPECS[op]
+        namespace = {**_NAMES, "_spec": spec}
+        exec(compile(_source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
+        function: Callable[..., Any] = namespace[spec.function]
+        function.__doc__ = spec.doc
+        function.__module__ = _MODULE
+        function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages
+        return self.setdefault(op, function)
+
+
+FUNCTIONS = _Functions()
+Calls.functions = FUNCTIONS
+
+
+def _source(spec: OpSpec) -> str:
+    inputs = list(spec.user_inputs)
+    arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
+    parameters: list[str] = []
+    if spec.variadic:
+        parameters.append(f"*{inputs[-1].name}")
+        passed = inputs[-1].name
+    else:
+        # An optional input may stand before required attributes only if it has no default there.
+        parameters += [item.name + ("=None" if item.optional else "") for item in inputs]
+        passed = f"({''.join(item.name + ', ' for item in inputs)})"
+    for attribute in arguments:
+        default = "" if attribute.default is REQUIRED else f"={attribute.default!r}"
+        parameters.append(attribute.argument + default)
+    values = ", ".join(f"{attribute.name!r}: {attribute.argument}" for attribute in arguments)
+    # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.
+    signature = ", ".join([*parameters, *_COMMON, *([] if spec.variadic else ["*"]), "using=None"])
+    call = f"_spec, {passed}, {{{values}}}, outputs"
+    short = "" if spec.variadic or not inputs or not is_memorable(spec) else _short_way(spec, inputs, arguments)
+    return (
+        f"def {spec.function}({signature}):\n"
+        f"    if using is not None:\n"
+        f"        return _apply_using(using, {call})\n"
+        f"{short}"
+        f"    return _apply({call})\n"
+    )
+
+
+def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> str:
+    """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
+    floats = [item for item in arguments if item.kind == "float"]
+    others = "".join(f", {_hashable(item)}" for item in arguments if item.kind != "float")
+    numbers = [f"(type({item.argument}) is float or type({item.argument}) is int)" for item in floats]
+    by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
+    count = range(len(inputs))
+
+    def branch(kind: str, lines: Sequence[str], shape: str, cell: str, general: str, result: str) -> list[str]:
+        """The text for inputs of one kind; `lines` make the names that shape and cell of an input are taken from."""
+        given = [
+            f"({item.name} is None or type({item.name}) is {kind})" if item.optional else f"type({item.name}) is {kind}"
+            for item in inputs
+        ]
+        cells = [f"_c{n} = {_or_absent(inputs[n], '_absent', cell.format(n=n, x=inputs[n].name))}" for n in count]
+        settled = [f"_c{n}.lazy is None" for n in count]
+        if kind == "_Variable":  # a value makes its cell when it is first asked for
+            settled = [f"_c{n} is not None and {text}" for n, text in enumerate(settled)]
+        shapes = [_or_absent(inputs[n], "None", shape.format(n=n, x=inputs[n].name)) for n in count]
+        key = ", ".join([repr(spec.name), *(f"{shapes[n]}, _c{n}.code" for n in count)])
+        addresses = "".join(f"_c{n}.storage.address, " for n in count)
+        return [
+            f"if {' and '.join(given)}:",
+            *_indented([*lines, *cells]),
+            f"    if {' and '.join([*settled, *numbers])}:",
+            "        try:",
+            f"            _call = _state.known[{key}{others}]",
+            "        except (KeyError, TypeError):  # TypeError: such as an array for a shape",
+            "            pass",
+            "        else:",
+            "            if not _call.is_plain:",
+            f"                return {general}, {{{by_name}}})",
+            *_indented(_RESULT.split("\n"), 3),
+            f"            _status = _call.launch(_call.form, {addresses}_storage.address{_list(floats)})",
+            "            if _status:",
+            "                _call.check(_status)",
+            "            _array.shape = _call.shape",
+            "            _call.put(_array)",
+            *_indented(result.split("\n"), 3),
+        ]
+
+    cells = "".join(_or_absent(inputs[n], "None", f"_c{n}") + ", " for n in count)
+    values = "".join(f"_v{n}, " for n in count)
+    value_lines = [f"_v{n} = {_or_absent(inputs[n], 'None', inputs[n].name + '.value')}" for n in count]
+    arrays = branch("_NdArray", [], "{x}.shape", "{x}.cell", f"_call.on_arrays(({cells})", "return _array")
+    recorded = f"return _call.record(({values}), _array" + (f", {{{by_name}}})" if floats else ")")
+    variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", f"_call.on_values(({values})", recorded)
+    text = [
+        "if outputs is None and not _observation().active:",
+        *_indented(_STATE.split("\n")),
+        *_indented(arrays),
+        f"    el{variables[0]}",
+        "        _auto = _auto_block()",
+        "        if _auto_default.value if _auto is None else _auto:",
+        *_indented(variables[1:], 2),
+    ]
+    return "\n".join(_indented(text)) + "\n"
+
+
+def _hashable(item: Attribute) -> str:
+    """An expression for an attribute in a key."""
+    name = item.argument
+    return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in ("ints", "axes") else name
+
+
+def _or_absent(item: Input, absent: str, given: str) -> str:
+    """An expression for an input, `absent` where an optional one is None."""
+    return f"({absent} if {item.name} is None else {given})" if item.optional else given
+
+
+def _list(floats: Sequence[Attribute]) -> str:
+    return "".join(f", {item.argument}" for item in floats)
+
+
+def _indented(lines: Sequence[str], levels: int = 1) -> list[str]:
+    return ["    " * levels + line for line in lines if line]

@@ -1,0 +1,271 @@
+"""Backward of graphs that are rebuilt at every step: one walk finds the plan made for the last one like it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.array import ArrayCell, NdArray
+from atled.graph.backward import Backward, BackwardTemplate, plan_backward, seed_of
+from atled.graph.templates import TEMPLATES, TemplateCache
+from atled.graph.unbound import Unbound
+from atled.graph.value import Value
+from atled.place import HOST
+from atled.storage import HostPart, HostStorage
+from atled_contexts import is_observed, plugin_generation
+
+_FLAGS = {None: 0, True: 1, False: 2}
+_VALUE, _SEED, _GRADIENT = -1, -2, -3
+"""What of a value is read, other than the position of an output that its call keeps."""
+
+_KEPT = 4  # added to the flags of a result whose gradient must have memory of its own
+
+
+class Walk:
+    """What a walk from a root found: all values, inputs first, and a key of all that a backward plan depends on.
+
+    index: number of each value in `values`.  wanted: the leaves that need a gradient, with its cell.
+    """
+
+    __slots__ = ("aliases", "index", "key", "leaves", "values", "wanted")
+
+    def __init__(self) -> None:
+        self.index: dict[Value, int] = {}
+        self.values: list[Value] = []
+        self.wanted: dict[int, ArrayCell] = {}
+        self.aliases: dict[int, int] = {}  # by identity of the cell, the first value that has it
+        self.leaves: list[Hashable] = []  # what the key says of them
+        self.key: Hashable = None
+
+    def enter_leaf(self, leaf: Value) -> bool:
+        """Number a leaf; whether this way can be taken with it."""
+        cell = leaf._cell
+        if not leaf.is_leaf or cell is None or cell.lazy is not None or leaf.sharing is not None:
+            return False
+        number = self.index[leaf] = len(self.values)
+        self.values.append(leaf)
+        state: Hashable = None
+        if leaf.need_grad:
+            gradient = leaf.grad.cell
+            if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
+                return False
+            self.aliases[id(gradient)] = number
+            self.wanted[number] = gradient
+            state = (gradient.lazy != 0.0, None if gradient.dtype is None else gradient.dtype.num)
+        alias = self.aliases.setdefault(id(cell), number)
+        self.leaves.append((number, alias, cell.code, leaf.shape, leaf.need_grad, state))
+        return True
+
+
+def walk(root: Value, seed: ArrayCell) -> Walk | None:
+    """Walk the graph before a root whose gradient is in `seed`.
+
+    None for a graph that is not computed throughout, or not recorded from patterns throughout: ops with several
+    outputs or a random stream, shared arrays, gradients that somebody holds. Such take the general way.
+    """
+    found = Walk()
+    index, values = found.index, found.values
+    key: list[Hashable] = [plugin_generation(), seed.code]
+    stack = [root]
+    while stack:
+        value = stack[-1]
+        if value in index:
+            stack.pop()
+            continue
+        pattern, cell = value.pattern, value._cell
+        if pattern is None or cell is None or cell.lazy is not None or value.sharing is not None:
+            return None
+        mark = len(key)
+        key.append(pattern.kind)  # it says how many inputs there are
+        for source in value.inputs:  # type: ignore[union-attr]  # a pattern comes with inputs
+            if source is None:
+                key.append(-1)
+                continue
+            number = index.get(source)
+            if number is None:
+                if source.pattern is not None:
+                    stack.append(source)
+                    del key[mark:]
+                    break
+                if not found.enter_leaf(source):
+                    return None
+                number = index[source]
+            key.append(number)
+        else:
+            stack.pop()
+            flags = _FLAGS[value.need_grad]
+            handle = value.handle
+            if value is not root:
+                if value.persistent or (handle is not None and handle() is not None):
+                    flags += _KEPT
+                elif value._grad is not None:
+                    return None
+            key.append(cell.code)
+            key.append(flags)
+            if value.kept is not None:
+                key.extend(-1 if kept is None else kept.code for kept in value.kept)
+            index[value] = len(values)
+            values.append(value)
+    found.key = (*key, *found.leaves)
+    return found
+
+
+class Lending:
+    """The memory of one run, of which values in the middle show their gradients when somebody asks for them.
+
+    storages: those given to the run from outside.  arena: everything else.
+    """
+
+    __slots__ = ("_arena", "_storages", "_unbound")
+
+    def __init__(self, unbound: Unbound, arena: HostStorage, storages: Sequence[HostStorage]) -> None:
+        self._unbound = unbound
+        self._arena = arena
+        self._storages = storages
+
+    def show(self, slot: int, cell: ArrayCell) -> None:
+        """Let a cell show what is in a slot."""
+        unbound = self._unbound
+        memory, desc = unbound.template.slots[slot].memory, unbound.template.slots[slot].desc
+        if memory in unbound.given:
+            storage = self._storages[unbound.given.index(memory)]
+        else:
+            storage = HostPart(self._arena, unbound.offsets[memory], desc.nbytes)
+        cell.show(HOST, desc.dtype, storage)
+
+
+class RebuiltPlan:
+    """A compiled backward, its arrays named by their numbers in a walk."""
+
+    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lent", "_unbound")
+
+    def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
+        template = compiled.template
+        structure = backward.structure
+        values = [structure.value(number) for number in range(len(structure.shapes))]
+        numbers = [-1 if value is None else found.index[value] for value in values]
+        slots = template.slots
+        # What is read: number of a value, and what of it.
+        self._inputs: list[tuple[int, int]] = []
+        state = {
+            outside: (numbers[structure.made[call][0]], position)
+            for call, (auxiliary, _) in enumerate(structure.extra)
+            for position, outside in enumerate(auxiliary)
+            if outside >= 0
+        }
+        given: list[int] = []
+        first_seed = len(structure.cells)
+        for outside, _, _, slot in template.requests:
+            if outside < len(numbers):
+                self._inputs.append((numbers[outside], _VALUE))
+            elif outside < first_seed:
+                self._inputs.append(state[outside])
+            elif outside == first_seed:
+                self._inputs.append((-1, _SEED))
+            else:
+                self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT))
+            given.append(slots[slot].memory)
+        targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
+        self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
+        middles = [(numbers[n], slot) for n, slot in targets[len(compiled.leaves) :]]
+        alive = {n for n, _ in middles if found.values[n].is_alive or found.values[n].persistent}
+        self._kept = [(n, slots[slot].desc.dtype) for n, slot in middles if n in alive]
+        self._lent = [(n, slot) for n, slot in middles if n not in alive]
+        self._lent += [(numbers[n], slot) for n, slot in zip(compiled.shared, template.watched, strict=True)]
+        given += [slots[slot].memory for _, slot in targets[: len(compiled.leaves)]]
+        given += [slots[slot].memory for n, slot in middles if n in alive]
+        self._unbound = Unbound(template, given)
+        self._floats = [self._float_source(source, backward, found) for source in template.floats]
+
+    @staticmethod
+    def _float_source(source: tuple[Any, ...], backward: Backward, found: Walk) -> tuple[int, Any]:
+        """(-1, constant), or (number of a value, attribute of the call that makes it)."""
+        if source[0] == "constant":
+            return -1, source[1]
+        (number,) = backward.structure.made[source[1]]
+        value = backward.structure.value(number)
+        assert value is not None
+        return found.index[value], source[2]
+
+    def run(self, found: Walk, seed: ArrayCell) -> None:
+        """Backpropagate through the graph that was walked."""
+        values, wanted = found.values, found.wanted
+        # Storages are kept in a list while the kernels run: nothing else may hold them.
+        storages: list[Any] = []
+        for number, what in self._inputs:
+            if what == _VALUE:
+                storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
+            elif what >= 0:
+                storages.append(values[number].kept[what].storage)  # type: ignore[index, union-attr]  # likewise
+            else:
+                storages.append((seed if what == _SEED else wanted[number]).settle())
+        written = []
+        for number, dtype in self._leaves:
+            cell = wanted[number]
+            written.append((cell, cell.lazy))
+            storages.append(cell.output(HOST, dtype))
+            # Only a run that ends well makes it written: a solver must not use what a failed one left.
+            cell.lazy = written[-1][1]
+        storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
+        floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
+        arena = self._unbound.run([storage.address for storage in storages], floats)
+        for cell, _ in written:
+            cell.lazy = None
+            cell.zeroed = False
+        if self._lent:
+            lending = Lending(self._unbound, arena, storages)
+            for number, slot in self._lent:
+                values[number].lent = (lending, slot)
+
+
+def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
+    """Whether a template can run unbound, and reads and writes nothing but values and gradients."""
+    structure, template = backward.structure, compiled.template
+    return (
+        Unbound.fits(template)
+        and len(backward.seeds) == 1
+        and not template.written
+        and all(step.stream_slot < 0 for step in template.steps)
+        and not {outside for outside, *_ in template.requests} & {stream for _, stream in structure.extra}
+    )
+
+
+PLANS = TemplateCache(256)
+"""The plans of graphs that were rebuilt, by the keys of walks."""
+
+_UNFIT = object()
+
+
+def _remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
+    """Keep what the general way compiled for a graph, for the next one like it."""
+    compiled: BackwardTemplate | None = TEMPLATES.find(backward.bound[accumulate].key)
+    structure = backward.structure
+    fits = (
+        compiled is not None
+        # Else shapes were changed after recording.
+        and sorted(kinds) == sorted(function.kind for function in structure.functions)
+        # Else two leaves have one array.
+        and len(structure.shapes) == len(found.values)
+        and _is_simple(compiled, backward)
+    )
+    PLANS.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
+
+
+def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
+    """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
+    seed = seed_of(root, grad)
+    found = None if is_observed() else walk(root, seed)
+    known: Any = None if found is None else PLANS.find(found.key)
+    if found is not None and isinstance(known, RebuiltPlan):
+        known.run(found, seed)
+        return
+    # Before functions are made of the patterns.
+    kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
+    plan = plan_backward(root, seed)
+    if plan is None:
+        return
+    accumulate = plan.run()
+    if found is not None and known is None:
+        _remember(found, kinds, plan, accumulate)

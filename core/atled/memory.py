@@ -1,0 +1,90 @@
+"""What memory the library holds, how much of it is kept for later, and how it is given back."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+from atled.errors import four_parts
+from atled.place import ArrayClass, place_on
+from atled.spares import all_spares
+from atled.storage import POOL, size_class
+from atled_contexts import array_class, backend_info, backends, devices
+
+
+def memory_statistics() -> dict[str, dict[str, int]]:
+    """Memory by where it is: "host", then "ARRAYCLASS:DEVICE" for each device whose plugin counts it.
+
+    For the host, bytes by the sizes of whole buffers (up to a quarter more than was asked for):
+        bytes_in_use: in arrays and plans.  kept_bytes: kept to be used again, at most limit_bytes of them.
+        peak_bytes: the most that both together ever were.
+        allocated_count: buffers taken from the system.  reused_count: kept buffers that were handed out again, but for
+        results of small ops, which are not counted one by one.
+    NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least.
+
+        nn.memory_statistics()["host"]["peak_bytes"]
+    """
+    host = POOL.statistics()
+    spare = sum(spares.free_count() * size_class(spares.size * spares.dtype.itemsize) for spares in all_spares())
+    host["bytes_in_use"] -= spare
+    host["kept_bytes"] += spare
+    found = {"host": host}
+    for arrays, device in _device_classes():
+        counted = dict(arrays.statistics(device))
+        if counted:
+            found[repr(place_on(arrays, device))] = counted
+    return found
+
+
+def clear_memory_cache() -> None:
+    """Give all memory that is kept for later arrays back, on the host and on all devices."""
+    clear_host_memory_cache()
+    for arrays, device in _device_classes():
+        arrays.clear_memory_cache(device)
+
+
+def clear_host_memory_cache() -> None:
+    """Give host memory that is kept for later arrays back to the system."""
+    for spares in all_spares():
+        spares.clear()
+    POOL.clear()
+
+
+def set_memory_cache_limit(limit_bytes: int) -> None:
+    """Let the host keep at most so many bytes for later arrays; 0 keeps none. What is beyond goes back at once.
+
+    It is no limit of what arrays and plans use. Beside it, small results that may be wanted again at once keep some
+    hundred KiB.
+
+    TypeError, ValueError: not a whole number of bytes, 0 or more.
+    """
+    try:
+        limit = operator.index(limit_bytes)
+    except TypeError as error:
+        raise TypeError(
+            four_parts(
+                f"set_memory_cache_limit({limit_bytes!r})",
+                "not a whole number",
+                "",
+                "pass a count of bytes, such as 1 << 30",
+            )
+        ) from error
+    if limit < 0:
+        raise ValueError(
+            four_parts(f"set_memory_cache_limit({limit})", "negative", "", "pass 0 or more bytes; 0 keeps nothing")
+        )
+    POOL.set_limit(limit)
+
+
+def _device_classes() -> Iterator[tuple[ArrayClass, str]]:
+    """Each array class of a usable device backend, once per device."""
+    seen = set()
+    for backend in backends():
+        info = backend_info(backend)
+        for name in () if info.host else info.array_classes:
+            arrays = array_class(name)
+            assert isinstance(arrays, ArrayClass)
+            for device in devices(backend):
+                if (name, device) not in seen:
+                    seen.add((name, device))
+                    yield arrays, device

@@ -1,0 +1,263 @@
+"""Graphs rebuilt at every step under auto_forward give what recorded ones give, by plans that are found again."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.array import ArrayCell
+from atled.at_once import forget_calls
+from atled.graph import rebuilt
+from atled.graph.unbound import Unbound
+from atled.variable import Variable
+
+SHAPE = (3, 4)
+
+_UNARY: list[Callable[[Variable], Variable]] = [
+    F.tanh,
+    F.relu,
+    lambda x: x * 0.5,
+    lambda x: F.add_scalar(x, -1.25),
+    lambda x: F.softmax(x, axis=1),
+    lambda x: F.transpose(x, (1, 0)),
+    lambda x: F.dropout(x, 0.0),
+    lambda x: F.reshape(x, SHAPE),
+    lambda x: x - F.max(x, axis=1, keepdims=True),
+    lambda x: x * F.softmax_cross_entropy(x, labels(x.shape[0])),
+    lambda x: F.reshape(
+        F.max_pooling(F.reshape(x, [1, 1, *x.shape]), (2, 2), (1, 1), pad=(1, 1))[:, :, 1:, 1:], x.shape
+    ),
+]
+
+
+def labels(count: int) -> Variable:
+    return Variable.from_numpy_array(np.arange(count).reshape(count, 1) % 3)
+
+
+_BINARY: list[Callable[[Variable, Variable], Variable]] = [F.add2, F.sub2, F.mul2, lambda x, y: x / (y * y + 1.0)]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Per run of a plan that was found again, the count of values; nothing is remembered at first."""
+    rebuilt.PLANS.clear()
+    forget_calls()
+    seen: list[int] = []
+    run = rebuilt.RebuiltPlan.run
+
+    def counted(self: rebuilt.RebuiltPlan, found: rebuilt.Walk, seed: ArrayCell) -> None:
+        seen.append(len(found.values))
+        run(self, found, seed)
+
+    monkeypatch.setattr(rebuilt.RebuiltPlan, "run", counted)
+    return seen
+
+
+def leaves_of(seed: int) -> list[Variable]:
+    values = np.random.default_rng(seed)
+    flags = (True, False, True, None)
+    return [Variable.from_numpy_array(values.standard_normal(SHAPE).astype(np.float32), need_grad=f) for f in flags]
+
+
+def program(seed: int, leaves: list[Variable]) -> tuple[Variable, list[Variable]]:
+    """A random graph over leaves: the root, and the results to whose Variables somebody holds on."""
+    choose = random.Random(seed)
+    values = list(leaves)
+    held = []
+    for _ in range(choose.randint(1, 14)):
+        x, y = choose.choice(values[-4:]), choose.choice(values)
+        if choose.random() < 0.2 and x.shape == y.shape == SHAPE:
+            made = F.affine(F.affine(x, F.transpose(y, (1, 0))), x)
+        elif choose.random() < 0.4 or x.shape != y.shape:
+            made = choose.choice(_UNARY)(x)
+        else:
+            made = choose.choice(_BINARY)(x, y)
+        flag = choose.random()
+        if flag < 0.05:
+            made.need_grad = False
+        elif flag < 0.1:
+            made.persistent = True
+        if choose.random() < 0.15:
+            held.append(made)
+        values.append(made)
+    return values[-1], held
+
+
+def gradients(seed: int, step: int, *, auto: bool) -> list[np.ndarray]:
+    """Leaf gradients after two backwards, then the gradients of everything in the middle that is needed for them."""
+    leaves = leaves_of(100 * seed + step)
+    with nn.auto_forward(auto):
+        found = []
+        for _ in range(2):  # the second one accumulates
+            root, held = program(seed, leaves)
+            if not auto:
+                root.forward()
+            root.backward()
+            found += [leaf.g.copy() for leaf in leaves if leaf.need_grad]
+        found.append(root.d.copy())
+        found += [variable.g.copy() for variable in held if variable.need_grad and variable is not root]
+        names: list[Variable] = []
+        root.visit(lambda function: names.extend(function.inputs))
+        found += [x.g.copy() for x in names if x.parent is not None and x.need_grad and x != root]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_rebuilt_graph_gives_the_gradients_of_a_recorded_one(seed: int) -> None:
+    for step in range(3):
+        expected = gradients(seed, step, auto=False)
+        for found, wanted in zip(gradients(seed, step, auto=True), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def leaf(*values: float, need_grad: bool | None = True) -> Variable:
+    return Variable.from_numpy_array(np.array(values, np.float32), need_grad=need_grad)
+
+
+def test_the_plan_of_an_equal_graph_is_found_again(runs: list[int]) -> None:
+    x = leaf(2, 3)
+    with nn.auto_forward():
+        for step in range(6):
+            x.grad.zero()
+            F.tanh(F.mul2(x, leaf(step / 4, 1, need_grad=None))).backward()
+            np.testing.assert_allclose(x.g, np.array([step / 4, 1]) * (1 - np.tanh([step / 2, 3]) ** 2), rtol=1e-3)
+    assert len(runs) == 4  # the first call of each op, and the first backward, take the general way
+
+
+def test_float_attributes_are_those_of_each_graph(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    with nn.auto_forward():
+        for factor in range(5):
+            x.grad.zero()
+            F.mul_scalar(F.pow_scalar(x, 2.0), factor).backward()
+            np.testing.assert_allclose(x.g, 2 * x.d * factor)
+    assert len(runs) == 3
+
+
+def test_a_square_is_no_product_of_two(runs: list[int]) -> None:
+    x, y = leaf(3), leaf(5)
+    with nn.auto_forward():
+        for a, b, expected in [(x, y, 5), (x, x, 6)] * 4:
+            x.grad.zero()
+            F.mul2(a, b).backward()
+            assert x.g == expected
+    assert runs
+
+
+def test_gradients_accumulate_until_zeroed_and_views_keep_showing_them(runs: list[int]) -> None:
+    x = leaf(1, 2)
+    x.grad.zero()
+    view = x.g
+    with nn.auto_forward():
+        for count in range(1, 7):
+            F.mul2(x, x).backward()
+            np.testing.assert_array_equal(view, 2 * count * x.d)
+        x.grad.zero()
+        F.mul2(x, x).backward(3)
+    np.testing.assert_array_equal(view, 6 * x.d)
+    assert len(runs) >= 3
+
+
+def test_two_graphs_of_one_structure_have_gradients_of_their_own(runs: list[int]) -> None:
+    roots = []
+    with nn.auto_forward():
+        for factor in range(1, 6):
+            root = F.tanh(F.mul2(F.add2(leaf(factor), leaf(0, need_grad=None)), leaf(1, need_grad=None)))
+            root.backward()
+            roots.append(root)
+    for factor, root in enumerate(roots, 1):
+        product = root.parent.inputs[0]
+        gradient = 1 - np.tanh(factor) ** 2
+        np.testing.assert_allclose([product.g[0], product.parent.inputs[0].g[0]], gradient, rtol=1e-3)
+    assert len(runs) == 3
+
+
+def test_a_gradient_in_the_middle_outlives_its_graph(runs: list[int]) -> None:
+    with nn.auto_forward():
+        for _ in range(4):
+            root = F.tanh(F.mul2(leaf(0.5), leaf(1, need_grad=None)))
+            root.backward()
+        gradient = root.parent.inputs[0].grad
+        del root
+        for _ in range(4):
+            F.tanh(F.mul2(leaf(3), leaf(1, need_grad=None))).backward()
+    np.testing.assert_allclose(gradient.data, 1 - np.tanh(0.5) ** 2, rtol=1e-5)
+    assert len(runs) == 2 + 4
+
+
+def test_a_graph_is_dropped_without_the_garbage_collector(runs: list[int]) -> None:
+    gc.disable()
+    try:
+        with nn.auto_forward():
+            for _ in range(4):
+                root = F.tanh(F.mul2(leaf(0.5), leaf(1, need_grad=None)))
+                root.backward()
+                value = weakref.ref(root.value)
+                del root
+                assert value() is None or not runs
+    finally:
+        gc.enable()
+    assert runs
+
+
+def test_flags_that_change_between_graphs_are_seen(runs: list[int]) -> None:
+    x, y = leaf(2), leaf(3)
+    with nn.auto_forward():
+        for step in range(12):
+            y.need_grad = step % 3 == 0
+            for one in (x, y):
+                one.grad.fill(-1)
+                one.grad.zero()
+            product = F.mul2(x, y)
+            if step % 2:
+                product.need_grad = False
+            F.add2(product, x).backward()
+            assert (x.g, y.g) == (1 if step % 2 else 4, 2 if step % 6 == 0 else 0)
+    assert runs
+
+
+def test_a_leaf_of_another_shape_or_dtype_is_another_graph(runs: list[int]) -> None:
+    with nn.auto_forward():
+        for _ in range(4):
+            for values in (np.ones(2, np.float32), np.ones((2, 2), np.float32), np.ones(2, np.float64)):
+                x = Variable.from_numpy_array(values, need_grad=True)
+                F.exp(x).backward()
+                np.testing.assert_allclose(x.g, np.exp(values), rtol=1e-5)
+    assert runs
+
+
+def test_a_trace_sees_the_steps(runs: list[int]) -> None:
+    x = leaf(2)
+    with nn.auto_forward():
+        for _ in range(4):
+            F.exp(x).backward()
+        count = len(runs)
+        with nn.trace() as trace:
+            F.exp(x).backward()
+    assert len(runs) == count
+    assert "Exp" in [row.op for row in trace.rows()]
+    assert sum(row.calls for row in trace.rows()) == 2
+
+
+def test_a_failed_run_leaves_the_gradient_unwritten(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = leaf(2)
+    with nn.auto_forward():
+        for _ in range(4):
+            x.grad.zero()
+            F.exp(x).backward()
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("as asked for")
+
+        monkeypatch.setattr(Unbound, "run", fail)
+        x.grad.zero()
+        with pytest.raises(RuntimeError, match="as asked for"):
+            F.exp(x).backward()
+    assert not x.grad.cell.is_written
