@@ -87,9 +87,9 @@ def apply(
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
     descs = [None if value is None else ArrayDesc(value.shape) for value in values]
     for name in spec.states:
-        state = NdArray.from_numpy_array(spec.first_state(name, *descs))
-        values.append(Value(state.shape, None, data=state))
-        descs.append(ArrayDesc(state.shape))
+        kept = NdArray.from_numpy_array(spec.first_state(name, *descs))
+        values.append(Value(kept.shape, None, data=kept))
+        descs.append(ArrayDesc(kept.shape))
     if len(descs) > 1 and isinstance(spec, ProgramOp):
         _check_axis_counts(spec, descs)
     checked = spec.check_attributes(attributes, descs)
