@@ -44,7 +44,8 @@ class BackwardTemplate:
 class Backward:
     """Backward from given outputs of a structure: what is asked for, and the plans for it by the state of the leaves.
 
-    seeds: (value number, cell that holds its gradient) where backpropagation starts.
+    seeds: (value number, cell that holds its gradient) where backpropagation starts; a cell of one element holds that
+        of all elements.
     wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
     root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
     """
@@ -84,7 +85,7 @@ class Backward:
             "backward",
             plugin_generation(),
             structure.key,
-            tuple((number, dtype_number(cell)) for number, cell in self.seeds),
+            tuple((number, dtype_number(cell), cell.size) for number, cell in self.seeds),
             tuple((number, first) for (number, _), first in zip(self.wanted, self._sharers(), strict=True)),
             tuple(self.middle),
             self.kept,
@@ -162,7 +163,12 @@ class Backward:
         seeds: dict[IRValue, IRValue] = {}
         for index, (number, cell) in enumerate(self.seeds):
             assert cell.dtype is not None
-            seeds[values[number]] = graph.external(offset + index, ArrayDesc(values[number].shape, cell.dtype))
+            shape = values[number].shape
+            is_whole = cell.size == values[number].size
+            desc = ArrayDesc(shape if is_whole else (1,) * len(shape), cell.dtype)
+            seed = graph.external(offset + index, desc)
+            # The one number is read where it is used: fusion takes the broadcast in.
+            seeds[values[number]] = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
         starts = {number for number, _ in self.seeds}
         blocked = {
             values[number]
@@ -296,9 +302,11 @@ def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
     if grad is None:
         root.grad.cell.settle()
         return root.grad.cell
+    is_number = isinstance(grad, int | float)
+    shape = (1,) if is_number else root.shape
     lent: LentGradient | None = root.seed
-    if lent is None or lent.array.shape != root.shape:
-        lent = root.seed = LentGradient(root.shape)
+    if lent is None or lent.array.shape != shape:
+        lent = root.seed = LentGradient(shape)
     lent.set(grad, root.data.dtype)
     return lent.array.cell
 
@@ -306,7 +314,7 @@ def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
 class LentGradient:
     """The gradient that `backward(grad)` lends to a root for one run.
 
-    array: of the root's shape.
+    array: of the root's shape, or of one element that stands for all.
     """
 
     __slots__ = ("_number", "array")
