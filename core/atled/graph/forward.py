@@ -43,7 +43,7 @@ def _results(structure: Structure, lost: frozenset[int]) -> list[tuple[int, int]
 
 
 def _lost(structure: Structure, root: Value) -> frozenset[int]:
-    """The values that a forward need not store: elementwise results that nobody looks at and no backward reads."""
+    """The values that a forward need not store: results that nobody looks at and no backward reads."""
     if structure.overwrites:
         return frozenset()
     cells = structure.cells
@@ -56,7 +56,7 @@ def _lost(structure: Structure, root: Value) -> frozenset[int]:
         value, cell = structure.value(number), cells[number]
         if value is None or cell.bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
             stored.add(id(cell))  # an array that plans have keeps its memory
-        elif _is_elementwise(structure.functions[origin[0]].spec):
+        elif _can_repeat(structure.functions[origin[0]]):
             candidates.append(number)
     for function, references in zip(structure.functions, structure.references, strict=True):
         spec = function.spec
@@ -69,13 +69,13 @@ def _lost(structure: Structure, root: Value) -> frozenset[int]:
     return frozenset(number for number in candidates if id(cells[number]) not in read)
 
 
-def _is_elementwise(spec: OpSpec) -> bool:
-    """Whether fusion may swallow what the op makes; it is then cheap to compute again, and always the same."""
-    program = spec.program
-    if program is None:
-        return spec.copies and not spec.auxiliary
-    names = program.output_names
-    return len(names) == 1 and names[0] not in program.inputs and not spec.random
+def _can_repeat(function: Function) -> bool:
+    """Whether a function can be computed again at any time, and gives the same then: no draw, no change, no state."""
+    spec = function.spec
+    if spec.random or spec.mutated or spec.inplace or spec.opaque or spec.auxiliary or spec.views:
+        return False
+    # Not of several outputs: those that are stored may have been written since.
+    return len(function.output_descs) == 1
 
 
 def _bind_forward(
