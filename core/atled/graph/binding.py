@@ -14,6 +14,7 @@ from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
+from atled.graph.scratch import Scratch, scratch
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
@@ -50,6 +51,7 @@ class Binding:
         self._reads: list[_Travelling] = []
         self._writes: list[_Travelling] = []
         self._workspaces: dict[Place, Storage] = {}
+        self._scratch: Scratch | None = None
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
         self._travelling = self._find_travelling(results)
         self._bind_externals()
@@ -143,7 +145,8 @@ class Binding:
                 )
         for place, nbytes in template.workspaces.items():
             if place is HOST:
-                self._storages[template.memory_count] = self._workspaces[HOST] = HostStorage(nbytes)
+                self._scratch = scratch(nbytes)
+                self._storages[template.memory_count] = self._workspaces[HOST] = self._scratch.storage
             else:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
 
@@ -271,6 +274,13 @@ class Binding:
 
     def run(self) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays."""
+        if self._scratch is None:
+            self._run()
+        else:
+            with self._scratch.lock:
+                self._run()
+
+    def _run(self) -> None:
         with self.lock:
             if self._reads or self._writes:
                 self._fetch(active_trace())

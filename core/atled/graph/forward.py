@@ -18,7 +18,6 @@ from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import Structure, calls_before
 from atled.graph.templates import TEMPLATES
 from atled.graph.value import Function, Value
-from atled.ops.spec import OpSpec
 from atled_contexts import plugin_generation
 
 
