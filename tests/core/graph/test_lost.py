@@ -92,6 +92,29 @@ def test_a_long_chain_of_lost_values_is_recovered():
     assert_allclose(middle_of(h).d, x.d * 1.0001**2999, rtol=1e-3)
 
 
+def test_what_a_repeatable_op_makes_is_lost_too_and_recovered():
+    x, w = leaf([[1, 2], [3, 4]]), leaf([[0, 1], [1, 0]])
+    y = F.transpose(F.affine(x, w), (1, 0))
+    assert stored_count(y) == 1
+    y.forward()
+    assert_array_equal(middle_of(y).d, [[2, 1], [4, 3]])
+
+
+def test_inference_reuses_the_memory_of_what_it_has_read():
+    h = leaf(np.ones((8, 6)))
+    for _ in range(20):
+        h = F.transpose(h, (1, 0))
+    inside = {slot.memory for slot in h.plan.slots if slot.source[0] == "internal"}
+    assert len(inside) == 2
+
+
+def test_results_of_one_of_several_outputs_stay_as_they_are():
+    first, second = F.split(leaf([[1, 2], [3, 4]]), axis=0)
+    y = F.tanh(first + second)
+    del second
+    assert stored_count(y) == 3
+
+
 def test_a_value_seen_through_a_view_is_recovered():
     y = F.tanh(F.reshape(leaf([[1, 2]]) * 3, (2,)))
     y.forward()
