@@ -131,7 +131,7 @@ class ArrayCell:
             replaced = self._copies.pop((place, dtype), None)
             if replaced is not None and replaced[0] is not storage:
                 EPOCH.bump()
-            self._outdate_copies()
+            self.outdate_copies()
         self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
@@ -177,10 +177,12 @@ class ArrayCell:
 
         While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
         """
+        version = self.version
         if storage is self.storage:
-            self._outdate_copies()
+            self.outdate_copies()
         else:
             self._set_head(place, dtype, storage)
+        self.version = version  # plans are not others
         self.lazy = None
         self.zeroed = False
         host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
@@ -196,7 +198,7 @@ class ArrayCell:
         self.lazy = None
         self.zeroed = False
         if self._copies:
-            self._outdate_copies()
+            self.outdate_copies()
         assert self.storage is not None
         return self.storage
 
@@ -227,7 +229,7 @@ class ArrayCell:
             return head
         key = (place, dtype)
         if self._may_have_changed():
-            self._outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
+            self.outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
         if storage is not None and is_current:
             return storage
@@ -255,9 +257,10 @@ class ArrayCell:
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
         self.version = next(WRITES)
-        self._outdate_copies()
+        self.outdate_copies()
 
-    def _outdate_copies(self) -> None:
+    def outdate_copies(self) -> None:
+        """Copies are not current any more."""
         if self._copies:
             self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
 

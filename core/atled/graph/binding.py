@@ -307,7 +307,7 @@ class Binding:
         for item in self._reads:
             item.fetch()
         for item in self._writes:
-            item.cell.touched()
+            item.cell.outdate_copies()
         calls = TRANSFERS.calls - calls
         if trace is not None and calls:
             seconds = time.perf_counter() - start
