@@ -143,7 +143,8 @@ class Value:
         if self.parent is None or self.kept:
             return
         self.kept = True
-        if self.lost_gradient is not None or (self._data is not None and self._data.cell.is_lost):
+        arrays = (self._data, self._grad)
+        if self.lost_gradient is not None or any(array is not None and array.cell.is_lost for array in arrays):
             EPOCH.bump()
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:

@@ -359,3 +359,18 @@ def test_a_gradient_can_be_set_and_zeroed_by_a_late_handle():
     late.g = 4
     y.backward()
     assert_allclose(late.g, 1 - np.tanh(3 * x.d) ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("was_looked_at", [False, True])
+def test_a_gradient_set_by_a_late_handle_lasts_until_the_next_backward(was_looked_at):
+    x = leaf([0.5, 1], True)
+    y = F.sum(F.tanh(x) * 2)
+    if was_looked_at:
+        assert not middle_of(middle_of(y)).g.any()
+    y.forward()
+    y.backward()
+    middle_of(middle_of(y)).g = 4
+    assert_array_equal(middle_of(middle_of(y)).g, [4, 4])
+    x.grad.zero()
+    y.backward()
+    assert_array_equal(middle_of(middle_of(y)).g, [2, 2])
