@@ -177,7 +177,7 @@ class Known:
         if self._single:
             result = self.record(inputs, NdArray.over(made[0], self.shape), floats)
             if any(kept):
-                result.value.kept = kept
+                result.value.saved = kept
             return result
         pattern = self._pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
@@ -219,7 +219,7 @@ class Known:
         value.inputs = inputs
         value.floats = floats
         value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
-        value._grad = value.lent = value.kept = None
+        value._grad = value.lost_gradient = value.saved = None
         value.persistent = False
         value.position = 0
         value._cell = array.cell

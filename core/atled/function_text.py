@@ -72,7 +72,6 @@ else:
         and _references(_storage) == {FREE_STORAGE}
         and not _storage.exported
         and _cell._copies is None
-        and not _cell.is_lent
     ):
         _cell.lazy = None
         _cell.zeroed = _cell.is_data = False

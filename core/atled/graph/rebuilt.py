@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.array import WRITES, ArrayCell, NdArray
 from atled.graph.backward import Backward, BackwardTemplate, plan_backward, seed_of
+from atled.graph.lost import LastRun, LostGradients
 from atled.graph.templates import TEMPLATES, TemplateCache
 from atled.graph.unbound import Unbound
 from atled.graph.value import Value
 from atled.place import HOST
-from atled.storage import HostPart, HostStorage
 from atled_contexts import is_observed, plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
@@ -67,7 +67,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     """
     found = Walk()
     index, values = found.index, found.values
-    key: list[Hashable] = [plugin_generation(), seed.code]
+    key: list[Hashable] = [plugin_generation(), seed.code, seed.size]
     stack = [root]
     while stack:
         value = stack[-1]
@@ -98,48 +98,41 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             flags = _FLAGS[value.need_grad]
             handle = value.handle
             if value is not root:
-                if value.persistent or (handle is not None and handle() is not None):
+                if value.kept or value.persistent or (handle is not None and handle() is not None):
                     flags += _KEPT
                 elif value._grad is not None:
                     return None
             key.append(cell.code)
             key.append(flags)
-            if value.kept is not None:
-                key.extend(-1 if kept is None else kept.code for kept in value.kept)
+            if value.saved is not None:
+                key.extend(-1 if saved is None else saved.code for saved in value.saved)
             index[value] = len(values)
             values.append(value)
     found.key = (*key, *found.leaves)
     return found
 
 
-class Lending:
-    """The memory of one run, of which values in the middle show their gradients when somebody asks for them.
+class _RebuiltGradients(LostGradients):
+    """The recipe of the gradients in the middle that a run did not store: the general way computes them once more."""
 
-    storages: those given to the run from outside.  arena: everything else.
-    """
+    __slots__ = ("_seed",)
 
-    __slots__ = ("_arena", "_storages", "_unbound")
+    def __init__(self, root: Value, seed: ArrayCell) -> None:
+        super().__init__(LastRun(), root)
+        self.last_run.number = next(WRITES)
+        self._seed = seed
 
-    def __init__(self, unbound: Unbound, arena: HostStorage, storages: Sequence[HostStorage]) -> None:
-        self._unbound = unbound
-        self._arena = arena
-        self._storages = storages
-
-    def show(self, slot: int, cell: ArrayCell) -> None:
-        """Let a cell show what is in a slot."""
-        unbound = self._unbound
-        memory, desc = unbound.template.slots[slot].memory, unbound.template.slots[slot].desc
-        if memory in unbound.given:
-            storage = self._storages[unbound.given.index(memory)]
-        else:
-            storage = HostPart(self._arena, unbound.offsets[memory], desc.nbytes)
-        cell.show(HOST, desc.dtype, storage)
+    def recover(self, cell: ArrayCell) -> None:
+        root = self.root()
+        if root is not None:
+            plan_backward(root, self._seed)  # the base looks at what it finds out about the graph
+        super().recover(cell)
 
 
 class RebuiltPlan:
     """A compiled backward, its arrays named by their numbers in a walk."""
 
-    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lent", "_unbound")
+    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lost", "_unbound")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
         template = compiled.template
@@ -169,13 +162,9 @@ class RebuiltPlan:
             given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
-        middles = [(numbers[n], slot) for n, slot in targets[len(compiled.leaves) :]]
-        alive = {n for n, _ in middles if found.values[n].is_alive or found.values[n].persistent}
-        self._kept = [(n, slots[slot].desc.dtype) for n, slot in middles if n in alive]
-        self._lent = [(n, slot) for n, slot in middles if n not in alive]
-        self._lent += [(numbers[n], slot) for n, slot in zip(compiled.shared, template.watched, strict=True)]
-        given += [slots[slot].memory for _, slot in targets[: len(compiled.leaves)]]
-        given += [slots[slot].memory for n, slot in middles if n in alive]
+        self._kept = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
+        self._lost = [numbers[n] for n in compiled.lost]
+        given += [slots[slot].memory for _, slot in targets]
         self._unbound = Unbound(template, given)
         self._floats = [self._float_source(source, backward, found) for source in template.floats]
 
@@ -189,8 +178,8 @@ class RebuiltPlan:
         assert value is not None
         return found.index[value], source[2]
 
-    def run(self, found: Walk, seed: ArrayCell) -> None:
-        """Backpropagate through the graph that was walked."""
+    def run(self, root: Value, found: Walk, seed: ArrayCell) -> None:
+        """Backpropagate through the graph that was walked from a root."""
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
@@ -198,7 +187,7 @@ class RebuiltPlan:
             if what == _VALUE:
                 storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
             elif what >= 0:
-                storages.append(values[number].kept[what].storage)  # type: ignore[index, union-attr]  # likewise
+                storages.append(values[number].saved[what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
                 storages.append((seed if what == _SEED else wanted[number]).settle())
         written = []
@@ -210,14 +199,14 @@ class RebuiltPlan:
             cell.lazy = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
         floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
-        arena = self._unbound.run([storage.address for storage in storages], floats)
+        self._unbound.run([storage.address for storage in storages], floats)
         for cell, _ in written:
             cell.lazy = None
             cell.zeroed = False
-        if self._lent:
-            lending = Lending(self._unbound, arena, storages)
-            for number, slot in self._lent:
-                values[number].lent = (lending, slot)
+        if self._lost:
+            recipe = _RebuiltGradients(root, seed)
+            for number in self._lost:
+                values[number].lost_gradient = recipe
 
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
@@ -259,7 +248,7 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     found = None if is_observed() else walk(root, seed)
     known: Any = None if found is None else PLANS.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
-        known.run(found, seed)
+        known.run(root, found, seed)
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]

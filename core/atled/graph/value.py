@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.array import WRITES, ArrayCell, NdArray, Recipe
 from atled.call import ArrayDesc
 from atled.epoch import EPOCH
 from atled.errors import four_parts
@@ -44,11 +44,11 @@ class Value:
     shape: sizes per axis.  position: which output of its parent it is.
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
+    kept: whether plans must store its data and gradient because a user got at the arrays, or will.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
-    lent: (object with `show(what, cell)`, what) until somebody asks for the gradient that a backward left in memory of
-        its own, and that is shown so; else None.
-    pattern, inputs, floats, kept: of the result of a call that was recorded from a pattern: the call but for its
+    lost_gradient: how to get a gradient for which there is no array yet; None where nothing is known of one.
+    pattern, inputs, floats, saved: of the result of a call that was recorded from a pattern: the call but for its
         inputs, the inputs, the float attributes that differ from the pattern's, and per output the cell that keeps what
         the gradient needs, if there is any. None for all others, and as soon as somebody asked for the parent, which
         is made of them then.
@@ -66,11 +66,12 @@ class Value:
         "handle",
         "inputs",
         "kept",
-        "lent",
+        "lost_gradient",
         "need_grad",
         "pattern",
         "persistent",
         "position",
+        "saved",
         "seed",
         "shape",
         "sharing",
@@ -91,9 +92,11 @@ class Value:
         self.pattern: Function | None = None
         self.inputs: tuple[Value | None, ...] | None = None
         self.floats: Mapping[str, float] | None = None
-        self.kept: Sequence[ArrayCell | None] | None = None
+        self.saved: Sequence[ArrayCell | None] | None = None
         self.position = position
         self.persistent = False
+        self.kept = False
+        self.lost_gradient: Recipe | None = None
         self.handle: weakref.ref[Any] | None = None
         self.forward: Any = None  # the executor's own record of the plan that computes this value
         self.backwards: Any = None  # likewise for backward
@@ -103,7 +106,6 @@ class Value:
         self._cell = None if data is None else data.cell
         self._data = data
         self._grad = grad
-        self.lent: tuple[Any, int] | None = None
 
     @property
     def is_leaf(self) -> bool:
@@ -126,7 +128,7 @@ class Value:
     @parent.setter
     def parent(self, function: Function | None) -> None:
         self._parent = function
-        self.pattern = self.inputs = self.floats = self.kept = None
+        self.pattern = self.inputs = self.floats = self.saved = None
 
     def _made_parent(self) -> Function | None:
         with _MAKING:
@@ -134,8 +136,8 @@ class Value:
             if pattern is not None and inputs is not None:
                 function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
                 function.outputs = [weakref.ref(self)]
-                if self.kept is not None:
-                    function.auxiliary = list(self.kept)
+                if self.saved is not None:
+                    function.auxiliary = list(self.saved)
                 self.parent = function
         return self._parent
 
@@ -157,6 +159,7 @@ class Value:
 
     @data.setter
     def data(self, array: NdArray) -> None:
+        array.cell.version = next(WRITES)
         for value in self._sharers():
             value._data = array
             value._cell = array.cell
@@ -167,12 +170,10 @@ class Value:
         """The gradient."""
         array = self._grad
         if array is None:
-            array = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
-            if self.lent is not None:
-                lender, what = self.lent
-                lender.show(what, array.cell)
-                self.lent = None
-            self._grad = array
+            cell = ArrayCell(math.prod(self.shape))
+            if self.lost_gradient is not None:
+                cell.lazy = self.lost_gradient
+            array = self._grad = NdArray.over(cell, self.shape)
         return array
 
     @grad.setter
@@ -182,29 +183,53 @@ class Value:
         EPOCH.bump()
 
     @property
-    def is_alive(self) -> bool:
-        """Whether a user holds a Variable on it."""
-        return self.handle is not None and self.handle() is not None
+    def grad_is_in_use(self) -> bool:
+        """Whether plans or views have the memory of the gradient."""
+        return self._grad is not None and (self._grad.cell.bound != 0 or self._grad.cell.has_live_view)
+
+    def lose_gradient(self, recipe: Recipe) -> bool:
+        """Note how to get the gradient where there is no array for it yet; whether that is so."""
+        if self._grad is not None or self.lost_gradient is not None:
+            return False
+        self.lost_gradient = recipe
+        return True
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
+        handle = self.handle
+        return self.kept or self.persistent or self.sharing is not None or (handle is not None and handle() is not None)
+
+    def expose(self) -> None:
+        """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
+        if self.is_leaf or self.kept:
+            return
+        self.kept = True
+        arrays = (self._data, self._grad)
+        if self.lost_gradient is not None or any(array is not None and array.cell.is_lost for array in arrays):
+            EPOCH.bump()
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
         if self._cell is not None:
             data = NdArray.over(self._cell, shape) if same else NdArray(shape)
+            data.cell.version = next(WRITES)
             for value in self._sharers():
                 value._data = data
                 value._cell = data.cell
-        if self._grad is not None or self.lent is not None:
-            cell = self.grad.cell
-            grad = NdArray.over(cell, shape) if same else NdArray(shape)
+        if self._grad is not None:
+            grad = NdArray.over(self._grad.cell, shape) if same else NdArray(shape)
             for value in self._sharers():
                 value._grad = grad
         for value in self._sharers():
             value.shape = shape
+            value.lost_gradient = None
         EPOCH.bump()
 
     def unlinked(self, need_grad: bool | None) -> Value:
         """A leaf that has the same arrays."""
+        self.expose()
         value = Value(self.shape, need_grad)
         value._share_with(self)
         return value
@@ -213,8 +238,11 @@ class Value:
         """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
         if self.sharing is not None:
             self.sharing.values.discard(self)
+        other.expose()
         self.shape = other.shape
         self._share_with(other)
+        # To values that were computed from this one it is as if it had been written.
+        self.data.cell.version = next(WRITES)
         self.parent = other.parent
         self.position = other.position
         self.need_grad = other.need_grad
@@ -222,7 +250,7 @@ class Value:
             other.parent.outputs[other.position] = weakref.ref(self)
             other.parent = None
         for value in (self, other):
-            value.forward = value.backwards = value.seed = None
+            value.forward = value.backwards = value.seed = value.lost_gradient = None
         EPOCH.bump()
 
     def _share_with(self, other: Value) -> None:
@@ -233,7 +261,7 @@ class Value:
         self._data = other.data
         self._cell = other.cell
         self._grad = other.grad
-        self.lent = None
+        self.lost_gradient = None
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
@@ -360,7 +388,9 @@ class Function:
                     self.auxiliary[position] = data.cell
             elif cell is not None:
                 data = NdArray.over(cell, desc.shape)
-            values.append(Value(desc.shape, None, self, position, data))
+            value = Value(desc.shape, None, self, position, data)
+            value.kept = arrays is not None
+            values.append(value)
         self.outputs = [weakref.ref(value) for value in values]
         return values
 

@@ -7,42 +7,10 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
-from atled.reference import prepare_reference
-from atled_contexts import (
-    API_VERSION,
-    BackendInfo,
-    Implementation,
-    PluginInfo,
-    hookimpl,
-    register_plugin,
-    unregister_plugin,
-)
 
 UNARY = (F.tanh, F.sigmoid, F.relu, lambda x: F.mul_scalar(x, -0.7), lambda x: F.add_scalar(x, 0.3), F.identity)
 BINARY = (F.add2, F.sub2, F.mul2, F.maximum2)
 REDUCING = (lambda x: F.sum(x, axis=1, keepdims=True), lambda x: F.mean(x, axis=0, keepdims=True))
-
-
-class FusingPlugin:
-    """A host backend that computes every op, fused ones included, by its reference."""
-
-    @hookimpl
-    def atled_info(self):
-        backend = BackendInfo("fusing", ("float", "double"), host=True, array_classes=("CpuArray",))
-        return PluginInfo("fusing", API_VERSION, "test", "1", (backend,))
-
-    @hookimpl
-    def atled_register(self, registrar):
-        registrar.family(
-            "fusing", lambda op: Implementation(op, "fusing", prepare_reference, op_version=None, fuses=True)
-        )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _fusing():
-    register_plugin("fusing", FusingPlugin())
-    yield
-    unregister_plugin("fusing")
 
 
 @st.composite
@@ -103,6 +71,26 @@ def test_a_chain_becomes_one_step():
         y.forward()
         (step,) = y.plan.steps
     assert step.node.spec.names == ("MulScalar", "AddScalar", "Tanh", "Sigmoid", "Mul2")
+
+
+def test_chains_that_read_one_array_become_one_step():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x = nn.Variable((3, 4))
+        y = F.concatenate(F.tanh(x * 2.0), F.exp(x + 1.0), axis=1)
+        assert [step.name for step in y.plan.steps] == ["MulScalar+Tanh+AddScalar+Exp", "Concatenate"]
+
+
+def test_a_long_gradient_fuses_into_few_steps():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x, w = nn.Variable((4,), need_grad=True), nn.Variable((4,), need_grad=True)
+        h = x
+        for _ in range(50):
+            h = F.tanh(h + w) * x - w
+        h.forward()
+        h.backward()
+        (bound,) = h.value.backwards.bound.values()
+    # 350 nodes, of which one step takes up to 40.
+    assert len(bound.binding.template.steps) < 12
 
 
 def test_what_depends_on_the_chain_through_another_op_does_not_join_it():
