@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from atled.epoch import EPOCH
+from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
@@ -19,9 +18,6 @@ from atled.storage import HostStorage
 FLOAT32 = np.dtype(np.float32)
 
 Storage = HostStorage | DeviceStorage
-
-WRITES = itertools.count(1)
-"""Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""
 
 
 class Recipe(Protocol):
@@ -263,6 +259,13 @@ class ArrayCell:
     def _may_have_changed(self) -> bool:
         """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
         return self.bound > 1 or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
+
+    def may_differ_since(self, number: int) -> bool:
+        """Whether others may have written since a number of `WRITES`: for all that is seen, or through a view."""
+        storage = self.storage
+        if self.version > number:
+            return True
+        return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
 
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import WRITES, ArrayCell, NdArray, Recipe
+from atled.array import ArrayCell, NdArray, Recipe
 from atled.call import ArrayDesc
-from atled.epoch import EPOCH
+from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec

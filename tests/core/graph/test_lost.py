@@ -167,7 +167,18 @@ def test_a_view_through_which_an_input_may_change_unseen_is_an_error():
     view = x.d
     y.forward()
     view[...] = 5
-    with pytest.raises(RuntimeError, match="a view of one is held"):
+    with pytest.raises(RuntimeError, match="a view of one was held"):
+        middle_of(y).d  # noqa: B018
+
+
+def test_a_view_that_is_gone_may_have_changed_an_input_unseen():
+    x = leaf([0.5, 1])
+    y = chain(x)
+    view = x.d
+    y.forward()
+    view[...] = 5
+    del view
+    with pytest.raises(RuntimeError, match="a view of one was held"):
         middle_of(y).d  # noqa: B018
 
 
