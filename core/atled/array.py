@@ -26,6 +26,9 @@ class Recipe(Protocol):
     def recover(self, cell: ArrayCell) -> None:
         """Write the values into the cell, or raise RuntimeError where they are lost for good."""
 
+    def hold(self) -> None:
+        """Keep what is needed for that: a user has got at an array."""
+
 
 class ArrayCell:
     """The values of one logical array: a head copy, further copies that are still true, or a lazy fill.

@@ -220,7 +220,7 @@ class Known:
         value.floats = floats
         value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
         value._grad = value.lost_gradient = value.saved = None
-        value.persistent = False
+        value.persistent = value.kept = False
         value.position = 0
         value._cell = array.cell
         value._data = array

@@ -30,11 +30,16 @@ class Lost(ABC):
     last_run: of these plans.  root: what they are for. It is referred to weakly, because arrays hold recipes.
     """
 
-    __slots__ = ("last_run", "root")
+    __slots__ = ("_held", "last_run", "root")
 
     def __init__(self, last_run: LastRun, root: Value) -> None:
         self.last_run = last_run
         self.root = weakref.ref(root)
+        self._held: Value | None = None
+
+    def hold(self) -> None:
+        """Keep the graph: a user has an array that may have to be computed from it."""
+        self._held = self.root()
 
     def recover(self, cell: ArrayCell) -> None:
         """Compute what the cell would hold; from the next run on it is stored.
@@ -160,6 +165,11 @@ class _Latest:
 
     def __init__(self, recipes: Sequence[Lost]) -> None:
         self.recipes = recipes
+
+    def hold(self) -> None:
+        """Keep the graphs of all."""
+        for recipe in self.recipes:
+            recipe.hold()
 
     def recover(self, cell: ArrayCell) -> None:
         """Compute what the plan that ran last made."""

@@ -26,7 +26,7 @@ _KEPT = 4  # added to the flags of a result whose gradient must have memory of i
 class Walk:
     """What a walk from a root found: all values, inputs first, and a key of all that a backward plan depends on.
 
-    index: number of each value in `values`.  wanted: the leaves that need a gradient, with its cell.
+    values: the root is the last.  index: number of each value in `values`.  wanted: the leaves that need a gradient, with its cell.
     """
 
     __slots__ = ("aliases", "index", "key", "leaves", "values", "wanted")
@@ -178,8 +178,8 @@ class RebuiltPlan:
         assert value is not None
         return found.index[value], source[2]
 
-    def run(self, root: Value, found: Walk, seed: ArrayCell) -> None:
-        """Backpropagate through the graph that was walked from a root."""
+    def run(self, found: Walk, seed: ArrayCell) -> None:
+        """Backpropagate through the graph that was walked."""
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
@@ -204,7 +204,7 @@ class RebuiltPlan:
             cell.lazy = None
             cell.zeroed = False
         if self._lost:
-            recipe = _RebuiltGradients(root, seed)
+            recipe = _RebuiltGradients(values[-1], seed)
             for number in self._lost:
                 values[number].lost_gradient = recipe
 
@@ -248,7 +248,7 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     found = None if is_observed() else walk(root, seed)
     known: Any = None if found is None else PLANS.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
-        known.run(root, found, seed)
+        known.run(found, seed)
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]

@@ -60,8 +60,8 @@ class Unbound:
             and all(template.slots[slot].source[0] == "target" for slot in template.targets)
         )
 
-    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> HostStorage:
-        """Run all steps; the arena.
+    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
+        """Run all steps.
 
         addresses: of the memories in `given`, whose storages the caller keeps alive.
         floats: the value of each float of the template.
@@ -81,7 +81,6 @@ class Unbound:
             if status:
                 raise native_error(template.steps[(status >> 16) - 1], status)
         self._spares.append(spare)
-        return arena
 
     def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Argument blocks, the program that points at them, and the address of that."""

@@ -205,9 +205,12 @@ class Value:
         if self.is_leaf or self.kept:
             return
         self.kept = True
-        arrays = (self._data, self._grad)
-        if self.lost_gradient is not None or any(array is not None and array.cell.is_lost for array in arrays):
-            EPOCH.bump()
+        cells = [array.cell for array in (self._data, self._grad) if array is not None]
+        recipes = [self.lost_gradient, *(cell.lazy for cell in cells if cell.is_lost)]
+        for recipe in recipes:
+            if recipe is not None and not isinstance(recipe, float):
+                recipe.hold()
+                EPOCH.bump()
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
