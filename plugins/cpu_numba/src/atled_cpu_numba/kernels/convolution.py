@@ -1,9 +1,9 @@
 """Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
-Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`. The rest of this module is the
-direct way: products of a packed weight with images in padded planes, see `convolution_geometry`, which the register
-tile reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are
-filled.
+Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have strides, short sums and
+wide kernels on small images, see `convolution_lanes`. The rest of this module is the direct way: products of a packed
+weight with images in padded planes, see `convolution_geometry`, which the register tile reads in place: no unfolded
+copy of the input is made. The planes hold several small images, so that tiles are filled.
 
 Block (64-bit words; strides in elements):
     0 COPY_IMAGES, 1 x or gy, 2 weight, 3 bias or 0, 4 y or gx, 5 workspace, 6 bytes of it per share
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import depthwise, winograd
+from atled_cpu_numba.kernels import convolution_lanes, depthwise, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -39,6 +39,7 @@ _COLUMN_VECTORS = 8  # positions that are computed before their results are move
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
 _MOST_WASTE = 1.2  # positions computed per result; more, and the columns are unfolded
 _LEAST_POSITIONS = 512  # of a share
+_SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 _INNER_BYTES = 8 * BLOCK_WORDS
@@ -221,6 +222,10 @@ def prepare(call: Call) -> Prepared:
     special = _special(task, weight.size, call)
     if special is not None:
         return special
+    arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
+    lanes = _in_lanes(task)
+    if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):
+        return convolution_lanes.prepare(lanes, weight.size, arguments)
     return _direct(task, call, source.size, weight.size, result.size)
 
 
@@ -299,6 +304,22 @@ def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
     return winograd.prepare(problem, weight_size, arguments) if winograd.suits(problem) else None
 
 
+def _in_lanes(task: _Task) -> convolution_lanes.Problem:
+    """The task as one with maps in the lanes."""
+    images, groups, channels, maps, source, result = task[1:7]
+    if task.forward:
+        # The planes hold the windows of all positions; a stride takes some of them.
+        layout, (found,) = windows(source, task.kernel, task.pad, (1, 1), task.dilation)
+        results: tuple[Result, ...] = (found._replace(counts=result),)
+        step, spread = task.stride, (1, 1)
+    else:
+        layout, results = gradient_windows(result, task.kernel, task.pad, task.stride, task.dilation)
+        step, spread = (1, 1), task.stride
+    sizes = (images, groups, channels, maps, source, result)
+    weight = _weight_strides(task)
+    return convolution_lanes.Problem(*sizes, layout, results, step, spread, weight, in_order=task.forward)
+
+
 def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_size: int) -> Prepared:
     forward, images, groups, channels, maps = task[:5]
     (height, width), (result_height, result_width) = task.source, task.result
@@ -368,6 +389,12 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
         else f"direct, {chunk} images at once"
     )
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+
+
+def _tiles_fill_badly(task: _Task) -> bool:
+    """Whether the tiles of positions waste more than those of `convolution_lanes` lose by reading single elements."""
+    short = task.channels * math.prod(task.kernel) <= _SHORT_SUMS
+    return short or task.stride != (1, 1) or (task.forward and len(_choose_layout(task)[0].phases) > 1)
 
 
 def _choose_layout(task: _Task) -> tuple[Layout, tuple[Result, ...]]:
