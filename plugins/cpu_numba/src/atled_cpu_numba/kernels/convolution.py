@@ -38,6 +38,7 @@ from atled_cpu_numba.store import Kernel
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
 _MOST_WASTE = 1.2  # positions computed per result; more, and the columns are unfolded
+_FEW_ROWS = 3  # the channels of a picture
 _LEAST_POSITIONS = 512  # of a share
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
@@ -59,6 +60,9 @@ def _build() -> Callable[..., int]:
     full = make_offset_tile(tile_rows, vectors, packed_rows=tile_rows)
     lower = make_offset_tile(two_thirds, vectors, packed_rows=tile_rows)
     lowest = make_offset_tile(third, vectors, packed_rows=tile_rows)
+    # Few rows are wide: else loading vectors of positions would take longer than multiplying them.
+    few_vectors = 4 if lanes.rows == 12 else vectors
+    few = make_offset_tile(_FEW_ROWS, few_vectors, packed_rows=tile_rows)
     single = make_offset_tile(1, _COLUMN_VECTORS, packed_rows=tile_rows)
 
     @piece
@@ -101,6 +105,10 @@ def _build() -> Callable[..., int]:
             c = out_at + 4 * first * columns_at_once
             if left == 1:
                 single((k, a, offsets_at, planes_at, c, columns_at_once))
+                continue
+            if left <= _FEW_ROWS:
+                for j in range(0, length, few_vectors * lanes.vector):
+                    few((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
                 continue
             for j in range(0, length, tile_columns):
                 if left > two_thirds:
