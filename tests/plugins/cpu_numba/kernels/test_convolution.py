@@ -47,6 +47,10 @@ CASES = [
     ((2, 16, 15, 32), (16, 16, 3, 4), (1, 1), (3, 2), (1, 1), 1),
     ((2, 12, 8, 24), (16, 12, 3, 3), (1, 1), (2, 3), (1, 1), 1),
     ((2, 24, 17, 16), (40, 24, 3, 3), (2, 2), (2, 2), (2, 2), 1),
+    # channels in the lanes, windows of 5 x 5
+    ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
+    ((1, 40, 9, 40), (5, 40, 5, 5), (3, 2), (2, 1), (1, 1), 1),
 ]
 
 all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, group", CASES)
@@ -165,6 +169,18 @@ def test_columns_are_unfolded_where_most_positions_would_be_in_vain(make_call):
 
     assert note(11).endswith("5 unfolded phases")
     assert "1 phases" in note(60)
+
+
+@pytest.mark.skipif(host_lanes().vector < 16, reason="too few registers or lanes")
+def test_deconvolution_adds_the_bias_to_windows_in_registers(run, make_call):
+    x, weight, bias = draw(0, 2, 6, 8, 7), draw(1, 6, 16, 5, 5), draw(2, 16)
+    y = np.full((2, 16, 10, 9), np.nan, "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 1)
+    note = convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note
+    assert note == "direct, channels in lanes, windows of gx in registers"
+    assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
+    expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 1) + bias[:, None, None]
+    np.testing.assert_allclose(y, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import convolution_lanes, depthwise, winograd
+from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -230,6 +230,13 @@ def prepare(call: Call) -> Prepared:
     special = _special(task, weight.size, call)
     if special is not None:
         return special
+    if not task.forward and task.dilation == (1, 1):
+        geometry = (task.kernel, task.pad, task.stride)
+        sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
+        windows_of = adjoint_lanes.Problem(*sizes, *geometry)
+        if adjoint_lanes.suits(windows_of):
+            biases = (-1 if desc is None else 2 for desc in call.inputs[2:])
+            return adjoint_lanes.prepare(windows_of, (0, 1, *biases, 3, 4))
     arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
     lanes = _in_lanes(task)
     if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):

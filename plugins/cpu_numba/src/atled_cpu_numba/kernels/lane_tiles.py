@@ -15,6 +15,7 @@ from atled_cpu_numba.kernels.vectors import transpose_registers, vector_intrinsi
 
 _WIDTH = host_lanes().vector
 _FLOAT, _INT64 = ir.FloatType(), ir.IntType(64)
+_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
 _QUARTET = 4
 
 
@@ -85,6 +86,30 @@ def make_run_tile(lines: int, elements: int) -> Any:
             w.store(outer_next[i], w.at(c, i * _WIDTH))
 
     return vector_intrinsic("run_tile", 8, generate, "One tile of a weight's gradient; see make_run_tile.")
+
+
+def make_window_tile(lines: int, columns: int) -> Any:
+    """An intrinsic that adds the products of one position to a window, the sums over maps in order.
+
+    tile((maps, gy, gy_map, weights, x, x_row)):
+    gy: one element for each of `maps` >= 1 maps, gy_map apart.  weights: a vector for each map and place of the window.
+    x: `lines` rows, x_row apart, of `columns` vectors, which are added to.
+    """
+
+    def generate(w, maps, gy, gy_map, weights, x, x_row):
+        builder = w.builder
+        gy, weights, x = (w.pointer(address) for address in (gy, weights, x))
+        count = lines * columns
+        with w.counted(maps, [ir.Constant(_VECTOR, [0.0] * _WIDTH)] * count + [gy, weights]) as (_, phis, following):
+            value = w.splat(builder.load(phis[count], typ=_FLOAT))
+            for t in range(count):
+                following.append(w.multiply_add(value, w.load(w.at(phis[-1], t * _WIDTH)), phis[t]))
+            following += [w.at(phis[count], gy_map), w.at(phis[-1], count * _WIDTH)]
+        for t in range(count):
+            place = w.at(w.at(x, builder.mul(x_row, w.number(t // columns))), t % columns * _WIDTH)
+            w.store(builder.fadd(following[t], w.load(place)), place)
+
+    return vector_intrinsic("window_tile", 6, generate, "The products of one position; see make_window_tile.")
 
 
 def _generate_interleave(w, even, odd, count, y, y_row, rows):
