@@ -70,6 +70,20 @@ def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tu
     )
 
 
+def store_whole_numbers(w: Writer, values: Any, address: Any, bits: int, mask: Any) -> None:
+    """A vector of int32 as whole numbers of `bits`; mask: the lanes to write, None for all."""
+    kind = ir.VectorType(ir.IntType(bits), _WIDTH)
+    values = values if bits == 32 else w.builder.trunc(values, kind)
+    to = w.builder.inttoptr(address, kind.as_pointer())
+    if mask is None:
+        w.builder.store(values, to, align=1)
+        return
+    function = w.declare(
+        f"llvm.masked.store.v{_WIDTH}i{bits}.p0", ir.VoidType(), [kind, kind.as_pointer(), _INT32, _MASK]
+    )
+    w.builder.call(function, [values, to, ir.Constant(_INT32, 1), mask])
+
+
 @contextmanager
 def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[Any], None]], None]]]:
     """A loop over vectors of columns: yields the first column, and a function that writes the results.
@@ -96,41 +110,42 @@ def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[
 
 
 def make_max_row(stride: int, *, pairs: bool = False) -> Any:
-    """An intrinsic for the maxima of one row of windows and their places in the plane.
+    """An intrinsic for the maxima of one row of windows and their places in the windows.
 
-    max_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index)):
+    max_row((plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide)):
     plane: address of rows of `width` float32.  top, row_count: the rows that the windows see, at least one.
+    first_row: which row of the windows sees `top`.
     kernel_w, step, pad_w: width of a window, from one to the next, from the first one to the row's start.
-    columns: number of windows, each of which sees something.  y, index: addresses of the results.
+    columns: number of windows, each of which sees something.  y, place: addresses of the results.
+    wide: 1 if places are int32, 0 if they are bytes.
     stride: 1 or 2 if `step` will be that, else 0.  pairs: kernel_w will be 2 and step 2.
 
     The first maximum counts; the first NaN is one.
     """
     lowest = ir.Constant(_VECTOR, [float("-inf")] * _WIDTH)
 
-    def generate(w, plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index):
+    def generate(w, plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide):
         builder = w.builder
         plane, y = w.pointer(plane), w.pointer(y)
-        index = builder.inttoptr(index, _INT64.as_pointer())
         widths = _splat(w, width)
         start_row = w.at(plane, builder.mul(top, width))
-        start_place = builder.mul(top, width)
         with _blocks(w, columns) as (j, write):
             origin = builder.sub(builder.mul(j, step), pad_w)
             lefts = builder.add(_splat(w, origin), builder.mul(_LANES, _splat(w, step)))
             # Should all be -inf, the first element that the window sees is the maximum.
-            seen = builder.select(builder.icmp_signed("<", lefts, _NOTHING_INT), _NOTHING_INT, lefts)
-            places = builder.add(_splat(w, start_place), seen)
-            with w.counted(row_count, [lowest, places]) as (r, outer, outer_next):
+            missing = builder.sub(_NOTHING_INT, lefts)
+            missing = builder.select(builder.icmp_signed("<", lefts, _NOTHING_INT), missing, _NOTHING_INT)
+            seen = builder.add(missing, _splat(w, builder.mul(first_row, kernel_w)))
+            with w.counted(row_count, [lowest, seen]) as (r, outer, outer_next):
                 row = w.at(start_row, builder.mul(r, width))
-                row_place = builder.add(start_place, builder.mul(r, width))
+                row_place = builder.mul(builder.add(first_row, r), kernel_w)
 
-                def choose(values, s, best, place):
+                def choose(values, s, best, found):
                     wins = builder.and_(
                         builder.fcmp_unordered(">", values, best), builder.fcmp_ordered("ord", best, best)
                     )
-                    here = builder.add(builder.add(lefts, _splat(w, s)), _splat(w, row_place))
-                    return builder.select(wins, values, best), builder.select(wins, here, place)
+                    here = _splat(w, builder.add(row_place, s))
+                    return builder.select(wins, values, best), builder.select(wins, here, found)
 
                 if pairs:
                     for s, values in enumerate(_load_pairs(w, row, origin, widths, lowest)):
@@ -141,23 +156,22 @@ def make_max_row(stride: int, *, pairs: bool = False) -> Any:
                         values = _load_every(w, stride, row, builder.add(origin, s), step, widths, lowest)
                         following += choose(values, s, *phis)
                     outer_next += following
-            best, place = outer_next
-            wide_place = builder.sext(place, _INTS64)
-            to = builder.bitcast(builder.gep(index, [j]), _INTS64.as_pointer())
+            best, found = outer_next
 
             def store(mask):
                 if mask is None:
                     w.store(best, w.at(y, j))
-                    builder.store(wide_place, to, align=8)
                 else:
                     w.store_masked(best, w.at(y, j), mask)
-                    kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
-                    store_places = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
-                    builder.call(store_places, [wide_place, to, ir.Constant(_INT32, 8), mask])
+                with builder.if_else(builder.icmp_signed("!=", wide, w.number(0))) as (then, otherwise):
+                    with then:
+                        store_whole_numbers(w, found, builder.add(place, builder.mul(j, w.number(4))), 32, mask)
+                    with otherwise:
+                        store_whole_numbers(w, found, builder.add(place, j), 8, mask)
 
             write(store)
 
-    return vector_intrinsic("max_row", 10, generate, "One row of max pooling; see make_max_row.")
+    return vector_intrinsic("max_row", 12, generate, "One row of max pooling; see make_max_row.")
 
 
 def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
