@@ -47,6 +47,15 @@ CASES = [
     ((2, 16, 15, 32), (16, 16, 3, 4), (1, 1), (3, 2), (1, 1), 1),
     ((2, 12, 8, 24), (16, 12, 3, 3), (1, 1), (2, 3), (1, 1), 1),
     ((2, 24, 17, 16), (40, 24, 3, 3), (2, 2), (2, 2), (2, 2), 1),
+    # filters of single planes
+    ((2, 3, 9, 20), (3, 1, 5, 5), (2, 2), (1, 1), (1, 1), 3),
+    ((2, 3, 12, 40), (3, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
+    ((2, 3, 11, 13), (6, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
+    ((2, 2, 13, 22), (2, 1, 4, 3), (1, 2), (3, 3), (1, 1), 2),
+    ((2, 2, 9, 21), (2, 1, 3, 3), (2, 2), (1, 1), (2, 2), 2),
+    ((2, 2, 10, 21), (2, 1, 3, 3), (3, 2), (2, 2), (2, 2), 2),
+    ((2, 2, 5, 5), (2, 1, 2, 1), (0, 0), (4, 4), (1, 1), 2),
+    ((2, 4, 33), (4, 1, 7), (3,), (2,), (1,), 4),
     # channels in the lanes, windows of 5 x 5
     ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
@@ -169,6 +178,17 @@ def test_columns_are_unfolded_where_most_positions_would_be_in_vain(make_call):
 
     assert note(11).endswith("5 unfolded phases")
     assert "1 phases" in note(60)
+
+
+def test_deconvolution_of_single_planes_adds_the_bias(run, make_call):
+    x, weight, bias = draw(0, 2, 3, 12, 18), draw(1, 3, 1, 5, 3), draw(2, 3)
+    y = np.full((2, 3, 14, 18), np.nan, "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 3)
+    note = convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note
+    assert note == "depthwise, windows in vectors"
+    assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
+    expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 3) + bias[:, None, None]
+    np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
 @pytest.mark.skipif(host_lanes().vector < 16, reason="too few registers or lanes")

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, winograd
+from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, depthwise_filters, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -301,7 +301,7 @@ def _weight_strides(task: _Task) -> Pair:
 def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
     """The call as Winograd's or as a depthwise convolution, if it is one of them."""
     if task.kernel != (3, 3) or (task.stride, task.dilation) != ((1, 1), (1, 1)):
-        return None
+        return _filters(task, call)
     # The adjoint is a convolution with the kernel turned around.
     pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
     arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3)
@@ -317,6 +317,22 @@ def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
     problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)
     return winograd.prepare(problem, weight_size, arguments) if winograd.suits(problem) else None
+
+
+def _filters(task: _Task, call: Call) -> Prepared | None:
+    """The call as filters of single planes, if it is that; a stride has no adjoint among them."""
+    if task.groups == 1 or task.channels > 1:
+        return None
+    pad = task.pad
+    if not task.forward:
+        if task.maps > 1 or task.stride != (1, 1):
+            return None
+        reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
+        pad = reach[0] - pad[0], reach[1] - pad[1]
+    sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    filters = depthwise_filters.Problem(*sizes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
+    arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3, 4)
+    return depthwise_filters.prepare(filters, arguments)
 
 
 def _in_lanes(task: _Task) -> convolution_lanes.Problem:

@@ -1,4 +1,4 @@
-"""numba intrinsics for pooling: one row of windows, a vector of them at a time, over one plane of float32.
+"""numba intrinsics for pooling and filters: one row of windows, a vector at a time, over one plane of float32.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 """
@@ -212,6 +212,59 @@ def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
             write(store)
 
     return vector_intrinsic("sum_row", 11, generate, "One row of average pooling; see make_sum_row.")
+
+
+def make_filter_rows(stride: int, rows: int) -> Any:
+    """An intrinsic for some rows of windows filtered by a kernel, plus a number.
+
+    filter_rows((plane, width, top, row_step, row_count, next_row, left, tap_step, taps, step, columns, weight,
+    weight_step, begin, y, y_row, beyond)):
+    plane: address of rows of `width` float32.  top, row_step, row_count: the rows that the first row of windows sees,
+        may be none; next_row: from there to those of the next row of windows, of which there are `rows`.
+    left, tap_step, taps: columns that the first window sees, also outside; step: from one window to the next.
+    weight, weight_step: address of the first tap and from each to the next, also from row to row.
+    begin: address of what is added.  columns: windows in a row.  y, y_row: address of the results, from row to row.
+    beyond: 1 if a vector may be written beyond the last column.
+    stride: 1 or 2 if `step` will be that, else 0.
+    """
+    zeros = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+    def generate(w, plane, width, top, row_step, row_count, next_row, left, tap_step, taps, step, columns, *results):
+        builder = w.builder
+        weight, weight_step, begin, y, y_row, beyond = results
+        plane, weight, y = (w.pointer(address) for address in (plane, weight, y))
+        widths = _splat(w, width)
+        start = w.splat(builder.load(w.pointer(begin), typ=_FLOAT))
+        down = builder.mul(next_row, width)
+        blocks = builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        fits = builder.icmp_signed(">=", columns, w.number(_WIDTH))
+        last = builder.select(fits, builder.sub(columns, w.number(_WIDTH)), w.number(0))
+        whole = builder.or_(fits, builder.icmp_signed("!=", beyond, w.number(0)))
+        with w.counted(blocks, []) as (block, _, _following):
+            j = builder.mul(block, w.number(_WIDTH))
+            j = builder.select(builder.icmp_signed("<", j, last), j, last)
+            origin = builder.add(builder.mul(j, step), left)
+            with w.counted(row_count, [*[start] * rows, weight]) as (r, outer, outer_next):
+                row = w.at(plane, builder.mul(builder.add(top, builder.mul(r, row_step)), width))
+                with w.counted(taps, outer) as (s, phis, following):
+                    factor = w.splat(builder.load(phis[rows], typ=_FLOAT))
+                    column = builder.add(origin, builder.mul(s, tap_step))
+                    for i in range(rows):
+                        at = w.at(row, builder.mul(down, w.number(i)))
+                        values = _load_every(w, stride, at, column, step, widths, zeros)
+                        following.append(w.multiply_add(factor, values, phis[i]))
+                    following.append(w.at(phis[rows], weight_step))
+                outer_next += following
+            places = [w.at(w.at(y, j), builder.mul(y_row, w.number(i))) for i in range(rows)]
+            with builder.if_else(whole) as (then, otherwise):
+                with then:
+                    for total, place in zip(outer_next, places, strict=False):
+                        w.store(total, place)
+                with otherwise:
+                    for total, place in zip(outer_next, places, strict=False):
+                        w.store_masked(total, place, w.first_lanes(columns))
+
+    return vector_intrinsic("filter_rows", 17, generate, "Rows of a filtered plane; see make_filter_rows.")
 
 
 def _generate_scale_row(w, gy, factors, factor, count, accumulate, sums):
