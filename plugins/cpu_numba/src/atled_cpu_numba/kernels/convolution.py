@@ -312,7 +312,7 @@ def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
         return depthwise.prepare(filters, arguments)
-    if task.groups > 1:
+    if task.groups > 1 or call.deterministic:  # who asks for that wants the accuracy of direct sums, too
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
     problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)

@@ -178,7 +178,7 @@ def prepare(call: Call) -> Prepared:
             )
             return depthwise.prepare_weight(filters)
         problem = winograd.Problem(images, channels, maps, (height, width), result.counts, pad, 0, 0, turned=False)
-        if groups == 1 and winograd_weight.suits(problem):
+        if groups == 1 and not call.deterministic and winograd_weight.suits(problem):
             return winograd_weight.prepare(problem)
     lanes_problem = weight_lanes.Problem(
         images,

@@ -34,7 +34,7 @@ from atled_cpu_numba.kernels.winograd_rows import COLLECT_ROWS
 from atled_cpu_numba.store import Kernel
 
 # Lines of the kernel and elements of their runs in a tile: 25 sums and a vector of maps leave few of 32 registers.
-_TILES = ((1, 16), (3, 8), (3, 4), (3, 9), (5, 5))
+_TILES = ((1, 16), (3, 4), (3, 9), (5, 5))
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _COPIED_PER_US = 2e3
 _FEW_CHANNELS = 12  # up to this many, a vector would have too many empty lanes
@@ -70,7 +70,7 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.vectors import copy_rows
 
     vector = host_lanes().vector
-    tile_0, tile_1, tile_2, tile_3, tile_4 = (make_run_tile(*shape) for shape in _TILES)
+    tile_0, tile_1, tile_2, tile_3 = (make_run_tile(*shape) for shape in _TILES)
 
     @piece
     def collect_x(w, inner, image, group, x_at, flat):
@@ -123,10 +123,8 @@ def _build() -> Callable[..., int]:
             tile_1((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
         elif kind == 2:
             tile_2((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
-        elif kind == 3:
-            tile_3((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
         else:
-            tile_4((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
+            tile_3((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
 
     @piece
     def deliver(w, group, t, sums_at):

@@ -5,7 +5,8 @@ lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, cha
 
 The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
 5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Infinities become NaN. Equal
-inputs give equal bits. `ENABLED = False`, set before a call is prepared, has everything computed directly.
+inputs give equal bits. Contexts with `deterministic=True` have everything computed directly, and so has all work after
+`ENABLED = False` was set.
 
 Block (64-bit words; strides in elements):
     0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
