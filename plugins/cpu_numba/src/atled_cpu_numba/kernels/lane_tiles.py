@@ -73,7 +73,8 @@ def make_run_tile(lines: int, elements: int) -> Any:
         starts = builder.inttoptr(starts, _INT64.as_pointer())
         begins = [w.at(a, builder.load(builder.gep(starts, [w.number(q)]), typ=_INT64)) for q in range(lines)]
         count = lines * elements
-        sums = [w.load(w.at(c, i * _WIDTH)) for i in range(count)]
+        # From zero, and not from C: the longer a sum, the more it loses.
+        sums = [ir.Constant(_VECTOR, [0.0] * _WIDTH)] * count
         with w.counted(rows, [*sums, b, w.number(0)]) as (_, outer, outer_next):
             with w.counted(columns, [*outer]) as (_, phis, following):
                 values = w.load(phis[count])
@@ -83,7 +84,8 @@ def make_run_tile(lines: int, elements: int) -> Any:
                 following += [w.at(phis[count], _WIDTH), builder.add(phis[count + 1], a_step)]
             outer_next += [*following[: count + 1], builder.add(outer[count + 1], a_row)]
         for i in range(count):
-            w.store(outer_next[i], w.at(c, i * _WIDTH))
+            place = w.at(c, i * _WIDTH)
+            w.store(builder.fadd(outer_next[i], w.load(place)), place)
 
     return vector_intrinsic("run_tile", 8, generate, "One tile of a weight's gradient; see make_run_tile.")
 
