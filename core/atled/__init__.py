@@ -91,6 +91,7 @@ _LATER = {
     "add_available_context": "atled.ext_utils",
     "array_classes": "atled.array_preference",
     "available_contexts": "atled.ext_utils",
+    "compile_step": "atled.compiled_step",
     "logger": "atled.logger",
     "prefer_cached_array": "atled.array_preference",
     "reset_array_preference": "atled.array_preference",
