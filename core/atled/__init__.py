@@ -95,6 +95,7 @@ _LATER = {
     "array_classes": "atled.array_preference",
     "available_contexts": "atled.ext_utils",
     "clear_memory_cache": "atled.memory",
+    "compile_step": "atled.compiled_step",
     "logger": "atled.logger",
     "memory_statistics": "atled.memory",
     "prefer_cached_array": "atled.array_preference",

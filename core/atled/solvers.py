@@ -52,7 +52,7 @@ def _single(name: str, value: float) -> float:
     return float(np.float32(number))
 
 
-class _Parameter:
+class Tracked:
     """One parameter with what the solver keeps for it.
 
     states: moving averages and the like, zero at first.  steps: how often it was updated.
@@ -87,7 +87,7 @@ class Solver:
     _states: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        self._parameters: dict[str, _Parameter] = {}
+        self._parameters: dict[str, Tracked] = {}
         self._plans: dict[Hashable, Bound] = {}
 
     @property
@@ -98,7 +98,7 @@ class Solver:
     @property
     def info(self) -> dict[str, float]:
         """Hyper-parameters by name."""
-        return dict(self._hyper(_Parameter(Variable(()), 0)))
+        return dict(self._hyper(Tracked(Variable(()), 0)))
 
     def setup(self, params: Mapping[str, Variable]) -> None:
         """Not part of the API any more; raises RuntimeError."""
@@ -142,7 +142,7 @@ class Solver:
             if known is not None and retain_state and known.variable == variable:
                 self._parameters[key] = known
             else:
-                self._parameters[key] = _Parameter(variable, self._states)
+                self._parameters[key] = Tracked(variable, self._states)
         self._plans.clear()
 
     def remove_parameters(self, keys: Iterable[str]) -> None:
@@ -223,21 +223,34 @@ class Solver:
         """Change the learning rate."""
         raise NotImplementedError
 
-    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+    def _hyper(self, parameter: Tracked) -> Mapping[str, float]:
         """The float attributes of the update op for one parameter."""
         raise NotImplementedError
 
     # Execution.
 
-    def _active(self) -> list[_Parameter]:
+    @property
+    def update_op(self) -> str:
+        """Name of the op that moves a parameter: of its array, its gradient and its states."""
+        return self._op
+
+    def tracked(self) -> list[Tracked]:
+        """The parameters with what is kept for each."""
+        return list(self._parameters.values())
+
+    def hyper(self, parameter: Tracked) -> Mapping[str, float]:
+        """The float attributes of the update op for a parameter at its present step."""
+        return self._hyper(parameter)
+
+    def _active(self) -> list[Tracked]:
         return [parameter for parameter in self._parameters.values() if parameter.is_written]
 
     def _run(
         self,
         op: str,
-        active: Sequence[_Parameter],
-        cells_of: Callable[[_Parameter], list[ArrayCell]],
-        attributes_of: Callable[[_Parameter], Mapping[str, float]],
+        active: Sequence[Tracked],
+        cells_of: Callable[[Tracked], list[ArrayCell]],
+        attributes_of: Callable[[Tracked], Mapping[str, float]],
     ) -> None:
         """Run one op per parameter as one program."""
         if not active:
@@ -259,7 +272,7 @@ class Solver:
 
 def _bind(
     op: str,
-    active: Sequence[_Parameter],
+    active: Sequence[Tracked],
     cells: Sequence[ArrayCell],
     context: Context,
     floats: Sequence[float],
@@ -282,7 +295,7 @@ def _bind(
         for start in range(0, len(cells), width):
             # Half keeps fp32 master weights: the update runs in the precision of the parameter.
             wide = descs[start].dtype == np.float64
-            graph.context = _in_full_precision(context, "double" if wide else "float")
+            graph.context = in_full_precision(context, "double" if wide else "float")
             inputs = [graph.external(start + i, descs[start + i]) for i in range(width)]
             attributes = {name: graph.float_from("solver", start // width, name) for name in SPECS[op].float_names}
             made = graph.op(op, *inputs, **attributes)
@@ -293,7 +306,8 @@ def _bind(
     return Bound(key, Binding(template, cells, [None] * len(template.targets), floats))
 
 
-def _in_full_precision(context: Context, type_config: str) -> Context:
+def in_full_precision(context: Context, type_config: str) -> Context:
+    """The Context with another type config."""
     names = list(dict.fromkeys(name for name, _ in context.backends))
     return context.replace(backend=[f"{name}:{type_config}" for name in names])
 
@@ -311,7 +325,7 @@ class _WithLearningRate(Solver):
     def set_learning_rate(self, learning_rate: float) -> None:
         self._values["lr"] = _single("learning_rate", learning_rate)
 
-    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+    def _hyper(self, parameter: Tracked) -> Mapping[str, float]:
         return self._values
 
 
@@ -396,7 +410,7 @@ class _WithMoments(Solver):
     def _bias_factor(self, step: int) -> float:
         return math.sqrt(1 - self._betas["beta2"] ** step) / (1 - self._betas["beta1"] ** step)
 
-    def _hyper(self, parameter: _Parameter) -> Mapping[str, float]:
+    def _hyper(self, parameter: Tracked) -> Mapping[str, float]:
         return {"alpha_t": self._alpha * self._bias_factor(parameter.steps), **self._betas}
 
 

@@ -228,26 +228,3 @@ class HostStorage:
             shelf.free.append(self._buffer)
         else:
             self._pool.release(capacity)
-
-
-class HostPart(HostStorage):
-    """A stretch of another storage, which it keeps alive."""
-
-    __slots__ = ("_whole",)
-
-    def __init__(self, whole: HostStorage, offset: int, nbytes: int) -> None:
-        self._whole = whole
-        self._buffer = (whole._buffer[0][offset : offset + nbytes], whole.address + offset)
-        self.address = whole.address + offset
-        self.nbytes = nbytes
-        self.exported = False
-        self.seen_changed = False
-        self._root = None
-
-    def export(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A writable view for the user; the whole storage never enters the pool from now on."""
-        self._whole.exported = True
-        return super().export(shape, dtype)
-
-    def __del__(self) -> None:
-        """Nothing: the memory is that of the whole."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from atled.array import ArrayCell, NdArray
 from atled.epoch import EPOCH
@@ -24,13 +24,13 @@ from atled_contexts import plugin_generation
 def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
     graph = Graph(structure.functions[-1].context)
     recorded = Recorded(graph, structure, computed=False)
-    results = [recorded.calls[call].outputs[position] for call, position in _results(structure, lost)]
+    results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, lost)]
     # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
     # values must be written and read in the order of the calls.
     return lower(graph, results, is_fused=not structure.overwrites)
 
 
-def _results(structure: Structure, lost: frozenset[int]) -> list[tuple[int, int]]:
+def results_of(structure: Structure, lost: Collection[int]) -> list[tuple[int, int]]:
     """The outputs that a forward writes: (call, position), views and lost values left out."""
     return [
         (number, position)
@@ -41,10 +41,32 @@ def _results(structure: Structure, lost: frozenset[int]) -> list[tuple[int, int]
     ]
 
 
+def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[ArrayCell | None]:
+    """The array of each output, given as (call, position); None for one that nobody has."""
+    cells: list[ArrayCell | None] = []
+    for number, position in results:
+        cell = structure.functions[number].auxiliary[position]
+        made = structure.made[number]
+        if cell is None and position < len(made) and made[position] >= 0:
+            cell = structure.cells[made[position]]
+        cells.append(cell)
+    return cells
+
+
 def _lost(structure: Structure, root: Value) -> frozenset[int]:
     """The values that a forward need not store: results that nobody looks at and no backward reads."""
-    if structure.overwrites:
+    candidates = unobserved(structure, root, _can_repeat)
+    if not candidates:
         return frozenset()
+    cells = structure.cells
+    read = {id(cells[number]) for number in read_by_backward(structure, structure.made[-1][root.position])}
+    return frozenset(number for number in candidates if id(cells[number]) not in read)
+
+
+def unobserved(structure: Structure, root: Value, may_lose: Callable[[Function], bool]) -> list[int]:
+    """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked."""
+    if structure.overwrites:
+        return []
     cells = structure.cells
     stored = {id(root.data.cell)}
     candidates = []
@@ -55,17 +77,13 @@ def _lost(structure: Structure, root: Value) -> frozenset[int]:
         value, cell = structure.value(number), cells[number]
         if value is None or cell.bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
             stored.add(id(cell))  # an array that plans have keeps its memory
-        elif _can_repeat(structure.functions[origin[0]]):
+        elif may_lose(structure.functions[origin[0]]):
             candidates.append(number)
     for function, references in zip(structure.functions, structure.references, strict=True):
         spec = function.spec
         if spec.mutated or spec.inplace or spec.opaque:
             stored.update(id(cells[number]) for number in references if number >= 0)
-    candidates = [number for number in candidates if id(cells[number]) not in stored]
-    if not candidates:
-        return frozenset()
-    read = {id(cells[number]) for number in read_by_backward(structure, structure.made[-1][root.position])}
-    return frozenset(number for number in candidates if id(cells[number]) not in read)
+    return [number for number in candidates if id(cells[number]) not in stored]
 
 
 def _can_repeat(function: Function) -> bool:
@@ -81,13 +99,7 @@ def _bind_forward(
     structure: Structure, key: Hashable, lost: frozenset[int], root: Value, before: Bound | None
 ) -> Bound:
     template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
-    results: list[ArrayCell | None] = []
-    for number, position in _results(structure, lost):
-        cell = structure.functions[number].auxiliary[position]
-        made = structure.made[number]
-        if cell is None and position < len(made) and made[position] >= 0:
-            cell = structure.cells[made[position]]
-        results.append(cell)
+    results = cells_of(structure, results_of(structure, lost))
     binding = Binding(template, structure.cells, results, float_values(template, structure))
     last_run = before.last_run if before is not None else None
     if lost:

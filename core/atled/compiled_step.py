@@ -1,0 +1,172 @@
+"""Training steps in one call: feeding, forward, backward and the update of the parameters as one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atled.errors import four_parts
+from atled.graph.plan import Template
+from atled.graph.training import Moved, Rule, Training
+from atled.solvers import Solver, in_full_precision
+from atled.variable import Variable
+from atled_contexts import get_current_context
+
+
+def compile_step(
+    loss: Variable,
+    solver: Solver,
+    inputs: Sequence[Variable] = (),
+    *,
+    weight_decay: float = 0.0,
+    scale_grad: float = 1.0,
+) -> CompiledStep:
+    """A function that does a whole training step.
+
+        step = nn.compile_step(loss, solver, inputs=[x, t])
+        for images, labels in batches:
+            step(images, labels)
+
+    does what the following does, as one plan: what only the step needs is never stored, and memory of one layer
+    serves the next.
+
+        x.d, t.d = images, labels
+        loss.forward()
+        solver.zero_grad()
+        loss.backward()
+        solver.scale_grad(scale_grad)
+        solver.weight_decay(weight_decay)
+        solver.update()
+        solver.zero_grad()
+
+    Values in the graph that nobody holds a Variable of, and that are not persistent, are not there afterwards, and
+    neither are gradients. Only gradients of the solver's parameters are computed.
+
+    Args:
+        loss: what to minimize, of any shape; its gradient is one for every element.
+        solver: with its parameters set. Their number and its learning rate may change between steps.
+        inputs: leaves that a call of the step fills, in this order.
+        weight_decay: times the parameter is added to its gradient.
+        scale_grad: times the gradient, before that.
+
+    Raises:
+        TypeError: an argument is of another type.  ValueError: the loss is a leaf, or an input is none.
+    """
+    return CompiledStep(loss, solver, inputs, weight_decay, scale_grad)
+
+
+class CompiledStep:
+    """A training step, made by `compile_step`; call it with one array per input.
+
+    weight_decay, scale_grad: may be changed between steps.
+    """
+
+    def __init__(
+        self, loss: Variable, solver: Solver, inputs: Sequence[Variable], weight_decay: float, scale_grad: float
+    ) -> None:
+        _check(loss, solver, inputs)
+        self.loss = loss
+        self.solver = solver
+        self.inputs = tuple(inputs)
+        self.weight_decay = float(weight_decay)
+        self.scale_grad = float(scale_grad)
+        self._training: Training | None = None
+        self._rule: Rule | None = None
+        self._known: tuple[int, ...] = ()
+
+    @property
+    def plan(self) -> Template:
+        """The plan that a call runs, to be printed."""
+        return self._current().template
+
+    def __call__(self, *batch: Any) -> Variable:
+        """Fill the inputs and do a step; returns the loss, whose `d` has its value.
+
+        batch: per input what can be assigned to its `d`; none at all leaves the inputs as they are.
+
+        Raises:
+            TypeError: the number of arrays is another.  What forward and backward raise; the parameters are as they
+                were then.
+        """
+        if batch and len(batch) != len(self.inputs):
+            raise TypeError(
+                four_parts(
+                    f"a compiled step of {len(self.inputs)} inputs",
+                    f"{len(batch)} arrays were given",
+                    "",
+                    "give one per input of compile_step, in their order, or none",
+                )
+            )
+        for variable, values in zip(self.inputs, batch, strict=False):
+            variable.d = values
+        training = self._current()
+        parameters = self.solver.tracked()
+        active = [parameters[index] for index in training.moved]
+        for parameter in active:
+            parameter.steps += 1
+        try:
+            training.run(self._floats(parameters))
+        except BaseException:
+            for parameter in active:
+                parameter.steps -= 1
+            raise
+        for parameter in active:
+            if parameter.gradient.lazy != 0.0:
+                parameter.gradient.zero()
+        return self.loss
+
+    def _floats(self, parameters: Sequence[Any]) -> list[Mapping[str, float]]:
+        """Per parameter what its update depends on: the same for all that have moved equally often."""
+        decay = {"scale": self.scale_grad, "rate": self.weight_decay}
+        by_steps: dict[int, Mapping[str, float]] = {}
+        result = []
+        for parameter in parameters:
+            found = by_steps.get(parameter.steps)
+            if found is None:
+                found = by_steps[parameter.steps] = {**self.solver.hyper(parameter), **decay}
+            result.append(found)
+        return result
+
+    def _current(self) -> Training:
+        """The plan, made anew where something changed that plans must look at."""
+        parameters = self.solver.tracked()
+        known = tuple(map(id, parameters))
+        context = get_current_context()
+        is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0
+        rule = self._rule
+        if rule is None or rule.context is not context or rule.is_decayed != is_decayed:
+            single, double = (in_full_precision(context, config) for config in ("float", "double"))
+            rule = self._rule = Rule(self.solver.update_op, context, single, double, is_decayed)
+            self._training = None
+        training = self._training
+        if training is None or not training.is_current or known != self._known:
+            moved = [Moved(p.variable.value.data.cell, p.variable.shape, p.states) for p in parameters]
+            training = self._training = Training(self.loss.value, rule, moved, training)
+            self._known = known
+        return training
+
+    def __repr__(self) -> str:
+        return f"<step of {self.solver!r}, weight_decay={self.weight_decay}, scale_grad={self.scale_grad}>"
+
+
+def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
+    asked = "compile_step"
+    if not isinstance(loss, Variable):
+        raise TypeError(
+            four_parts(asked, f"loss is {type(loss).__name__}", "", "give the Variable that is to be minimized")
+        )
+    if not isinstance(solver, Solver):
+        raise TypeError(
+            four_parts(asked, f"solver is {type(solver).__name__}", "", "give a solver, such as atled.solvers.Adam()")
+        )
+    if loss.parent is None:
+        raise ValueError(four_parts(asked, "the loss is a leaf: nothing computed it", "", "give a function's result"))
+    for position, variable in enumerate(inputs):
+        if not isinstance(variable, Variable):
+            raise TypeError(
+                four_parts(asked, f"inputs[{position}] is {type(variable).__name__}", "", "give Variables as inputs")
+            )
+        if variable.parent is not None:
+            raise ValueError(
+                four_parts(asked, f"inputs[{position}] is a result, not a leaf", "", "give Variables that were created")
+            )

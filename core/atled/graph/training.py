@@ -1,0 +1,269 @@
+"""A training step as one plan: forward, backward and the update of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from atled.array import ArrayCell
+from atled.call import ArrayDesc
+from atled.epoch import EPOCH
+from atled.errors import four_parts
+from atled.graph.binding import Binding
+from atled.graph.bound import Bound
+from atled.graph.forward import cells_of, results_of, unobserved
+from atled.graph.gradient import backpropagate
+from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.lost import LastRun, Lost, lose
+from atled.graph.lowering import lower
+from atled.graph.plan import Template
+from atled.graph.recorded import Recorded
+from atled.graph.structure import Structure, calls_before, dtype_number
+from atled.graph.templates import TEMPLATES
+from atled.graph.value import Value, functions_before
+from atled.ops.spec import SPECS
+from atled_contexts import Context, plugin_generation
+
+
+class Moved(NamedTuple):
+    """A parameter and what its update changes: the arrays of its values and of the solver's states for it."""
+
+    data: ArrayCell
+    shape: tuple[int, ...]
+    states: Sequence[ArrayCell]
+
+
+class Rule(NamedTuple):
+    """How parameters move.
+
+    op: of the update, whose inputs are parameter, gradient and states.
+    context: the user's, from which the next two follow.
+    single, double: the Contexts for parameters of float32 and float64.
+    is_decayed: whether gradients become `scale * g + rate * w` first.
+    """
+
+    op: str
+    context: Context
+    single: Context
+    double: Context
+    is_decayed: bool
+
+
+class StepTemplate(NamedTuple):
+    """A compiled step: the template, and the parameters, by index, that a gradient reaches."""
+
+    template: Template
+    moved: tuple[int, ...]
+
+
+class Training:
+    """The step of one root, bound to its arrays.
+
+    template: what runs.  moved: indices of the parameters that a gradient reaches.
+    """
+
+    def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        structure = Structure(calls_before(root))
+        lost = unobserved(structure, root, lambda function: not function.spec.views)
+        leaves = [_leaves(structure, parameter) for parameter in parameters]
+        cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
+        key: Hashable = (
+            "training step",
+            plugin_generation(),
+            structure.key,
+            tuple(structure.flags),
+            tuple(lost),
+            rule,
+            tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
+            tuple(map(dtype_number, cells)),
+            root.position,
+        )
+        if before is not None and before._bound.holds(key, cells):
+            self.template, self.moved, self._bound = before.template, before.moved, before._bound
+            return
+        compiled: StepTemplate = TEMPLATES.get(
+            key, lambda: _compile(structure, structure.made[-1][root.position], lost, leaves, parameters, rule)
+        )
+        self.template, self.moved = compiled
+        results = [cell for cell in cells_of(structure, results_of(structure, lost)) if cell is not None]
+        binding = Binding(self.template, cells, results, _floats(self.template, structure))
+        last_run = None
+        if lost:
+            last_run = LastRun()
+            recipe = _Gone(last_run, root)
+            for number in lost:
+                lose(structure.cells[number], recipe)
+        self._bound = Bound(key, binding, structure=structure, last_run=last_run)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing happened that plans must look at."""
+        return self._bound.epoch == EPOCH.value
+
+    def run(self, floats: Sequence[Mapping[str, float]]) -> None:
+        """Run the step.
+
+        floats: per parameter the float attributes of its update, and "scale" and "rate" where gradients are decayed.
+        """
+        binding = self._bound.binding
+        for number, source in enumerate(self.template.floats):
+            if source[0] == "solver":
+                binding.floats[number] = floats[source[1]][source[2]]
+        binding.set_floats(binding.floats)
+        self._bound.run()
+
+
+class _Gone(Lost):
+    """The recipe of what a step computes on the way: it is gone, for the parameters have changed since."""
+
+    __slots__ = ()
+
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        root = self.root()
+        functions = [] if root is None else functions_before(root)
+        values = (value for function in functions for value in function.live_outputs())
+        return next((value for value in values if value is not None and value.data.cell is cell), None)
+
+    def _compute(self, value: Value, cell: ArrayCell) -> None:
+        assert value.parent is not None
+        raise RuntimeError(
+            four_parts(
+                f"result of {value.parent.spec.name}, shape {value.shape}, in a compiled step",
+                "the step did not store it, because nobody held its Variable, and has moved the parameters since",
+                "",
+                "run the step again, from then on it is stored; or hold the Variable, or set its persistent, before",
+            )
+        )
+
+
+def _leaves(structure: Structure, parameter: Moved) -> list[int]:
+    """The leaves of a structure that are a parameter and ask for its gradient: one, or one per shape it is used in."""
+    return [
+        number
+        for number, origin in enumerate(structure.origins)
+        if origin is None and structure.flags[number] and structure.cells[number] is parameter.data
+    ]
+
+
+def _settled(parameter: Moved) -> Sequence[ArrayCell]:
+    """The states, in memory."""
+    for state in parameter.states:
+        state.settle()
+    return parameter.states
+
+
+def _floats(template: Template, structure: Structure) -> list[float]:
+    """The present value of every float that does not come from the solver; 0 for those that do."""
+    return [
+        0.0
+        if source[0] == "solver"
+        else source[1]
+        if source[0] == "constant"
+        else structure.functions[source[1]].attributes[source[2]]
+        for source in template.floats
+    ]
+
+
+def _compile(
+    structure: Structure,
+    root: int,
+    lost: Collection[int],
+    leaves: Sequence[Sequence[int]],
+    parameters: Sequence[Moved],
+    rule: Rule,
+) -> StepTemplate:
+    context = structure.functions[-1].context
+    graph = Graph(context)
+    recorded = Recorded(graph, structure, computed=False)
+    values = recorded.values
+    stored = [
+        recorded.calls[call].outputs[position]
+        for (call, position), cell in zip(
+            results_of(structure, lost), cells_of(structure, results_of(structure, lost)), strict=True
+        )
+        if cell is not None
+    ]
+    start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
+    blocked = {
+        values[number]
+        for number, origin in enumerate(structure.origins)
+        if origin is not None and number != root and structure.flags[number] is False
+    }
+    wanted = [values[number] for numbers in leaves for number in numbers]
+    found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, blocked)
+    moved: list[int] = []
+    updates: list[IRNode] = []
+    first_state = len(structure.cells)
+    for index, (parameter, numbers) in enumerate(zip(parameters, leaves, strict=True)):
+        gradient: IRValue | None = None
+        for number in numbers:
+            part = found.get(values[number])
+            if part is not None:
+                part = graph.reshape(part, parameter.shape)
+                gradient = part if gradient is None else graph.op("Add2", gradient, part)
+        if gradient is not None:
+            moved.append(index)
+            updates.append(_update(graph, structure, index, parameter, numbers[0], first_state, gradient, rule))
+        first_state += len(parameter.states)
+    _move_forward(graph, updates)
+    return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites), tuple(moved))
+
+
+def _update(
+    graph: Graph,
+    structure: Structure,
+    index: int,
+    parameter: Moved,
+    leaf: int,
+    first_state: int,
+    gradient: IRValue,
+    rule: Rule,
+) -> IRNode:
+    """The node that moves one parameter."""
+
+    def array(number: int, cell: ArrayCell) -> IRValue:
+        assert cell.dtype is not None
+        return graph.external(number, ArrayDesc(parameter.shape, cell.dtype))
+
+    def given(name: str) -> FloatSlot:
+        return graph.float_from("solver", index, name)
+
+    before = graph.context
+    # Half keeps fp32 master weights: the update runs in the precision of the parameter.
+    graph.context = rule.double if parameter.data.dtype == np.float64 else rule.single
+    data = array(leaf, parameter.data)
+    states = [array(first_state + i, state) for i, state in enumerate(parameter.states)]
+    if rule.is_decayed:
+        scaled = graph.op("MulScalar", gradient, val=given("scale"))
+        gradient = scaled + graph.op("MulScalar", data, val=given("rate"))
+    names = SPECS[rule.op].float_names
+    graph.op(rule.op, data, gradient, *states, **{name: given(name) for name in names})
+    graph.context = before
+    return graph.nodes[-1]
+
+
+def _move_forward(graph: Graph, updates: Sequence[IRNode]) -> None:
+    """Put each update right behind the last node that its parameter or gradient must wait for.
+
+    So the memory of a gradient soon serves the next one. Where code of the user runs, which may fail, updates stay
+    behind all of it: a step that fails leaves the parameters as they were.
+    """
+    if any(node.spec is not None and node.spec.opaque for node in graph.nodes):
+        return
+    place = {node: position for position, node in enumerate(graph.nodes)}
+    last_use: dict[int, int] = {}
+    for position, node in enumerate(graph.nodes):
+        if node in updates:
+            continue
+        for value in node.inputs:
+            if value is not None and value.base.external >= 0:
+                last_use[value.base.external] = position
+    ready: dict[IRNode, float] = {node: float(position) for node, position in place.items()}
+    for update in updates:
+        own = [value for value in update.inputs if value is not None]
+        makers = [place[value.node] for value in own if value.node is not None and value.node in place]
+        users = [last_use.get(value.base.external, -1) for value in own if value.base.external >= 0]
+        ready[update] = max([*makers, *users]) + 0.5
+    graph.nodes.sort(key=ready.__getitem__)

@@ -1,0 +1,296 @@
+"""A compiled step does what forward, backward and update do one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+from atled.python_function import PythonFunction
+
+SOLVERS = [S.Sgd, S.Momentum, S.Nesterov, S.Adadelta, S.Adagrad, S.RMSprop, S.Adam, S.Adamax, S.AMSGRAD]
+
+Network = Callable[[nn.Variable, nn.Variable], nn.Variable]
+
+
+@pytest.fixture(autouse=True)
+def no_parameters() -> Iterator[None]:
+    nn.clear_parameters()
+    with nn.auto_forward(False):
+        yield
+    nn.clear_parameters()
+
+
+def mlp(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+    h = F.tanh(PF.affine(x, 6, name="a"))
+    return F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="b"), t))
+
+
+def normalized(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+    h = F.reshape(x, (x.shape[0], 1, 2, 4))
+    h = F.relu(PF.batch_normalization(PF.convolution(h, 4, (2, 2), name="c"), name="n"))
+    h = F.dropout(F.max_pooling(h, (1, 2), stride=(1, 1)), 0.3, seed=5)
+    return F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="d"), t))
+
+
+def shared(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+    """One weight used twice, and a parameter that nothing uses."""
+    w = nn.parameter.get_parameter_or_create("w", (8, 8), initializer=np.eye(8, dtype=np.float32))
+    nn.parameter.get_parameter_or_create("unused", (3,))
+    h = F.tanh(F.affine(F.tanh(F.affine(x, w)), w))
+    return F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="d"), t))
+
+
+def batches(count: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(2)
+    return [(rng.standard_normal((5, 8)).astype(np.float32), rng.integers(0, 3, (5, 1))) for _ in range(count)]
+
+
+def fresh(network: Network) -> tuple[nn.Variable, nn.Variable, nn.Variable]:
+    nn.clear_parameters()
+    x, t = nn.Variable((5, 8)), nn.Variable((5, 1))
+    loss = network(x, t)
+    rng = np.random.default_rng(3)
+    for variable in nn.get_parameters().values():
+        variable.d = rng.standard_normal(variable.shape) * 0.3
+    return x, t, loss
+
+
+def values() -> dict[str, np.ndarray]:
+    return {name: v.d.copy() for name, v in nn.get_parameters(grad_only=False).items()}
+
+
+def by_calls(network: Network, solver: S.Solver, decay: float = 0.0, scale: float = 1.0) -> Any:
+    x, t, loss = fresh(network)
+    solver.set_parameters(nn.get_parameters())
+    losses = []
+    for images, labels in batches():
+        x.d, t.d = images, labels
+        loss.forward()
+        solver.zero_grad()
+        loss.backward()
+        if scale != 1:
+            solver.scale_grad(scale)
+        if decay:
+            solver.weight_decay(decay)
+        solver.update()
+        losses.append(float(loss.d))
+    return losses, values()
+
+
+def by_step(network: Network, solver: S.Solver, decay: float = 0.0, scale: float = 1.0) -> Any:
+    x, t, loss = fresh(network)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t], weight_decay=decay, scale_grad=scale)
+    return [float(step(images, labels).d) for images, labels in batches()], values()
+
+
+def check_same(ours: Any, theirs: Any, tolerance: float = 2e-6) -> None:
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=tolerance)
+    assert ours[1].keys() == theirs[1].keys()
+    for name, value in ours[1].items():
+        np.testing.assert_allclose(value, theirs[1][name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_moves_alike(solver: type[S.Solver]) -> None:
+    check_same(by_step(mlp, solver(0.05)), by_calls(mlp, solver(0.05)), 1e-5)
+
+
+@pytest.mark.parametrize("network", [normalized, shared])
+def test_networks_with_state_and_shared_weights_move_alike(network: Network) -> None:
+    check_same(by_step(network, S.Momentum(0.05)), by_calls(network, S.Momentum(0.05)), 1e-5)
+
+
+def test_decay_and_scale_are_part_of_the_step() -> None:
+    check_same(by_step(mlp, S.Momentum(0.1), 0.02, 0.5), by_calls(mlp, S.Momentum(0.1), 0.02, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("context", "tolerance"), [("reference:float", 1e-5), ("reference:double", 1e-6), ("cpu:half", 2e-3)]
+)
+def test_other_contexts_move_alike(context: str, tolerance: float) -> None:
+    with nn.context_scope(nn.Context(context)):
+        check_same(by_step(mlp, S.Adam(0.01)), by_calls(mlp, S.Adam(0.01)), tolerance)
+
+
+def test_a_device_moves_alike() -> None:
+    pytest.importorskip("atled_sim")
+    with nn.context_scope(nn.get_extension_context("sim")):
+        check_same(by_step(normalized, S.Momentum(0.05)), by_calls(normalized, S.Momentum(0.05)), 1e-5)
+
+
+def test_what_changes_between_steps_counts() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Sgd(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    images, labels = batches()[0]
+    step(images, labels)
+    before = values()
+    solver.set_learning_rate(0.0)
+    step()
+    for name, value in values().items():
+        np.testing.assert_array_equal(value, before[name])
+    solver.set_learning_rate(0.1)
+    weight = nn.get_parameters()["a/affine/W"]
+    solver.set_parameters({"only": weight})
+    step()
+    changed = {name for name, value in values().items() if not np.array_equal(value, before[name])}
+    assert changed == {"a/affine/W"}
+    weight.need_grad = False
+    step()
+    step.weight_decay = 0.5
+    after = values()
+    step()
+    np.testing.assert_array_equal(values()["a/affine/W"], after["a/affine/W"])
+
+
+def test_a_held_value_is_there_and_another_one_says_why_it_is_not() -> None:
+    x, t = nn.Variable((5, 8)), nn.Variable((5, 1))
+    a = PF.affine(x, 6, name="a")
+    held = F.tanh(a)
+    loss = F.mean(F.softmax_cross_entropy(PF.affine(held, 3, name="b"), t))
+    del a
+    solver = S.Sgd(0.1)
+    solver.set_parameters(nn.get_parameters())
+    images, labels = batches()[0]
+    step = nn.compile_step(loss, solver, [x, t])
+    step(images, labels)
+    weight = nn.get_parameters()["a/affine/W"].d.copy()
+    bias = nn.get_parameters()["a/affine/b"].d.copy()
+    step()
+    np.testing.assert_allclose(held.d, np.tanh(images @ weight + bias), rtol=1e-5)
+    late = held.parent.inputs[0]
+    with pytest.raises(RuntimeError, match=r"Affine[\s\S]*compiled step[\s\S]*run the step again"):
+        late.d  # noqa: B018
+    step()
+    np.testing.assert_allclose(np.tanh(late.d), held.d, rtol=1e-5)
+
+
+def test_calls_and_steps_may_be_mixed() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Sgd(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    for images, labels in batches(2):
+        step(images, labels)
+        x.d, t.d = images, labels
+        loss.forward()
+        solver.zero_grad()
+        loss.backward()
+        assert all(np.abs(v.g).max() > 0 for v in nn.get_parameters().values())
+        solver.update()
+    step()
+    assert all(not v.g.any() for v in nn.get_parameters().values())
+    mixed = values()
+    x, t, loss = fresh(mlp)
+    solver.set_parameters(nn.get_parameters())
+    for images, labels in [b for b in batches(2) for _ in range(2)] + batches(2)[1:]:
+        x.d, t.d = images, labels
+        loss.forward()
+        solver.zero_grad()
+        loss.backward()
+        solver.update()
+    for name, value in values().items():
+        np.testing.assert_allclose(mixed[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_that_fails_leaves_the_parameters_as_they_were() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Adam(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    images, labels = batches()[0]
+    step(images, labels)
+    before = values()
+    with pytest.raises(IndexError, match="out of range"):
+        step(images, labels + 7)
+    for name, value in values().items():
+        np.testing.assert_array_equal(value, before[name])
+    by_hand = [float(step(images, labels).d), values()]
+    nn.clear_parameters()
+    x, t, loss = fresh(mlp)
+    solver = S.Adam(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    step(images, labels)
+    check_same([[float(step(images, labels).d)], values()], [[by_hand[0]], by_hand[1]])
+
+
+class Doubled(PythonFunction):
+    """y = 2 x in Python, whose gradient fails when asked to."""
+
+    fails = False
+
+    @property
+    def name(self) -> str:
+        return "Doubled"
+
+    def min_outputs(self) -> int:
+        return 1
+
+    def setup_impl(self, inputs: Any, outputs: Any) -> None:
+        outputs[0].reset_shape(inputs[0].shape, True)
+
+    def forward_impl(self, inputs: Any, outputs: Any) -> None:
+        outputs[0].data.copy_from(inputs[0].data * 2)
+
+    def backward_impl(self, inputs: Any, outputs: Any, propagate_down: Any, accum: Any) -> None:
+        if self.fails:
+            raise ArithmeticError("asked to fail")
+        gradient = outputs[0].grad * 2
+        inputs[0].grad.copy_from(inputs[0].grad + gradient if accum[0] else gradient)
+
+
+def test_code_of_the_user_runs_within_the_step_and_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def network(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+        h = Doubled()(PF.affine(x, 6, name="a"))
+        return F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="b"), t))
+
+    check_same(by_step(network, S.Sgd(0.1)), by_calls(network, S.Sgd(0.1)), 1e-5)
+    x, t, loss = fresh(network)
+    solver = S.Sgd(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    before = values()
+    monkeypatch.setattr(Doubled, "fails", True)
+    with pytest.raises(ArithmeticError):
+        step(*batches()[0])
+    for name, value in values().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_verification_and_trace_see_the_step() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Momentum(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t])
+    with nn.trace() as trace, nn.verify(1.0):
+        step(*batches()[0])
+    assert "MomentumUpdate" in str(trace) and "Affine" in str(trace)
+    assert "MomentumUpdate" in str(step.plan)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Sgd()
+    solver.set_parameters(nn.get_parameters())
+    with pytest.raises(TypeError, match="loss is int"):
+        nn.compile_step(3, solver)
+    with pytest.raises(TypeError, match="solver is Variable"):
+        nn.compile_step(loss, x)
+    with pytest.raises(ValueError, match="leaf"):
+        nn.compile_step(x, solver)
+    with pytest.raises(TypeError, match=r"inputs\[1\] is ndarray"):
+        nn.compile_step(loss, solver, [x, np.zeros(3)])
+    with pytest.raises(ValueError, match=r"inputs\[0\] is a result"):
+        nn.compile_step(loss, solver, [loss])
+    with pytest.raises(TypeError, match="2 inputs"):
+        nn.compile_step(loss, solver, [x, t])(np.zeros((5, 8)))
