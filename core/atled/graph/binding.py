@@ -168,7 +168,7 @@ class Binding:
         if len(template.float_words):
             self._block.view(np.float64)[template.float_words] = self.floats[template.float_numbers]
 
-    def set_floats(self, values: Sequence[float]) -> None:
+    def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
         """Give the floats new values, in the template's order."""
         self.floats[:] = values
         self._set_floats()

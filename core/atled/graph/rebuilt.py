@@ -26,7 +26,8 @@ _KEPT = 4  # added to the flags of a result whose gradient must have memory of i
 class Walk:
     """What a walk from a root found: all values, inputs first, and a key of all that a backward plan depends on.
 
-    values: the root is the last.  index: number of each value in `values`.  wanted: the leaves that need a gradient, with its cell.
+    values: the root is the last.  index: number of each value in `values`.
+    wanted: the leaves that need a gradient, with its cell.
     """
 
     __slots__ = ("aliases", "index", "key", "leaves", "values", "wanted")

@@ -64,8 +64,14 @@ class Training:
     template: what runs.  moved: indices of the parameters that a gradient reaches.
     """
 
+    template: Template
+    moved: tuple[int, ...]
+    _bound: Bound
+    _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
+
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
         structure = Structure(calls_before(root))
+        _refuse_resuming(structure)
         lost = unobserved(structure, root, lambda function: not function.spec.views)
         leaves = [_leaves(structure, parameter) for parameter in parameters]
         cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
@@ -82,11 +88,19 @@ class Training:
         )
         if before is not None and before._bound.holds(key, cells):
             self.template, self.moved, self._bound = before.template, before.moved, before._bound
+            self._numbers = before._numbers
             return
         compiled: StepTemplate = TEMPLATES.get(
             key, lambda: _compile(structure, structure.made[-1][root.position], lost, leaves, parameters, rule)
         )
         self.template, self.moved = compiled
+        self._numbers = {
+            name: np.array(
+                [n for n, source in enumerate(self.template.floats) if source[0] == "solver" and source[2] == name],
+                np.intp,
+            )
+            for name in {source[2] for source in self.template.floats if source[0] == "solver"}
+        }
         results = [cell for cell in cells_of(structure, results_of(structure, lost)) if cell is not None]
         binding = Binding(self.template, cells, results, _floats(self.template, structure))
         last_run = None
@@ -108,10 +122,15 @@ class Training:
         floats: per parameter the float attributes of its update, and "scale" and "rate" where gradients are decayed.
         """
         binding = self._bound.binding
-        for number, source in enumerate(self.template.floats):
-            if source[0] == "solver":
-                binding.floats[number] = floats[source[1]][source[2]]
-        binding.set_floats(binding.floats)
+        values = binding.floats
+        if len({id(given) for given in floats}) == 1:
+            for name, numbers in self._numbers.items():
+                values[numbers] = floats[0][name]
+        else:
+            for number, source in enumerate(self.template.floats):
+                if source[0] == "solver":
+                    values[number] = floats[source[1]][source[2]]
+        binding.set_floats(values)
         self._bound.run()
 
 
@@ -136,6 +155,20 @@ class _Gone(Lost):
                 "run the step again, from then on it is stored; or hold the Variable, or set its persistent, before",
             )
         )
+
+
+def _refuse_resuming(structure: Structure) -> None:
+    """ValueError for functions whose gradient is what others left in their inputs: a step starts from the loss alone."""
+    for function in structure.functions:
+        if function.spec.may_resume and function.spec.resumes(function.attributes):
+            raise ValueError(
+                four_parts(
+                    f"a compiled step through {function.spec.name}",
+                    "its backward goes on from gradients that its inputs hold",
+                    "",
+                    "call forward, backward and update one by one",
+                )
+            )
 
 
 def _leaves(structure: Structure, parameter: Moved) -> list[int]:
