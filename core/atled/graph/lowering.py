@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from atled.graph.attachment import attach
 from atled.graph.fusion import fuse
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.memory import reuse_memory
@@ -20,7 +21,7 @@ def lower(
 
     A result that is another result's memory, an outside array or a view gets a copy of its own.
     watched: values that are computed anyway and whose slots the template is to name.
-    is_fused: whether elementwise neighbours may become one step.
+    is_fused: whether steps may be fused with elementwise neighbours.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = _needed(graph, [*values, *watched])
@@ -64,6 +65,8 @@ def lower(
         steps.append(_step(node, slot_for, slot_of))
     targets = [slot_for(value) for value in values]
     shown = [slot_for(value) for value in watched]
+    if is_fused:
+        steps = attach(slots, steps, shown)
     reuse_memory(slots, steps, shown)
     return Template(slots, steps, graph, targets, shown)
 
