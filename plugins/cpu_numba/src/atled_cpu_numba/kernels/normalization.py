@@ -29,7 +29,7 @@ from atled_cpu_numba.store import Kernel
 
 _STRETCH = 2048  # elements that stay in the level-1 cache between two passes
 _RUN_BYTES = 1 << 17  # of neighbouring channels taken together: memory is read ahead only where it goes on and on
-_ROW = 128  # from this inner size on, a channel is gone through row by row
+_ROW = 24  # from this inner size on, a channel is gone through row by row
 _COLUMNS = 256  # side by side otherwise
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
