@@ -5,8 +5,8 @@ program and returns 0; `formula_layout` describes the block. All shares together
 be exactly the same array as an input; overlapping in any other way is undefined. Compiling is the plugin's; `LIBRARY`
 lists the C functions, all of float64, that the code may call.
 
-For a layout without outer axes there is a second form, `int64 name(int64 block, int64 begin, int64 end)`, which computes
-the elements begin <= i < end: for kernels that have the formula computed on what they have just made.
+For a layout without outer axes there is a second form, `int64 name(int64 block, int64 start, int64 stop)`, which
+computes the elements start <= i < stop: for kernels that have the formula computed on what they have just made.
 """
 
 from __future__ import annotations
