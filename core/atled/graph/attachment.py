@@ -38,7 +38,7 @@ class _Units:
     def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int]) -> None:
         self._slots = slots
         self.order: list[list[Step]] = [[step] for step in steps]
-        self._unit_of = {step: unit for step, unit in zip(steps, self.order, strict=True)}
+        self._unit_of = dict(zip(steps, self.order, strict=True))
         self._index = {id(unit): position for position, unit in enumerate(self.order)}
         self._slots_in: dict[int, list[Slot]] = {}
         for slot in slots:
