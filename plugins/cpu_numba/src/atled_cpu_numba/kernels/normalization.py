@@ -243,8 +243,12 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
                     at = size * ((n * channels + first + i) * inner)
                     x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
                     middle, a_, b_, c_ = mean[first + i], a[i], b[i], c[i]
-                    for j in range(inner):
-                        gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
+                    if w[1] == w[8]:  # one pointer for both, or the loop would not run in vectors
+                        for j in range(inner):
+                            gx[j] = gx[j] * a_ + ((x[j] - middle) * b_ + c_)
+                    else:
+                        for j in range(inner):
+                            gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
         return 0
 
     return normalize_grad_rows
@@ -303,8 +307,12 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
             for n in range(outer):
                 at = size * (n * channels + first) * inner
                 x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
-                for j in range(width):
-                    gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                if w[1] == w[8]:  # as in the kernel for rows
+                    for j in range(width):
+                        gx[j] = gx[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                else:
+                    for j in range(width):
+                        gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
         return 0
 
     return normalize_grad_columns
