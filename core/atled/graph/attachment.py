@@ -44,21 +44,26 @@ class _Units:
         for slot in slots:
             self._slots_in.setdefault(slot.memory, []).append(slot)
         self._users: dict[int, list[Step]] = {}
+        self._carriers: dict[int, list[Step]] = {}  # those of the users that can carry others
         for step in steps:
+            can_carry = step.native is not None and bool(step.native.before or step.native.after)
             for memory in {slots[number].memory for number in step.arguments if number >= 0}:
                 self._users.setdefault(memory, []).append(step)
+                if can_carry:
+                    self._carriers.setdefault(memory, []).append(step)
         self._watched = {id(slots[number]) for number in watched}
 
     def attach(self, step: Step) -> None:
         """Attach an elementwise step to a reader of what it makes, else to the maker of what it reads, if one fits."""
         for number in step.arguments[step.input_count :]:
-            for reader in self._users[self._slots[number].memory]:
-                if reader is not step and self._attach_before(step, number, reader):
-                    return
+            if any(self._attach_before(step, number, reader) for reader in self._carriers_of(number)):
+                return
         for number in step.arguments[: step.input_count]:
-            for maker in self._users[self._slots[number].memory] if number >= 0 else ():
-                if maker is not step and self._attach_after(step, number, maker):
-                    return
+            if any(self._attach_after(step, number, maker) for maker in self._carriers_of(number)):
+                return
+
+    def _carriers_of(self, number: int) -> Sequence[Step]:
+        return () if number < 0 else self._carriers.get(self._slots[number].memory, ())
 
     def _attach_before(self, step: Step, number: int, carrier: Step) -> bool:
         """Have `carrier` call `step` before it reads slot `number`."""
@@ -144,14 +149,11 @@ class _Units:
             if not self._can_pass(other, between):
                 return False
             end = start
-        joined = [*unit, *other]
-        kept = self.order[end]
-        self.order.remove(other if kept is unit else unit)
-        kept[:] = joined
-        for step in joined:
+        kept, left = (unit, other) if end == start else (other, unit)
+        kept[:] = [*unit, *other]
+        left.clear()  # stays in the order, so that no other unit changes its place
+        for step in kept:
             self._unit_of[step] = kept
-        for position in range(min(start, end), len(self.order)):
-            self._index[id(self.order[position])] = position
         return True
 
     def _can_pass(self, unit: Sequence[Step], others: Sequence[Step]) -> bool:
@@ -167,11 +169,13 @@ class _Units:
         """Keep a value that only the two steps know in the memory of another, if that has its size."""
         slot, target = self._slots[number], self._slots[other]
         memory = slot.memory
-        known = any(item.source[0] != "internal" or id(item) in self._watched for item in self._slots_in[memory])
-        if known or set(self._users[memory]) != {step, carrier} or slot.desc.nbytes != target.desc.nbytes:
+        if set(self._users[memory]) != {step, carrier} or slot.desc.nbytes != target.desc.nbytes:
+            return
+        if any(item.source[0] != "internal" or id(item) in self._watched for item in self._slots_in[memory]):
             return
         for item in self._slots_in.pop(memory):
             item.memory = target.memory
             self._slots_in[target.memory].append(item)
-        users = self._users[target.memory]
-        users += [user for user in self._users.pop(memory) if user not in users]
+        for known_to in (self._users, self._carriers):
+            merged = [*known_to.get(target.memory, ()), *known_to.pop(memory, ())]
+            known_to[target.memory] = list(dict.fromkeys(merged))
