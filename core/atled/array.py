@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +20,16 @@ FLOAT32 = np.dtype(np.float32)
 
 Storage = HostStorage | DeviceStorage
 
+WRITES = itertools.count(1)
+"""Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""
+
+
+class Recipe(Protocol):
+    """How to get values that no plan stored."""
+
+    def recover(self, cell: ArrayCell) -> None:
+        """Write the values into the cell, or raise RuntimeError where they are lost for good."""
+
 
 class ArrayCell:
     """The values of one logical array: a head copy, further copies that are still true, or a lazy fill.
@@ -28,15 +39,17 @@ class ArrayCell:
 
     size: count of elements.
     dtype, place, storage: of the head; storage is None while nothing was allocated.
-    lazy: the number that every element is (`zero()`, `fill()`), still to be written; None once values are there. An
-        array that is lazily zero counts as not written, see `is_written`.
+    lazy: what the values are, still to be written: the number that every element is (`zero()`, `fill()`), or how to
+        get what a plan computed and did not store; None once values are there. An array that is lazily zero counts as
+        not written, see `is_written`.
+    version: of the last write by others than the plan that computes the array; a view that is handed out counts as one.
+        Kept up to date while plans read the array (`bound`).
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
     bound: whether plans hold the head's storage and do not look at each run whether it still is the head, so that the
         epoch must rise when it is replaced: 0 none does, 1 some read it, 2 some write it. That is for arrays that never
         left host memory; plans of those that `travels` look, which is -1.
     is_data: whether plans rely on its memory without a look at `lazy`; the gradients of leaves are looked at.
-    is_lent: whether the head is a plan's memory that other arrays may show too; whoever writes takes a copy first.
     """
 
     __slots__ = (
@@ -46,11 +59,11 @@ class ArrayCell:
         "code",
         "dtype",
         "is_data",
-        "is_lent",
         "lazy",
         "place",
         "size",
         "storage",
+        "version",
         "zeroed",
     )
 
@@ -59,11 +72,11 @@ class ArrayCell:
         self.dtype: np.dtype | None = None
         self.place = HOST
         self.storage: Storage | None = None
-        self.lazy: float | None = 0.0
+        self.lazy: float | Recipe | None = 0.0
+        self.version = 0
         self.zeroed = False
         self.bound = 0
         self.is_data = False
-        self.is_lent = False
         self.code = -1
         # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
         # plans hold their storage. None while there are none: most arrays never get any.
@@ -71,13 +84,31 @@ class ArrayCell:
 
     def settle(self, dtype: np.dtype = FLOAT32) -> Storage:
         """The head's storage, allocated and filled; dtype is for an array that has none yet."""
+        if self.lazy is not None and not isinstance(self.lazy, float):
+            self.lazy.recover(self)
         if self.storage is None:
             self._put(HOST, self.dtype or dtype)
         if self.lazy is not None:
+            assert isinstance(self.lazy, float)
             _fill(self.storage, self.place, self.size, self.dtype, self.lazy)
             self.lazy = None
         assert self.storage is not None
         return self.storage
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a plan computed the values and did not store them."""
+        return self.lazy is not None and not isinstance(self.lazy, float)
+
+    def lose(self, recipe: Recipe) -> None:
+        """Give the memory away: whoever asks for the values gets them by the recipe."""
+        assert self.bound == 0, "plans rely on the memory"
+        self.lazy = recipe
+        self.storage = None
+        self._copies = None
+        self.place = HOST
+        self.code = -1
+        self.zeroed = False
 
     def _put(self, place: Place, dtype: np.dtype) -> None:
         """Make an uninitialised head at a place, reusing a copy that is there."""
@@ -88,8 +119,10 @@ class ArrayCell:
         """Make a storage the head; the old head stays as a copy that is not current."""
         if self.bound > 0 and storage is not self.storage:
             self._tell_plans()
-        elif self.bound and dtype != self.dtype:
-            EPOCH.bump()
+        elif self.bound:
+            self.version = next(WRITES)
+            if dtype != self.dtype:
+                EPOCH.bump()
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
             if self._copies is None:
                 self._copies = {}
@@ -98,16 +131,16 @@ class ArrayCell:
             replaced = self._copies.pop((place, dtype), None)
             if replaced is not None and replaced[0] is not storage:
                 EPOCH.bump()
-            self.touched()
+            self._outdate_copies()
         self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
         self.storage = storage
-        self.is_lent = False
 
     def _tell_plans(self) -> None:
         """Let all plans look at the array again, those that trust its head included."""
         EPOCH.bump()
+        self.version = next(WRITES)
         self.bound = 0
 
     @property
@@ -126,8 +159,6 @@ class ArrayCell:
 
     def reserve(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage at that place with that dtype, for values to come; the present values stay as they are."""
-        if self.is_lent:
-            self._own()
         storage = self.storage_at(place, dtype)
         return self._add_copy(place, dtype, is_current=False) if storage is None else storage
 
@@ -147,7 +178,7 @@ class ArrayCell:
         While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
         """
         if storage is self.storage:
-            self.touched()
+            self._outdate_copies()
         else:
             self._set_head(place, dtype, storage)
         self.lazy = None
@@ -158,21 +189,29 @@ class ArrayCell:
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage for a step that is going to write all values; other copies are forgotten."""
-        if self.storage is None or self.is_lent or self.place is not place or self.dtype != dtype:
+        if self.storage is None or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
+        elif self.bound:
+            self.version = next(WRITES)
         self.lazy = None
         self.zeroed = False
         if self._copies:
-            self.touched()
+            self._outdate_copies()
         assert self.storage is not None
         return self.storage
 
-    def show(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
-        """Take a storage as the head that a plan writes and other arrays may show."""
+    def target(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage into which a plan will write all values at each run, which is no write by others."""
+        version = self.version
+        storage = self.output(place, dtype)
+        self.version = version
+        return storage
+
+    def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Take a storage with its values as the head."""
         self._set_head(place, dtype, storage)
         self.lazy = None
         self.zeroed = False
-        self.is_lent = True
 
     def copy_into(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Copy the present values into a storage of that place and dtype, unless it is the head."""
@@ -188,7 +227,7 @@ class ArrayCell:
             return head
         key = (place, dtype)
         if self._may_have_changed():
-            self.touched()  # all copies: this one is made anew, and the mark is taken away from the head
+            self._outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
         if storage is not None and is_current:
             return storage
@@ -214,7 +253,11 @@ class ArrayCell:
         return self.bound > 1 or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
 
     def touched(self) -> None:
-        """The head was written: copies are not current any more."""
+        """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
+        self.version = next(WRITES)
+        self._outdate_copies()
+
+    def _outdate_copies(self) -> None:
         if self._copies:
             self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
 
@@ -222,21 +265,10 @@ class ArrayCell:
         """The head, moved to host memory with its dtype, for a user who may write into it."""
         storage = self.settle()
         assert self.dtype is not None
-        if self.is_lent:
-            storage = self._own()
         if self.place is not HOST:
             storage = self.move(HOST, self.dtype)
         assert isinstance(storage, HostStorage)
         self.zeroed = False
-        return storage
-
-    def _own(self) -> Storage:
-        """A head of its own in place of lent memory, with the same values."""
-        assert self.storage is not None and self.dtype is not None
-        storage = _allocate(self.place, self.size, self.dtype)
-        _convert(self.storage, self.place, self.dtype, storage, self.place, self.dtype, self.size)
-        self._set_head(self.place, self.dtype, storage)
-        EPOCH.bump()
         return storage
 
     def cast(self, dtype: np.dtype) -> HostStorage:
@@ -250,8 +282,6 @@ class ArrayCell:
 
     def fill(self, value: float) -> None:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
-        if self.is_lent:
-            self._own()
         if self.bound > 0 or self.has_live_view:
             _fill(self.storage, self.place, self.size, self.dtype, value)
             self.lazy = None

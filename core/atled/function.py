@@ -118,6 +118,8 @@ class Function:
         """Compute into `outputs`, which need not be those of its graph; its state (mask, statistics) is its own."""
         values = self._values(inputs)
         self.setup(inputs, outputs)
+        for variable in outputs:
+            variable.value.expose()
         call_function(self._function, values, [variable.value for variable in outputs])
 
     def backward(

@@ -87,6 +87,7 @@ class Variable(Operators):
 
     @d.setter
     def d(self, values: Any) -> None:
+        self.value.expose()
         self.value.data.data = values.data if isinstance(values, Variable) else values
 
     @property
@@ -96,24 +97,29 @@ class Variable(Operators):
 
     @g.setter
     def g(self, values: Any) -> None:
+        self.value.expose()
         self.value.grad.data = values.grad if isinstance(values, Variable) else values
 
     @property
     def data(self) -> NdArray:
         """The array; assigning another of the same shape makes existing graphs read that one."""
+        self.value.expose()
         return self.value.data
 
     @data.setter
     def data(self, array: NdArray) -> None:
+        self.value.expose()
         self.value.data = self._fitting(array, "data")
 
     @property
     def grad(self) -> NdArray:
         """The gradient's array; assigning another of the same shape makes existing graphs write that one."""
+        self.value.expose()
         return self.value.grad
 
     @grad.setter
     def grad(self, array: NdArray) -> None:
+        self.value.expose()
         self.value.grad = self._fitting(array, "grad")
 
     def _fitting(self, array: NdArray, what: str) -> NdArray:
@@ -217,6 +223,7 @@ class Variable(Operators):
         result: Variable = Calls.apply("Reshape", (self,), {"shape": shape})
         if not unlink:
             return result
+        self.value.expose()
         data = NdArray.over(self.value.data.cell, result.shape)
         grad = NdArray.over(self.value.grad.cell, result.shape)
         return Variable.on(Value(result.shape, self.value.need_grad, data=data, grad=grad))

@@ -9,7 +9,7 @@ from atled.graph.plan import Slot, Step
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int]) -> list[Step]:
+def attach(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
@@ -18,7 +18,7 @@ def attach(slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int])
     """
     if not any(step.native is not None and (step.native.before or step.native.after) for step in steps):
         return list(steps)
-    units = _Units(slots, steps, watched)
+    units = _Units(slots, steps)
     for step in steps:
         if _can_be_carried(step):
             units.attach(step)
@@ -35,7 +35,7 @@ def _can_be_carried(step: Step) -> bool:
 class _Units:
     """Steps in the order in which they run, those that must stay together as one unit."""
 
-    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int]) -> None:
+    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step]) -> None:
         self._slots = slots
         self.order: list[list[Step]] = [[step] for step in steps]
         self._unit_of = dict(zip(steps, self.order, strict=True))
@@ -51,7 +51,6 @@ class _Units:
                 self._users.setdefault(memory, []).append(step)
                 if can_carry:
                     self._carriers.setdefault(memory, []).append(step)
-        self._watched = {id(slots[number]) for number in watched}
 
     def attach(self, step: Step) -> None:
         """Attach an elementwise step to a reader of what it makes, else to the maker of what it reads, if one fits."""
@@ -171,7 +170,7 @@ class _Units:
         memory = slot.memory
         if set(self._users[memory]) != {step, carrier} or slot.desc.nbytes != target.desc.nbytes:
             return
-        if any(item.source[0] != "internal" or id(item) in self._watched for item in self._slots_in[memory]):
+        if any(item.source[0] != "internal" for item in self._slots_in[memory]):
             return
         for item in self._slots_in.pop(memory):
             item.memory = target.memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -14,7 +15,8 @@ from atled.graph.binding import Binding
 from atled.graph.bound import Bound
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRValue
-from atled.graph.lowering import is_own, lower
+from atled.graph.lost import LastRun, LostGradients, lose_gradient
+from atled.graph.lowering import lower, nodes_for
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
@@ -24,41 +26,52 @@ from atled_contexts import plugin_generation
 
 
 class BackwardTemplate:
-    """A compiled backward: the template, and which gradient each of its targets and watched slots is.
+    """A compiled backward: the template, and which gradient each of its targets is.
 
-    leaves, middles: value numbers of the targets, leaves first.  shared: value numbers of the watched slots.
+    leaves, middles: value numbers of the targets, leaves first.
+    lost: value numbers of gradients that are computed and not stored.
     """
 
-    __slots__ = ("leaves", "middles", "shared", "template")
+    __slots__ = ("leaves", "lost", "middles", "template")
 
-    def __init__(self, template: Template, leaves: list[int], middles: list[int], shared: list[int]) -> None:
+    def __init__(self, template: Template, leaves: list[int], middles: list[int], lost: list[int]) -> None:
         self.template = template
         self.leaves = leaves
         self.middles = middles
-        self.shared = shared
+        self.lost = lost
 
 
 class Backward:
     """Backward from given outputs of a structure: what is asked for, and the plans for it by the state of the leaves.
 
-    seeds: (value number, cell that holds its gradient) where backpropagation starts.
-    wanted: value numbers of the leaves whose gradient is asked for, with the cells that receive them.
+    seeds: (value number, cell that holds its gradient) where backpropagation starts; a cell of one element holds that
+        of all elements.
+    wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
+    root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
     """
 
     def __init__(
-        self, structure: Structure, seeds: Sequence[tuple[int, ArrayCell]], wanted: Sequence[tuple[int, ArrayCell]]
+        self,
+        structure: Structure,
+        seeds: Sequence[tuple[int, ArrayCell]],
+        wanted: Sequence[tuple[int, ArrayCell]],
+        root: Value | None = None,
     ) -> None:
         self.structure = structure
         self.seeds = list(seeds)
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
         self.bound: dict[tuple[bool, ...], Bound] = {}
+        self.last_run = LastRun()
+        self._root = None if root is None else weakref.ref(root)
         starts = {number for number, _ in seeds}
+        flags = structure.flags
         self.middle = [
             number
             for number, origin in enumerate(structure.origins)
-            if origin is not None and number not in starts and structure.need_grad(number) is not False
+            if origin is not None and number not in starts and flags[number] is not False
         ]
+        self.kept = frozenset(number for number in self.middle if root is not None and self._is_kept(number))
         self.cells = [
             *structure.cells,
             *(cell for _, cell in self.seeds),
@@ -72,9 +85,12 @@ class Backward:
             "backward",
             plugin_generation(),
             structure.key,
-            tuple((number, dtype_number(cell)) for number, cell in self.seeds),
+            tuple((number, dtype_number(cell), cell.size) for number, cell in self.seeds),
             tuple((number, first) for (number, _), first in zip(self.wanted, self._sharers(), strict=True)),
-            tuple((number, self._is_kept(number), structure.need_grad(number)) for number in self.middle),
+            tuple(self.middle),
+            self.kept,
+            tuple(structure.flags),
+            self._root is None,
             tuple(map(dtype_number, structure.cells)),
         )
 
@@ -86,7 +102,9 @@ class Backward:
     def _is_kept(self, number: int) -> bool:
         """Whether the gradient of a value must have memory of its own: somebody may look at it."""
         value = self.structure.value(number)
-        return value is not None and (value.persistent or value.is_alive or value.grad.cell.has_live_view)
+        if value is None:
+            return False
+        return value.is_stored or value.grad_is_in_use
 
     def run(self, accumulate: tuple[bool, ...] | None = None) -> None:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
@@ -107,26 +125,34 @@ class Backward:
         compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
         grads = dict(self.wanted)
         leaf_cells = [grads[number] for number in compiled.leaves]
-        middle_cells = [self._gradient_cell(number) for number in compiled.middles]
+        middles = map(self.structure.value, compiled.middles)
+        middle_cells = [None if value is None else value.grad.cell for value in middles]
         results = [*leaf_cells, *middle_cells]
         unwritten = [cell for cell in leaf_cells if cell.lazy == 0.0]
         binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
         for cell in unwritten:
             # Only a run that ends well makes them written: a solver must not use what a failed one left.
             cell.lazy = 0.0
-        for number, slot in zip(compiled.shared, compiled.template.watched, strict=True):
-            lent = self._gradient_cell(number)
-            if lent is not None:
-                binding.lend(slot, lent)
-                lent.is_data = True
         for middle in middle_cells:
             if middle is not None:
                 middle.is_data = True
-        return Bound(key, binding, leaf_cells)
+        self._lose(compiled.lost)
+        return Bound(key, binding, leaf_cells, last_run=self.last_run if compiled.lost else None)
 
-    def _gradient_cell(self, number: int) -> ArrayCell | None:
-        value = self.structure.value(number)
-        return None if value is None else value.grad.cell
+    def _lose(self, numbers: Sequence[int]) -> None:
+        """Let the gradients of values know how they come back."""
+        root = None if self._root is None else self._root()
+        if root is not None and numbers:
+            recipe = LostGradients(self.last_run, root)
+            for number in numbers:
+                value = self.structure.value(number)
+                if value is not None:
+                    lose_gradient(value, recipe)
+
+    def recompute(self, value: Value) -> None:
+        """Compute the gradient of a value in the middle once more, and nothing else."""
+        (number,) = [number for number in self.middle if self.structure.value(number) is value]
+        Backward(self.structure, self.seeds, [(number, value.grad.cell)]).run((False,))
 
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
         structure = self.structure
@@ -137,15 +163,20 @@ class Backward:
         seeds: dict[IRValue, IRValue] = {}
         for index, (number, cell) in enumerate(self.seeds):
             assert cell.dtype is not None
-            seeds[values[number]] = graph.external(offset + index, ArrayDesc(values[number].shape, cell.dtype))
+            shape = values[number].shape
+            is_whole = cell.size == values[number].size
+            desc = ArrayDesc(shape if is_whole else (1,) * len(shape), cell.dtype)
+            seed = graph.external(offset + index, desc)
+            # The one number is read where it is used: fusion takes the broadcast in.
+            seeds[values[number]] = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
         starts = {number for number, _ in self.seeds}
         blocked = {
             values[number]
             for number, origin in enumerate(structure.origins)
-            if origin is not None and number not in starts and structure.need_grad(number) is False
+            if origin is not None and number not in starts and structure.flags[number] is False
         }
         wanted = {number: values[number] for number, _ in self.wanted}
-        asked = [values[number] for number in self.middle if structure.need_grad(number)]
+        asked = [values[number] for number in self.middle if structure.flags[number]]
         found = backpropagate(graph, recorded.nodes, seeds, [*wanted.values(), *asked], blocked)
         offset += len(self.seeds)
         leaves: list[int] = []
@@ -165,8 +196,11 @@ class Backward:
                 gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
             leaves.append(number)
             results.append(gradient)
-        middles, shared, watched = self._middle_results(found, values, results)
-        return BackwardTemplate(lower(graph, results, watched), leaves, middles, shared)
+        reached = [] if self._root is None else [number for number in self.middle if values[number] in found]
+        middles = [number for number in reached if number in self.kept]
+        results += [found[values[number]] for number in middles]
+        lost = [number for number in reached if number not in self.kept]
+        return BackwardTemplate(lower(graph, results), leaves, middles, lost)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
         """What arrives at each wanted cell, at the index of the first leaf that has it: the sum over all those."""
@@ -181,30 +215,6 @@ class Backward:
             sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
         return sums
 
-    def _middle_results(
-        self, found: dict[IRValue, IRValue], values: list[IRValue], results: list[IRValue]
-    ) -> tuple[list[int], list[int], list[IRValue]]:
-        """Sort the gradients in the middle: those with memory of their own (added to `results`), and sharers."""
-        middles: list[int] = []
-        shared: list[int] = []
-        watched: list[IRValue] = []
-        reached = [number for number in self.middle if values[number] in found]
-        alive = [number for number in reached if self._is_kept(number)]
-        for number in alive:
-            middles.append(number)
-            results.append(found[values[number]])
-        for number in reached:
-            if number in alive:
-                continue
-            gradient = found[values[number]]
-            if is_own(gradient, results):
-                middles.append(number)
-                results.append(gradient)
-            else:
-                shared.append(number)
-                watched.append(gradient)
-        return middles, shared, watched
-
 
 def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     """The backward of a value from the gradient in `seed`; None where no leaf needs a gradient."""
@@ -217,7 +227,7 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     else:
         structure = Structure(calls_before(root))
     number = structure.made[-1][root.position]
-    needs = _needs_gradient(structure)
+    needs = structure.needs
     # Not by the flag of the root itself: whoever calls backward on it means it.
     if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
         return None
@@ -226,7 +236,9 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
         for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
         if value is not None and value.need_grad and structure.origins[index] is None
     ]
-    fresh = Backward(structure, [(number, seed)], wanted)
+    fresh = Backward(structure, [(number, seed)], wanted, root)
+    if record is not None:
+        fresh.last_run = record.last_run
     if record is not None and record.key == fresh.key:
         for accumulate, bound in record.bound.items():
             if bound.holds(bound.key, fresh.cells):
@@ -236,16 +248,37 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     return fresh
 
 
-def _needs_gradient(structure: Structure) -> list[bool]:
-    """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
-    needs = [bool(structure.need_grad(number)) for number in range(len(structure.shapes))]
-    for references, made in zip(structure.references, structure.made, strict=True):
-        flows = any(needs[i] for i in references if i >= 0)
-        for number in made:
-            if number >= 0:
-                flag = structure.need_grad(number)
-                needs[number] = flows if flag is None else flag
-    return needs
+def read_by_backward(structure: Structure, root: int) -> frozenset[int]:
+    """The values that a backward from a value reads, by number; none where no leaf needs a gradient."""
+    needs = structure.needs
+    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
+        return frozenset()
+    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), root)
+    read: frozenset[int] = TEMPLATES.get(key, lambda: _find_read(structure, root))
+    return read
+
+
+def _find_read(structure: Structure, root: int) -> frozenset[int]:
+    """Work out which values the gradients of a graph that is still to run are made of."""
+    graph = Graph(structure.functions[-1].context)
+    recorded = Recorded(graph, structure, computed=True, planned=True)
+    values = recorded.values
+    origins = structure.origins
+    flags = structure.flags
+    seed = graph.external(len(structure.cells), values[root].desc)
+    wanted = [value for value, flag in zip(values, flags, strict=True) if flag]
+    blocked = {
+        value
+        for number, (value, flag) in enumerate(zip(values, flags, strict=True))
+        if flag is False and origins[number] is not None and number != root
+    }
+    try:
+        found = backpropagate(graph, recorded.nodes, {values[root]: seed}, wanted, blocked)
+    except RuntimeError:
+        return frozenset()  # there is no gradient: whoever calls backward is told why
+    nodes = nodes_for(graph, list(found.values()))
+    inputs = [*found.values(), *(value for node in nodes for value in node.inputs if value is not None)]
+    return frozenset(value.base.external for value in inputs if value.base.external < len(values))
 
 
 def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
@@ -269,9 +302,11 @@ def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
     if grad is None:
         root.grad.cell.settle()
         return root.grad.cell
+    is_number = isinstance(grad, int | float)
+    shape = (1,) if is_number else root.shape
     lent: LentGradient | None = root.seed
-    if lent is None or lent.array.shape != root.shape:
-        lent = root.seed = LentGradient(root.shape)
+    if lent is None or lent.array.shape != shape:
+        lent = root.seed = LentGradient(shape)
     lent.set(grad, root.data.dtype)
     return lent.array.cell
 
@@ -279,7 +314,7 @@ def _seed(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
 class LentGradient:
     """The gradient that `backward(grad)` lends to a root for one run.
 
-    array: of the root's shape.
+    array: of the root's shape, or of one element that stands for all.
     """
 
     __slots__ = ("_number", "array")

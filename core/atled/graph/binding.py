@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray, Storage
+from atled.array import WRITES, ArrayCell, NdArray, Storage
+from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
+from atled.graph.scratch import Scratch, scratch
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
@@ -49,13 +51,17 @@ class Binding:
         self._reads: list[_Travelling] = []
         self._writes: list[_Travelling] = []
         self._workspaces: dict[Place, Storage] = {}
+        self._scratch: Scratch | None = None
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
         self._travelling = self._find_travelling(results)
         self._bind_externals()
         self._bind_targets(results)
         self._bind_internals()
         self._fill_blocks()
-        self.streams = [self.array(step.stream_slot) for step in template.steps if step.stream_slot >= 0]
+        streams = [step.stream_slot for step in template.steps if step.stream_slot >= 0]
+        self.streams = [self.array(slot) for slot in streams]
+        drawn = {template.slots[slot].source[1] for slot in streams}
+        self._changed = [self.cells[number] for number in sorted(template.written | drawn)]
         self._segments = [self._segment(*segment) for segment in template.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
@@ -98,27 +104,17 @@ class Binding:
             if cell is None or slot.source[0] != "target":
                 continue
             place, dtype = slot.place, slot.desc.dtype
+            if cell.is_lost:
+                EPOCH.bump()  # another plan computes it without storing it: from now on that one has to
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
                 self._writes.append(_Travelling(cell, place, dtype, storage))
             else:
-                storage = cell.output(place, dtype)
+                storage = cell.target(place, dtype)
                 cell.bound = 2
                 self._heads.append((cell, storage))
                 self._written.append(cell)
             self._storages[slot.memory] = storage
-
-    def lend(self, number: int, cell: ArrayCell) -> None:
-        """Let a cell show the memory of a slot."""
-        slot = self.template.slots[number]
-        storage = self._storages[slot.memory]
-        assert storage is not None
-        cell.show(slot.place, slot.desc.dtype, storage)
-        if cell.travels:
-            self._writes.append(_Travelling(cell, slot.place, slot.desc.dtype, storage, is_lent=True))
-        else:
-            cell.bound = 2
-            self._heads.append((cell, storage))
 
     def is_current(self, gradients: Sequence[ArrayCell] = ()) -> bool:
         """Whether every array still has the storage that this binding uses; marks them as bound again if so.
@@ -149,7 +145,8 @@ class Binding:
                 )
         for place, nbytes in template.workspaces.items():
             if place is HOST:
-                self._storages[template.memory_count] = self._workspaces[HOST] = HostStorage(nbytes)
+                self._scratch = scratch(nbytes)
+                self._storages[template.memory_count] = self._workspaces[HOST] = self._scratch.storage
             else:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
 
@@ -279,6 +276,13 @@ class Binding:
 
     def run(self) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays."""
+        if self._scratch is None:
+            self._run()
+        else:
+            with self._scratch.lock:
+                self._run()
+
+    def _run(self) -> None:
         with self.lock:
             if self._reads or self._writes:
                 self._fetch(active_trace())
@@ -289,6 +293,10 @@ class Binding:
             else:
                 for segment in self._segments:
                     segment()
+            if self._changed:
+                version = next(WRITES)
+                for cell in self._changed:
+                    cell.version = version
             for item in self._writes:
                 item.show()
             if self.template.fallbacks:
@@ -349,10 +357,9 @@ class _Travelling:
     """One array that travels, as a binding uses it: which copy, in which storage.
 
     cause: step of the fallback for which alone it is fetched, or -1.  moved: bytes copied by the last fetch.
-    is_lent: whether the storage is the plan's, and the array only shows it.
     """
 
-    __slots__ = ("cause", "cell", "dtype", "is_lent", "moved", "place", "storage")
+    __slots__ = ("cause", "cell", "dtype", "moved", "place", "storage")
 
     def __init__(
         self,
@@ -361,15 +368,12 @@ class _Travelling:
         dtype: np.dtype,
         storage: Storage,
         cause: int = -1,
-        *,
-        is_lent: bool = False,
     ) -> None:
         self.cell = cell
         self.place = place
         self.dtype = dtype
         self.storage = storage
         self.cause = cause
-        self.is_lent = is_lent
         self.moved = 0
         if cell.bound == 0:
             cell.bound = -1
@@ -392,17 +396,13 @@ class _Travelling:
 
     def show(self) -> None:
         """Let the array have the values that a run wrote."""
-        if self.is_lent:
-            self.cell.show(self.place, self.dtype, self.storage)
-        else:
-            self.cell.written_at(self.place, self.dtype, self.storage)
+        self.cell.written_at(self.place, self.dtype, self.storage)
 
 
 def _array_over(slot: Slot, storage: Storage) -> NdArray:
     """An NdArray in the memory of a slot."""
     cell = ArrayCell(slot.desc.size)
-    cell.show(slot.place, slot.desc.dtype, storage)
-    cell.is_lent = False  # it is the plan's memory that is to be written
+    cell.adopt(slot.place, slot.desc.dtype, storage)
     return NdArray.over(cell, slot.desc.shape)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from atled.array import ArrayCell
+from atled.array import WRITES, ArrayCell
 from atled.epoch import EPOCH
 from atled.graph.binding import Binding
+from atled.graph.lost import LastRun
 from atled.graph.structure import Structure
 
 
@@ -15,9 +16,10 @@ class Bound:
 
     structure: of the graph it computes, where that is a recorded one.
     written: cells whose lazy mark a run must clear.
+    last_run: where the runs are to be noted, None where nothing depends on it.
     """
 
-    __slots__ = ("binding", "epoch", "key", "structure", "written")
+    __slots__ = ("binding", "epoch", "key", "last_run", "structure", "written")
 
     def __init__(
         self,
@@ -25,11 +27,13 @@ class Bound:
         binding: Binding,
         written: Sequence[ArrayCell] = (),
         structure: Structure | None = None,
+        last_run: LastRun | None = None,
     ) -> None:
         self.key = key
         self.binding = binding
         self.structure = structure
         self.written = tuple(written)
+        self.last_run = last_run
         self.epoch = EPOCH.value
 
     def holds(self, key: Hashable, cells: Sequence[ArrayCell]) -> bool:
@@ -48,3 +52,5 @@ class Bound:
         for cell in self.written:
             cell.lazy = None
             cell.zeroed = False
+        if self.last_run is not None:
+            self.last_run.number = next(WRITES)

@@ -193,4 +193,7 @@ class OneCall:
         absent = ArrayCell(0)
         values = [source[1] if source[0] == "constant" else floats[source[1]] for source in template.floats]
         results = list(outputs) if template.targets else []
+        in_plans = [cell for cell in outputs if cell is not None and cell.bound]
         Binding(template, [absent if cell is None else cell for cell in inputs], results, values).run()
+        for cell in in_plans:
+            cell.touched()

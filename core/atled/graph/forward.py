@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from atled.array import ArrayCell, NdArray
 from atled.epoch import EPOCH
+from atled.graph.backward import read_by_backward
 from atled.graph.binding import Binding
 from atled.graph.bound import Bound
 from atled.graph.eager import OneCall, one_call, settle_inputs
 from atled.graph.ir import Graph
+from atled.graph.lost import LastRun, LostValues, lose
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
@@ -19,37 +21,81 @@ from atled.graph.value import Function, Value
 from atled_contexts import plugin_generation
 
 
-def _compile_forward(structure: Structure) -> Template:
+def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
     graph = Graph(structure.functions[-1].context)
     recorded = Recorded(graph, structure, computed=False)
-    results = [recorded.calls[call].outputs[position] for call, position in _results(structure)]
+    results = [recorded.calls[call].outputs[position] for call, position in _results(structure, lost)]
     # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
     # values must be written and read in the order of the calls.
     return lower(graph, results, is_fused=not structure.overwrites)
 
 
-def _results(structure: Structure) -> list[tuple[int, int]]:
-    """The outputs that a forward writes: (call, position), views left out."""
+def _results(structure: Structure, lost: frozenset[int]) -> list[tuple[int, int]]:
+    """The outputs that a forward writes: (call, position), views and lost values left out."""
     return [
         (number, position)
-        for number, function in enumerate(structure.functions)
+        for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
         if not function.spec.views
         for position in range(len(function.output_descs))
+        if position >= len(made) or made[position] not in lost
     ]
 
 
-def _bind_forward(structure: Structure) -> Bound:
-    key = ("forward", plugin_generation(), structure.key)
-    template = TEMPLATES.get(key, lambda: _compile_forward(structure))
+def _lost(structure: Structure, root: Value) -> frozenset[int]:
+    """The values that a forward need not store: results that nobody looks at and no backward reads."""
+    if structure.overwrites:
+        return frozenset()
+    cells = structure.cells
+    stored = {id(root.data.cell)}
+    candidates = []
+    # By arrays: who looks at a view looks at what it shows.
+    for number, origin in enumerate(structure.origins):
+        if origin is None:
+            continue
+        value, cell = structure.value(number), cells[number]
+        if value is None or cell.bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
+            stored.add(id(cell))  # an array that plans have keeps its memory
+        elif _can_repeat(structure.functions[origin[0]]):
+            candidates.append(number)
+    for function, references in zip(structure.functions, structure.references, strict=True):
+        spec = function.spec
+        if spec.mutated or spec.inplace or spec.opaque:
+            stored.update(id(cells[number]) for number in references if number >= 0)
+    candidates = [number for number in candidates if id(cells[number]) not in stored]
+    if not candidates:
+        return frozenset()
+    read = {id(cells[number]) for number in read_by_backward(structure, structure.made[-1][root.position])}
+    return frozenset(number for number in candidates if id(cells[number]) not in read)
+
+
+def _can_repeat(function: Function) -> bool:
+    """Whether a function can be computed again at any time, and gives the same then: no draw, no change, no state."""
+    spec = function.spec
+    if spec.random or spec.mutated or spec.inplace or spec.opaque or spec.auxiliary or spec.views:
+        return False
+    # Not of several outputs: those that are stored may have been written since.
+    return len(function.output_descs) == 1
+
+
+def _bind_forward(
+    structure: Structure, key: Hashable, lost: frozenset[int], root: Value, before: Bound | None
+) -> Bound:
+    template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
     results: list[ArrayCell | None] = []
-    for number, position in _results(structure):
+    for number, position in _results(structure, lost):
         cell = structure.functions[number].auxiliary[position]
         made = structure.made[number]
         if cell is None and position < len(made) and made[position] >= 0:
             cell = structure.cells[made[position]]
         results.append(cell)
     binding = Binding(template, structure.cells, results, float_values(template, structure))
-    return Bound(key, binding, structure=structure)
+    last_run = before.last_run if before is not None else None
+    if lost:
+        last_run = last_run or LastRun()
+        recipe = LostValues(last_run, root, [structure.reference(number) for number in lost], call_function)
+        for number in lost:
+            lose(structure.cells[number], recipe)
+    return Bound(key, binding, structure=structure, last_run=last_run)
 
 
 def plan_forward(root: Value) -> Bound:
@@ -58,9 +104,12 @@ def plan_forward(root: Value) -> Bound:
     if bound is not None and bound.epoch == EPOCH.value:
         return bound
     structure = Structure(calls_before(root))
-    if bound is not None and bound.holds(("forward", plugin_generation(), structure.key), structure.cells):
+    lost = _lost(structure, root)
+    key = ("forward", plugin_generation(), structure.key, lost)
+    if bound is not None and bound.holds(key, structure.cells):
+        bound.structure = structure  # with the flags of now
         return bound
-    bound = root.forward = _bind_forward(structure)
+    bound = root.forward = _bind_forward(structure, key, lost, root, bound)
     return bound
 
 

@@ -14,7 +14,7 @@ MOST_NODES = 40
 MOST_OPERANDS = 24
 """Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
 
-_SEARCH_LIMIT = 256  # nodes looked at for one question, so that large graphs compile in linear time
+_SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
 _COPY = name("x")
 
@@ -41,10 +41,11 @@ def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list
 
     kept: values that must exist afterwards although no node may read them.
     """
-    groups = _Groups(nodes)
+    values = set(kept)
+    groups = _Groups(nodes, values)
     if not groups.any:
         return list(nodes)
-    return _rewrite(graph, nodes, groups, set(kept))
+    return _rewrite(graph, nodes, groups, values)
 
 
 def _formula(node: IRNode) -> Expr | None:
@@ -86,8 +87,14 @@ def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
-    def __init__(self, nodes: Sequence[IRNode]) -> None:
+    def __init__(self, nodes: Sequence[IRNode], kept: set[IRValue]) -> None:
         self._index = {node: position for position, node in enumerate(nodes)}
+        self._kept = kept
+        self._readers: dict[IRValue, list[IRNode]] = {}
+        for node in nodes:
+            for value in node.inputs:
+                if value is not None:
+                    self._readers.setdefault(value, []).append(node)
         self._turns = _turns(nodes)
         self.group_of: dict[IRNode, int] = {}
         self.members: dict[int, list[IRNode]] = {}
@@ -103,15 +110,27 @@ class _Groups:
         return before if turn is None else [*before, turn]
 
     def _place(self, position: int, node: IRNode) -> None:
-        """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own."""
+        """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own.
+
+        Then into those that read an array which it reads, too, so that it is read once.
+        """
         self.group_of[node] = position
         self.members[position] = [node]
         group = position
-        for value in node.inputs:
-            producer = None if value is None else value.node
-            other = None if producer is None else self.group_of.get(producer)
+        values = [value for value in node.inputs if value is not None]
+        producers = [value.node for value in values if value.node is not None]
+        # The latest of the other readers: one that is far away seldom fits, and all would be many.
+        sharers = [self._reader_before(value, node) for value in values]
+        for related in (*producers, *sharers):
+            other = None if related is None else self.group_of.get(related)
             if other is not None and other != group and self._fit(other, group):
                 group = self._merge(other, group)
+
+    def _reader_before(self, value: IRValue, node: IRNode) -> IRNode | None:
+        """The reader of a value that was placed last before a node."""
+        readers = self._readers[value]
+        position = readers.index(node)
+        return readers[position - 1] if position else None
 
     def _merge(self, one: int, other: int) -> int:
         """Make two groups one, named after the earlier."""
@@ -137,8 +156,7 @@ class _Groups:
         members = [*self.members[one], *self.members[other]]
         if not alike or len(members) > MOST_NODES:
             return False
-        operands = {v for member in members for v in (*member.inputs, *member.outputs)}
-        if len(operands) > MOST_OPERANDS:
+        if self._operand_count(members) > MOST_OPERANDS:
             return False
         if any(self._passes_outside(one, node) for node in self.members[other]):
             return False
@@ -146,22 +164,34 @@ class _Groups:
         is_new = len(self.members[other]) == 1
         return is_new or not any(self._passes_outside(other, node) for node in self.members[one])
 
+    def _operand_count(self, members: Sequence[IRNode]) -> int:
+        """How many arrays one node for these members would read and write."""
+        inside = set(members)
+        read = {value for member in members for value in member.inputs if value is not None}
+        written = [
+            member
+            for member in members
+            if member.outputs[0] in self._kept
+            or any(reader not in inside for reader in self._readers.get(member.outputs[0], ()))
+        ]
+        return len(written) + sum(1 for value in read if value.node not in inside)
+
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
         own = self.group_of[node]
-        seen: set[IRNode] = set()
+        seen: set[int | IRNode] = set()
         stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
         while stack:
             outside = stack.pop()
-            if outside in seen or outside not in self._index:
+            unit = self.group_of.get(outside, outside)
+            if unit in seen or outside not in self._index:
                 continue
+            if unit == group:
+                return True
             if len(seen) >= _SEARCH_LIMIT:
                 return True  # not known: then they stay apart, which is never wrong
-            seen.add(outside)
-            other = self.group_of.get(outside)
-            if other == group:
-                return True
-            for related in self.members[other] if other is not None else [outside]:
+            seen.add(unit)
+            for related in self.members[unit] if isinstance(unit, int) else [unit]:
                 stack += self.nodes_before(related)
         return False
 

@@ -14,19 +14,16 @@ from atled.ops.spec import SPECS
 from atled.place import HOST
 
 
-def lower(
-    graph: Graph, results: Sequence[IRValue], watched: Sequence[IRValue] = (), *, is_fused: bool = True
-) -> Template:
+def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) -> Template:
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory, an outside array or a view gets a copy of its own.
-    watched: values that are computed anyway and whose slots the template is to name.
     is_fused: whether steps may be fused with elementwise neighbours.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
-    nodes = _needed(graph, [*values, *watched])
+    nodes = nodes_for(graph, values)
     if is_fused:
-        nodes = fuse(graph, nodes, [*values, *watched])
+        nodes = fuse(graph, nodes, values)
     slots: list[Slot] = []
     slot_of: dict[IRValue, int] = {}
     memories = 0
@@ -64,11 +61,10 @@ def lower(
             continue
         steps.append(_step(node, slot_for, slot_of))
     targets = [slot_for(value) for value in values]
-    shown = [slot_for(value) for value in watched]
     if is_fused:
-        steps = attach(slots, steps, shown)
-    reuse_memory(slots, steps, shown)
-    return Template(slots, steps, graph, targets, shown)
+        steps = attach(slots, steps)
+    reuse_memory(slots, steps)
+    return Template(slots, steps, graph, targets)
 
 
 def _first(node: IRNode) -> IRValue:
@@ -101,7 +97,7 @@ def _float_number(attributes: Mapping[str, Any], name: str) -> int:
     return slot.index
 
 
-def is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
+def _is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
     """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already."""
     if value.external >= 0 or value.base is not value or (value.node is not None and value.node.computed):
         return False
@@ -111,13 +107,13 @@ def is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
 def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
     """The value, or a copy of it where it cannot be a result as it is."""
     in_place = value.node is not None and value.node.spec is not None and value.position in value.node.spec.inplace
-    if in_place or is_own(value, results[:index]):
+    if in_place or _is_own(value, results[:index]):
         return value
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
 
 
-def _needed(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
+def nodes_for(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
     """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
     needed: set[IRNode] = set()
     stack = [value.node for value in values if value.external < 0 and value.node is not None]

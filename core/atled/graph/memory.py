@@ -8,16 +8,15 @@ from atled.graph.plan import Slot, Step
 from atled.place import HOST
 
 
-def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step], watched: Sequence[int]) -> None:
+def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     """Give internal slots with disjoint lifetimes one memory; changes `slot.memory` in place.
 
-    A memory is an alias set: a view has the memory of what it shows. Memories of arrays outside the plan, of results
-    and of watched slots are never shared. The first and the last step that touch a memory count, by reading or
+    A memory is an alias set: a view has the memory of what it shows. Memories of arrays outside the plan and of
+    results are never shared. The first and the last step that touch a memory count, by reading or
     writing; an elementwise step may write where it reads if it is the last reader and the arrays are of one size.
     A step and those that it carries count as one.
     """
-    kept = {slots[number].memory for number in watched}
-    kept.update(slot.memory for slot in slots if slot.source[0] != "internal")
+    kept = {slot.memory for slot in slots if slot.source[0] != "internal"}
     # Code of the user may hold on to a view of what it was given.
     opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
     kept.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)

@@ -132,7 +132,7 @@ class Template:
 
     requests: per external slot (outside array, place, dtype).
     is_on_host: whether all slots are in host memory.
-    targets: per result the slot that holds it.  watched: slots of further values, whose memory others may show.
+    targets: per result the slot that holds it.
     written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
     workspaces: per memory the bytes of scratch that the steps there share.
     fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
@@ -142,14 +142,11 @@ class Template:
     rows: (rows, ROW_WORDS) int64; the native program.  row_steps: per row the number of its step.
     """
 
-    def __init__(
-        self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int], watched: list[int]
-    ) -> None:
+    def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
         self.slots = slots
         self.steps = steps
         self.floats = list(graph.floats)
         self.targets = targets
-        self.watched = watched
         self.requests = self._requests()
         self.is_on_host = all(slot.place is HOST for slot in slots)
         self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)

@@ -16,11 +16,13 @@ class Recorded:
     calls: the node of each call.  nodes: those and the casts and transfers between them, in order.
     values: per value of the structure its IRValue.
     computed: the calls ran already; their outputs are then read from the outside arrays.
+    planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
     """
 
-    def __init__(self, graph: Graph, structure: Structure, computed: bool) -> None:
+    def __init__(self, graph: Graph, structure: Structure, computed: bool, planned: bool = False) -> None:
         self.graph = graph
         self.structure = structure
+        self._planned = planned
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
         made: dict[int, IRValue] = {}
@@ -51,14 +53,20 @@ class Recorded:
         if computed:
             made = self.structure.made[number]
             node.outputs = tuple(
-                self._outside(auxiliary[position], output.shape, output.place)
+                self._result(auxiliary[position], output)
                 if auxiliary[position] >= 0
-                else self._outside(made[position], output.shape, output.place)
+                else self._result(made[position], output)
                 if position < len(made) and made[position] >= 0
                 else output
                 for position, output in enumerate(node.outputs)
             )
         return node
+
+    def _result(self, number: int, output: IRValue) -> IRValue:
+        """The outside array that holds an output of a call."""
+        if self._planned or self.structure.cells[number].is_lost:
+            return self.graph.external(number, output.desc, output.place)
+        return self._outside(number, output.shape, output.place)
 
     def _outside(self, number: int, shape: tuple[int, ...], place: Place | None = None) -> IRValue:
         cell = self.structure.cells[number]

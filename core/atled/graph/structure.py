@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from atled.array import ArrayCell
@@ -84,10 +85,30 @@ class Structure:
         found = self._values[number]
         return found() if isinstance(found, weakref.ref) else found
 
-    def need_grad(self, number: int) -> bool | None:
-        """The flag of a value, as it was set."""
-        value = self.value(number)
-        return None if value is None else value.need_grad
+    def reference(self, number: int) -> weakref.ref[Value]:
+        """The weak reference to a value that a call makes."""
+        found = self._values[number]
+        assert isinstance(found, weakref.ref), "leaves are held"
+        return found
+
+    @cached_property
+    def flags(self) -> list[bool | None]:
+        """Per value its need_grad, as it was set when this was first asked for; what changes one raises the epoch."""
+        values = map(self.value, range(len(self.shapes)))
+        return [None if value is None else value.need_grad for value in values]
+
+    @cached_property
+    def needs(self) -> list[bool]:
+        """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
+        flags = self.flags
+        needs = [bool(flag) for flag in flags]
+        for references, made in zip(self.references, self.made, strict=True):
+            flows = any(needs[i] for i in references if i >= 0)
+            for number in made:
+                if number >= 0:
+                    flag = flags[number]
+                    needs[number] = flows if flag is None else flag
+        return needs
 
     def _number_state(self, function: Function) -> tuple[tuple[int, ...], int]:
         numbers = []

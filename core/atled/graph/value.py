@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.array import WRITES, ArrayCell, NdArray, Recipe
 from atled.call import ArrayDesc
 from atled.epoch import EPOCH
 from atled.errors import four_parts
@@ -40,8 +40,10 @@ class Value:
     shape: sizes per axis.  parent, position: the function that makes it and which output it is; None for a leaf.
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
+    kept: whether plans must store its data and gradient because a user got at the arrays, or will.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
+    lost_gradient: how to get a gradient for which there is no array yet; None where nothing is known of one.
     """
 
     __slots__ = (
@@ -51,6 +53,8 @@ class Value:
         "backwards",
         "forward",
         "handle",
+        "kept",
+        "lost_gradient",
         "need_grad",
         "parent",
         "persistent",
@@ -74,6 +78,8 @@ class Value:
         self.parent = parent
         self.position = position
         self.persistent = False
+        self.kept = False
+        self.lost_gradient: Recipe | None = None
         self.handle: weakref.ref[Any] | None = None
         self.forward: Any = None  # the executor's own record of the plan that computes this value
         self.backwards: Any = None  # likewise for backward
@@ -92,6 +98,7 @@ class Value:
 
     @data.setter
     def data(self, array: NdArray) -> None:
+        array.cell.version = next(WRITES)
         for value in self._sharers():
             value._data = array
         EPOCH.bump()
@@ -101,7 +108,10 @@ class Value:
         """The gradient."""
         array = self._grad
         if array is None:
-            array = self._grad = NdArray.over(ArrayCell(math.prod(self.shape)), self.shape)
+            cell = ArrayCell(math.prod(self.shape))
+            if self.lost_gradient is not None:
+                cell.lazy = self.lost_gradient
+            array = self._grad = NdArray.over(cell, self.shape)
         return array
 
     @grad.setter
@@ -111,9 +121,30 @@ class Value:
         EPOCH.bump()
 
     @property
-    def is_alive(self) -> bool:
-        """Whether a user holds a Variable on it."""
-        return self.handle is not None and self.handle() is not None
+    def grad_is_in_use(self) -> bool:
+        """Whether plans or views have the memory of the gradient."""
+        return self._grad is not None and (self._grad.cell.bound != 0 or self._grad.cell.has_live_view)
+
+    def lose_gradient(self, recipe: Recipe) -> bool:
+        """Note how to get the gradient where there is no array for it yet; whether that is so."""
+        if self._grad is not None or self.lost_gradient is not None:
+            return False
+        self.lost_gradient = recipe
+        return True
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
+        handle = self.handle
+        return self.kept or self.persistent or self.sharing is not None or (handle is not None and handle() is not None)
+
+    def expose(self) -> None:
+        """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
+        if self.parent is None or self.kept:
+            return
+        self.kept = True
+        if self.lost_gradient is not None or (self._data is not None and self._data.cell.is_lost):
+            EPOCH.bump()
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:
         """Take another shape; new arrays where the size changes."""
@@ -122,14 +153,17 @@ class Value:
             array = getattr(self, name)
             if array is not None:
                 array = NdArray.over(array.cell, shape) if same else NdArray(shape)
+                array.cell.version = next(WRITES)
                 for value in self._sharers():
                     setattr(value, name, array)
         for value in self._sharers():
             value.shape = shape
+            value.lost_gradient = None
         EPOCH.bump()
 
     def unlinked(self, need_grad: bool | None) -> Value:
         """A leaf that has the same arrays."""
+        self.expose()
         value = Value(self.shape, need_grad)
         value._share_with(self)
         return value
@@ -138,8 +172,11 @@ class Value:
         """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
         if self.sharing is not None:
             self.sharing.values.discard(self)
+        other.expose()
         self.shape = other.shape
         self._share_with(other)
+        # To values that were computed from this one it is as if it had been written.
+        self.data.cell.version = next(WRITES)
         self.parent = other.parent
         self.position = other.position
         self.need_grad = other.need_grad
@@ -147,7 +184,7 @@ class Value:
             other.parent.outputs[other.position] = weakref.ref(self)
             other.parent = None
         for value in (self, other):
-            value.forward = value.backwards = value.seed = None
+            value.forward = value.backwards = value.seed = value.lost_gradient = None
         EPOCH.bump()
 
     def _share_with(self, other: Value) -> None:
@@ -261,7 +298,9 @@ class Function:
                     self.auxiliary[position] = data.cell
             elif cell is not None:
                 data = NdArray.over(cell, desc.shape)
-            values.append(Value(desc.shape, None, self, position, data))
+            value = Value(desc.shape, None, self, position, data)
+            value.kept = arrays is not None
+            values.append(value)
         self.outputs = [weakref.ref(value) for value in values]
         return values
 

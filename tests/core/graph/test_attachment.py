@@ -78,10 +78,10 @@ def test_what_a_carried_step_writes_never_lies_in_what_its_carrier_reads():
     carrier, step = fake_step((0, 1), 1), fake_step((1, 2), 1)
     step.carrier = carrier
     last = fake_step((2, 3), 1)
-    reuse_memory(slots, [carrier, step, last], [3])
+    reuse_memory(slots, [carrier, step, last])
     assert slots[2].memory != slots[0].memory
     step.carrier = None
-    reuse_memory(slots, [carrier, step, last], [3])
+    reuse_memory(slots, [carrier, step, last])
     assert slots[2].memory == slots[0].memory
 
 

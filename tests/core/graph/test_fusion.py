@@ -7,42 +7,10 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
-from atled.reference import prepare_reference
-from atled_contexts import (
-    API_VERSION,
-    BackendInfo,
-    Implementation,
-    PluginInfo,
-    hookimpl,
-    register_plugin,
-    unregister_plugin,
-)
 
 UNARY = (F.tanh, F.sigmoid, F.relu, lambda x: F.mul_scalar(x, -0.7), lambda x: F.add_scalar(x, 0.3), F.identity)
 BINARY = (F.add2, F.sub2, F.mul2, F.maximum2)
 REDUCING = (lambda x: F.sum(x, axis=1, keepdims=True), lambda x: F.mean(x, axis=0, keepdims=True))
-
-
-class FusingPlugin:
-    """A host backend that computes every op, fused ones included, by its reference."""
-
-    @hookimpl
-    def atled_info(self):
-        backend = BackendInfo("fusing", ("float", "double"), host=True, array_classes=("CpuArray",))
-        return PluginInfo("fusing", API_VERSION, "test", "1", (backend,))
-
-    @hookimpl
-    def atled_register(self, registrar):
-        registrar.family(
-            "fusing", lambda op: Implementation(op, "fusing", prepare_reference, op_version=None, fuses=True)
-        )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _fusing():
-    register_plugin("fusing", FusingPlugin())
-    yield
-    unregister_plugin("fusing")
 
 
 @st.composite
