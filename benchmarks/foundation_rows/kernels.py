@@ -31,13 +31,11 @@ def _probabilities(count: int, classes: int) -> Make:
     return lambda rng: rng.dirichlet(np.ones(classes), count).astype(np.float32)
 
 
-def _window_places(maps: tuple[int, int], height: int, width: int) -> Make:
-    """Where max pooling 2x2 found its maxima: (N, C, height/2, width/2), places in the flattened map."""
+def _window_places(*shape: int) -> Make:
+    """Where max pooling 2x2 found its maxima: (N, C, height/2, width/2), places of the windows."""
 
     def make(rng: np.random.Generator) -> np.ndarray:
-        corner = 2 * width * np.arange(height // 2)[:, np.newaxis] + 2 * np.arange(width // 2)
-        inside = rng.integers(0, 4, (*maps, height // 2, width // 2))
-        return corner + width * (inside // 2) + inside % 2
+        return rng.integers(0, 4, shape).astype(np.uint8)
 
     return make
 
@@ -106,7 +104,7 @@ KERNELS: dict[str, Kernel] = {
     **_convolutions(),
     "max pooling 2x2": Kernel("MaxPooling", (_normal(*_UNPOOLED),), _POOL),
     "max pooling 2x2, grad": Kernel(
-        "MaxPoolingGrad", (_normal(*_POOLED), _window_places((16, 64), 56, 56)), {"shape": (56, 56)}
+        "MaxPoolingGrad", (_normal(*_POOLED), _window_places(*_POOLED)), {**_POOL, "shape": (56, 56)}
     ),
     "average pooling 2x2": Kernel("AveragePooling", (_normal(*_UNPOOLED),), _POOL),
     "average pooling 2x2, grad": Kernel("AveragePoolingGrad", (_normal(*_POOLED),), {**_POOL, "shape": (56, 56)}),

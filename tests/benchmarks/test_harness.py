@@ -164,7 +164,6 @@ def test_the_rows_of_the_foundation_have_cases_and_distinct_names():
 def test_places_of_pooling_lie_in_their_windows():
     from foundation_rows.kernels import _window_places
 
-    places = _window_places((2, 3), 4, 6)(np.random.default_rng(0))
-    rows, columns = places // 6, places % 6
-    assert places.shape == (2, 3, 2, 3)
-    assert (rows // 2 == np.arange(2)[:, np.newaxis]).all() and (columns // 2 == np.arange(3)).all()
+    places = _window_places(2, 3, 4, 6)(np.random.default_rng(0))
+    assert (places.shape, places.dtype) == ((2, 3, 4, 6), np.uint8)
+    assert set(places.ravel().tolist()) == {0, 1, 2, 3}

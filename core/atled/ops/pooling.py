@@ -12,11 +12,18 @@ from atled.call import ArrayDesc
 from atled.ops.indices import check_range
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
-from atled.ops.windows import leading_rows, per_axis, taps, window_counts
+from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
     from atled.graph.gradient import GradientCall
     from atled.graph.ir import IRValue
+
+
+class _Places(Ints):
+    """Places of windows, as max pooling numbers them."""
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        return super().draw(rng).astype(np.uint8)
 
 
 class Pooling(OpSpec, abstract=True):
@@ -93,15 +100,16 @@ class MaxPooling(Pooling):
 
     Returns:
         y: (B..., T...) float.
-        index: (B..., T...) int64, auxiliary; place of the maximum in the flattened S of x.
+        place: (B..., T...) uint8 for windows of up to 256 places, else int32; auxiliary: which place of its window,
+            counted in C order, holds the maximum.
 
     Raises:
         ValueError: no window fits, or one would see no element of x.
     """
 
     function = "max_pooling"
-    outputs = ("y", "index")
-    auxiliary = ("index",)
+    outputs = ("y", "place")
+    auxiliary = ("place",)
 
     def infer(
         self,
@@ -123,7 +131,7 @@ class MaxPooling(Pooling):
                     "use less padding or ignore_border=True",
                 )
         shape = leading + counts
-        return ArrayDesc(shape, x.dtype), ArrayDesc(shape, np.int64)
+        return ArrayDesc(shape, x.dtype), ArrayDesc(shape, _place_dtype(kernel))
 
     def reference(
         self,
@@ -136,21 +144,20 @@ class MaxPooling(Pooling):
     ) -> Sequence[np.ndarray]:
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
         counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
-        places = np.arange(math.prod(sizes)).reshape(sizes)
         y = np.zeros(leading + counts, x.dtype)
-        index = np.full(leading + counts, -1, np.int64)
-        for _, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
-            best, place = y[(..., *windows)], index[(..., *windows)]
+        place = np.full(leading + counts, -1)
+        for position, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
+            best, found = y[(..., *windows)], place[(..., *windows)]
             candidate = x[(..., *elements)]
-            wins = (place < 0) | (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
+            wins = (found < 0) | (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
             best[...] = np.where(wins, candidate, best)
-            place[...] = np.where(wins, places[elements], place)
-        return y, index
+            found[...] = np.where(wins, np.ravel_multi_index(position, kernel), found)
+        return y, place.astype(_place_dtype(kernel))
 
     def gradient(
-        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **_geometry: Any
+        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
     ) -> Sequence[IRValue | None]:
-        return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], shape=x.shape[-len(kernel) :]),)
+        return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -182,73 +189,107 @@ class MaxPooling(Pooling):
         )
 
 
-class _Placed(OpSpec, abstract=True):
-    """What the two adjoint ops share that move values between windows and the places named by an index."""
+def _place_dtype(kernel: Sequence[int]) -> np.dtype:
+    """The dtype that numbers the places of a window: as little memory as will do, since it is kept for the gradient."""
+    return np.dtype(np.uint8 if math.prod(kernel) <= 256 else np.int32)
 
-    category = "layer"
-    attributes = (Attribute("shape", "ints"),)
 
-    def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        axes = len(attributes["shape"])
-        if not 1 <= axes <= inputs[1].ndim:
+class _Placed(Pooling, abstract=True):
+    """What the two adjoint ops share that move values between windows and their places."""
+
+    attributes = (*Pooling.attributes, Attribute("shape", "ints"))
+
+    def check_places(
+        self,
+        inputs: tuple[ArrayDesc, ArrayDesc],
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> None:
+        """Refuse places that are not those of a pooling of `shape`."""
+        place = inputs[1]
+        counts = self.window_counts(inputs, shape, kernel, stride, ignore_border, pad)
+        if place.shape[-len(kernel) :] != counts:
             raise self.error(
-                inputs, f"shape={attributes['shape']} has {axes} entries", f"give one per axis, 1 to {inputs[1].ndim}"
+                inputs, f"place has spatial shape {list(place.shape[-len(kernel) :])}", f"use {list(counts)}"
             )
-        per_axis(self, inputs, attributes, "shape", axes, least=0)
-        return attributes
+        wanted = _place_dtype(kernel)
+        if place.dtype != wanted:
+            raise self.error(inputs, f"place is {place.dtype}", f"use {wanted}, as MaxPooling gives it")
 
 
 class MaxPoolingGrad(_Placed):
-    """Gradient of max pooling: each `gy` is added to the place of its window's maximum.
+    """Gradient of max pooling: each `gy` is added to the element at its window's place.
 
     Args:
         gy: (B..., T...) float.
-        index: (B..., T...) int64; places in the flattened S, as `MaxPooling` gives them.
-        shape: S, the spatial shape of x; as many axes as T has.
+        place: (B..., T...) as `MaxPooling` gives it; a place outside x gets nothing.
+        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        shape: S, the spatial shape of x.
 
     Returns:
         gx: (B..., S...) float; 0 where no maximum was.
 
     Raises:
-        ValueError: gy and index differ in shape.
-        IndexError: an index outside S.
+        ValueError: gy and place differ in shape, or are not the windows of S; place has another dtype.
+        IndexError: a place that a window does not have.
     """
 
-    inputs = (Input("gy"), Input("index", kind="index", gradient="none"))
+    inputs = (Input("gy"), Input("place", kind="keep", gradient="none"))
     outputs = ("gx",)
 
-    def infer(self, gy: ArrayDesc, index: ArrayDesc, *, shape: tuple[int, ...]) -> ArrayDesc:
-        if gy.shape != index.shape:
-            raise self.error((gy, index), "gy and index differ in shape", "pass the index of the same pooling")
+    def infer(
+        self, gy: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
+    ) -> ArrayDesc:
+        if gy.shape != place.shape:
+            raise self.error((gy, place), "gy and place differ in shape", "pass the place of the same pooling")
+        self.check_places((gy, place), kernel, shape=shape, **geometry)
         return ArrayDesc(gy.shape[: -len(shape)] + shape, gy.dtype)
 
-    def reference(self, gy: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-        check_range(self.name, "index", index, math.prod(shape))
-        rows, windows = leading_rows(gy.shape, len(shape)), math.prod(gy.shape[-len(shape) :])
-        gx = np.zeros((rows, math.prod(shape)), gy.dtype)
-        row = np.arange(rows)[:, np.newaxis]
-        np.add.at(gx, (row, index.reshape(rows, windows)), gy.reshape(rows, windows))
-        return gx.reshape(gy.shape[: -len(shape)] + shape)
+    def reference(
+        self,
+        gy: np.ndarray,
+        place: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> np.ndarray:
+        check_range(self.name, "place", place, math.prod(kernel))
+        leading, counts = gy.shape[: -len(kernel)], gy.shape[-len(kernel) :]
+        gx = np.zeros(leading + shape, gy.dtype)
+        for position, windows, elements in taps(shape, counts, kernel, pad, stride, (1,) * len(kernel)):
+            here = place[(..., *windows)] == np.ravel_multi_index(position, kernel)
+            gx[(..., *elements)] += np.where(here, gy[(..., *windows)], 0)
+        return gx
 
-    def gradient(
-        self, g: GradientCall, gy: IRValue, index: IRValue, *, shape: tuple[int, ...]
-    ) -> Sequence[IRValue | None]:
-        return g.op("MaxPoolingGather", g.gy, index, shape=shape), None
+    def gradient(self, g: GradientCall, gy: IRValue, place: IRValue, **attributes: Any) -> Sequence[IRValue | None]:
+        return g.op("MaxPoolingGather", g.gy, place, **attributes), None
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample((2, 3, 2, 2), Ints((2, 3, 2, 2), 20), shape=(4, 5)),
-            Sample((2, 5), Ints((2, 5), 3), shape=(3,)),
-            Sample((2, 2, 2), Ints((2, 2, 2), 12), shape=(2, 3, 2)),
-            Sample((0, 2, 2), Ints((0, 2, 2), 9), shape=(3, 3)),
-            Sample((4, 9, 7, 8), Ints((4, 9, 7, 8), 240), shape=(15, 16)).no_gradient(),
+            Sample((2, 3, 2, 3), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(4, 6)),
+            Sample((2, 3, 2, 3), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(5, 7)),
+            Sample((2, 5), _Places((2, 5), 3), kernel=(3,), stride=(1,), shape=(7,)),
+            Sample((2, 3, 5), _Places((2, 3, 5), 9), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
+            Sample((2, 2, 2), _Places((2, 2, 2), 4), kernel=(2, 2), ignore_border=False, shape=(3, 4)),
+            Sample((2, 2, 1, 2), _Places((2, 2, 1, 2), 8), kernel=(2, 2, 2), shape=(4, 2, 4)),
+            Sample((2, 1), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
+            Sample((0, 2, 2), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
+            Sample((4, 9, 8, 8), _Places((4, 9, 8, 8), 4), kernel=(2, 2), shape=(16, 16)).no_gradient(),
         )
 
     def refused(self) -> Sequence[Refused]:
         return (
-            Refused(ValueError, "differ in shape", (2, 2, 2), Ints((2, 2, 1), 9), shape=(3, 3)),
-            Refused(ValueError, "shape=.* has 3 entries", (2, 2), Ints((2, 2), 9), shape=(3, 3, 3)),
-            Refused(IndexError, "out of range", (1, 2), Exact([[0, 3]]), shape=(3,)),
+            Refused(ValueError, "differ in shape", (2, 2, 2), _Places((2, 2, 1), 4), kernel=(2, 2), shape=(4, 4)),
+            Refused(ValueError, "place has spatial shape", (1, 2), _Places((1, 2), 2), kernel=(2,), shape=(9,)),
+            Refused(ValueError, "place is int64", (1, 2), Ints((1, 2), 2), kernel=(2,), shape=(4,)),
+            Refused(ValueError, "shape=.* has 3 entries", (2, 2), _Places((2, 2), 4), kernel=(2, 2), shape=(4, 4, 4)),
+            Refused(IndexError, "out of range", (1, 2), Exact(np.array([[0, 2]], np.uint8)), kernel=(2,), shape=(4,)),
         )
 
 
@@ -257,48 +298,66 @@ class MaxPoolingGather(_Placed):
 
     Args:
         x: (B..., S...) float.
-        index: (B..., T...) int64; places in the flattened S.
+        place: (B..., T...) as `MaxPooling` gives it; a place outside x gives 0.
+        kernel, stride, ignore_border, pad: as `MaxPooling`.
         shape: S; says how many of the axes are spatial.
 
     Returns:
         y: (B..., T...) float.
 
     Raises:
-        ValueError: x is not (B..., S...).
-        IndexError: an index outside S.
+        ValueError: x is not (B..., S...), or place not that of a pooling of S.
+        IndexError: a place that a window does not have.
     """
 
-    inputs = (Input("x"), Input("index", kind="index", gradient="none"))
+    inputs = (Input("x"), Input("place", kind="keep", gradient="none"))
 
-    def infer(self, x: ArrayDesc, index: ArrayDesc, *, shape: tuple[int, ...]) -> ArrayDesc:
-        expected = index.shape[: -len(shape)] + shape
+    def infer(
+        self, x: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
+    ) -> ArrayDesc:
+        self.check_places((x, place), kernel, shape=shape, **geometry)
+        expected = place.shape[: -len(shape)] + shape
         if x.shape != expected:
-            raise self.error((x, index), f"x has shape {list(x.shape)}", f"use {list(expected)}, or another shape=")
-        return ArrayDesc(index.shape, x.dtype)
+            raise self.error((x, place), f"x has shape {list(x.shape)}", f"use {list(expected)}, or another shape=")
+        return ArrayDesc(place.shape, x.dtype)
 
-    def reference(self, x: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-        check_range(self.name, "index", index, math.prod(shape))
-        rows, windows = leading_rows(index.shape, len(shape)), math.prod(index.shape[-len(shape) :])
-        planes = x.reshape(rows, math.prod(shape))
-        return np.take_along_axis(planes, index.reshape(rows, windows), axis=1).reshape(index.shape)
+    def reference(
+        self,
+        x: np.ndarray,
+        place: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        ignore_border: bool,
+        pad: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> np.ndarray:
+        check_range(self.name, "place", place, math.prod(kernel))
+        y = np.zeros(place.shape, x.dtype)
+        for position, windows, elements in taps(
+            shape, place.shape[-len(kernel) :], kernel, pad, stride, (1,) * len(kernel)
+        ):
+            here = place[(..., *windows)] == np.ravel_multi_index(position, kernel)
+            y[(..., *windows)] += np.where(here, x[(..., *elements)], 0)
+        return y
 
-    def gradient(
-        self, g: GradientCall, x: IRValue, index: IRValue, *, shape: tuple[int, ...]
-    ) -> Sequence[IRValue | None]:
-        return g.op("MaxPoolingGrad", g.gy, index, shape=shape), None
+    def gradient(self, g: GradientCall, x: IRValue, place: IRValue, **attributes: Any) -> Sequence[IRValue | None]:
+        return g.op("MaxPoolingGrad", g.gy, place, **attributes), None
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample((2, 3, 4, 5), Ints((2, 3, 2, 2), 20), shape=(4, 5)),
-            Sample((2, 3), Ints((2, 5), 3), shape=(3,)),
-            Sample((2, 3, 2), Ints((1, 2, 2), 12), shape=(2, 3, 2)),
-            Sample((0, 3, 3), Ints((0, 2, 2), 9), shape=(3, 3)),
+            Sample((2, 3, 4, 6), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(4, 6)),
+            Sample((2, 5), _Places((2, 3), 3), kernel=(3,), stride=(1,), shape=(5,)),
+            Sample((2, 5, 7), _Places((2, 3, 5), 9), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
+            Sample((2, 300), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
+            Sample((2, 4, 2, 4), _Places((2, 2, 1, 2), 8), kernel=(2, 2, 2), shape=(4, 2, 4)),
+            Sample((0, 4, 4), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
         )
 
     def refused(self) -> Sequence[Refused]:
         return (
-            Refused(ValueError, "x has shape", (2, 3, 4), Ints((2, 2, 2), 9), shape=(3, 3)),
-            Refused(IndexError, "out of range", (1, 3), Exact([[-1, 2]]), shape=(3,)),
+            Refused(ValueError, "x has shape", (2, 3, 4), _Places((2, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
+            Refused(IndexError, "out of range", (1, 4), Exact(np.array([[2, 0]], np.uint8)), kernel=(2,), shape=(4,)),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +75,3 @@ def per_axis(
     if any(value < least for value in values):
         raise spec.error(inputs, f"{name}={values} has an entry below {least}", f"use {least} or more")
     return values
-
-
-def leading_rows(shape: Sequence[int], axes: int) -> int:
-    """The product of all axes but the last `axes`."""
-    return math.prod(shape[: len(shape) - axes])

@@ -29,9 +29,11 @@ def test_max_takes_the_real_elements_of_each_window(reference, geometry, ignore_
         with pytest.raises(ValueError, match=r"no window|padding only"):
             reference("MaxPooling", x, **attributes)
         return
-    y, index = reference("MaxPooling", x, **attributes)
+    y, place = reference("MaxPooling", x, **attributes)
     np.testing.assert_array_equal(y, np.stack([x[:, a:b].max(axis=1) for a, b in parts], axis=1))
-    np.testing.assert_array_equal(np.take_along_axis(x, index, axis=1), y)
+    assert place.dtype == np.uint8
+    elements = place + np.arange(place.shape[1]) * stride - pad
+    np.testing.assert_array_equal(np.take_along_axis(x, elements, axis=1), y)
 
 
 @pytest.mark.parametrize("including_pad", [True, False])
@@ -57,23 +59,28 @@ def test_average_divides_by_the_clipped_window(reference, geometry, ignore_borde
 
 def test_first_of_equal_maxima_wins(reference):
     x = np.array([[[1.0, 3.0, 3.0, 0.0], [3.0, 2.0, 0.0, 0.0]]])
-    _, index = reference("MaxPooling", x, kernel=(2, 2))
-    assert index.tolist() == [[[1, 2]]]
+    _, place = reference("MaxPooling", x, kernel=(2, 2))
+    assert place.tolist() == [[[1, 0]]]
 
 
 def test_padding_never_wins_even_against_minus_infinity(reference):
-    y, index = reference("MaxPooling", np.full((1, 2, 2), -np.inf), kernel=(2, 2), pad=(1, 1))
+    y, place = reference("MaxPooling", np.full((1, 2, 2), -np.inf), kernel=(2, 2), pad=(1, 1))
     assert np.all(y == -np.inf)
-    assert index.tolist() == [[[0, 1], [2, 3]]]
+    assert place.tolist() == [[[3, 2], [1, 0]]]
 
 
 def test_first_nan_wins(reference):
-    y, index = reference("MaxPooling", np.array([[1.0, np.nan, np.nan, 5.0]]), kernel=(4,))
+    y, place = reference("MaxPooling", np.array([[1.0, np.nan, np.nan, 5.0]]), kernel=(4,))
     assert np.isnan(y).all()
-    assert index.tolist() == [[1]]
+    assert place.tolist() == [[1]]
+
+
+def test_places_of_windows_with_more_than_256_are_wider(reference):
+    y, place = reference("MaxPooling", np.arange(300.0)[np.newaxis], kernel=(300,))
+    assert (y.tolist(), place.tolist(), place.dtype) == ([[299.0]], [[299]], np.int32)
 
 
 def test_gradient_adds_up_where_windows_share_a_maximum(reference):
-    _, index = reference("MaxPooling", np.array([[0.0, 9.0, 1.0]]), kernel=(2,), stride=(1,))
-    gx = reference("MaxPoolingGrad", np.array([[10.0, 1.0]]), index, shape=(3,))
+    _, place = reference("MaxPooling", np.array([[0.0, 9.0, 1.0]]), kernel=(2,), stride=(1,))
+    gx = reference("MaxPoolingGrad", np.array([[10.0, 1.0]]), place, kernel=(2,), stride=(1,), shape=(3,))
     assert gx.tolist() == [[0.0, 11.0, 0.0]]

@@ -93,28 +93,28 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
 }
 
 /* Poolings: dimension 0 windows (elements for the gradient), dimension 1 planes. */
-__kernel void MaxPooling(IN x, OUT y, __global long *index, SIZES) {
+__kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
     ITEM(t);
-    int best = -1;
+    int best = -1, found = 0;
     x += (long)get_global_id(1) * VOLUME(S);
     for (int k = 0; k < VOLUME(K); k++) {
         int e = partner(w, t, k, 0);
-        if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e;
+        if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e, found = k;
     }
     y[(long)get_global_id(1) * w[0] + t] = x[best];
-    index[(long)get_global_id(1) * w[0] + t] = best;
+    place[(long)get_global_id(1) * w[0] + t] = found;
 }
 
 /* Dimension 0: planes, since any window may name any element. */
-__kernel void MaxPoolingGrad(IN gy, INDICES index, OUT gx, __global int *bad, SIZES) {
+__kernel void MaxPoolingGrad(IN gy, __global const uchar *place, OUT gx, __global int *bad, SIZES) {
     ITEM(row);
-    int windows = w[1], size = w[2];
-    gx += (long)row * size;
-    for (int s = 0; s < size; s++) gx[s] = 0;
-    for (int t = 0; t < windows; t++) {
-        long e = index[(long)row * windows + t];
-        if (e < 0 || e >= size) *bad = 1;
-        else gx[e] += gy[(long)row * windows + t];
+    gy += (long)row * VOLUME(T);
+    gx += (long)row * VOLUME(S);
+    for (int s = 0; s < VOLUME(S); s++) gx[s] = 0;
+    for (int t = 0; t < VOLUME(T); t++) {
+        int k = place[(long)row * VOLUME(T) + t], e = partner(w, t, k, 0);
+        if (k >= VOLUME(K)) *bad = 1;
+        else if (e >= 0) gx[e] += gy[t];
     }
 }
 

@@ -35,7 +35,7 @@ def _present(call: Call) -> list[ArrayDesc]:
 def accepts(call: Call) -> bool | str:
     """True for what the kernels compute, else the reason."""
     for desc in _present(call):
-        if desc.dtype not in (np.float32, np.int64):
+        if desc.dtype not in (np.float32, np.int64, np.uint8):
             return f"the kernels compute in float32, not in {desc.dtype}"
         if desc.size >= 2**31:
             return "the kernels count elements in 32 bits"
@@ -115,9 +115,10 @@ def prepare_pooling(call: Call) -> Prepared:
 
 def prepare_max_pooling_grad(call: Call) -> Prepared:
     """Each gradient goes to the place of its maximum."""
-    shape, gy = call.attributes["shape"], _present(call)[0]
-    rows, windows = math.prod(gy.shape[: -len(shape)]), math.prod(gy.shape[-len(shape) :])
-    return _prepared(call, "MaxPoolingGrad", (rows,), (rows, windows, math.prod(shape)))
+    (gy, _, gx), axes = _present(call), len(call.attributes["kernel"])
+    rows = math.prod(gy.shape[:-axes])
+    words = _windows(call, rows, (1, 1, 1), gx.shape[-axes:], gy.shape[-axes:], call.attributes["kernel"])
+    return _prepared(call, "MaxPoolingGrad", (rows,), words)
 
 
 def _merged(call: Call) -> list[int]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
+from atled_cpu_numba.kernels.lanes import host_lanes
 
 # x, weight, pad, stride, dilation, group
 CASES = [
@@ -36,6 +37,29 @@ CASES = [
     ((1, 2, 3, 3), (2, 2, 1, 1), (3, 3), (1, 1), (1, 1), 1),
     ((1, 2, 5, 5), (2, 2, 2, 2), (0, 0), (4, 4), (1, 1), 1),
     ((1, 1, 1, 1), (1, 1, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    # rows of quartets and enough maps: maps in the lanes
+    ((2, 3, 8, 12), (16, 3, 5, 5), (0, 0), (1, 1), (1, 1), 1),
+    ((3, 1, 9, 20), (16, 1, 5, 5), (2, 2), (1, 1), (1, 1), 1),
+    ((2, 16, 16, 16), (32, 16, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 16, 16, 16), (28, 16, 1, 1), (0, 0), (2, 2), (1, 1), 1),
+    ((2, 32, 9, 8), (48, 16, 3, 3), (1, 1), (1, 1), (1, 1), 2),
+    ((2, 12, 40), (13, 12, 3), (1,), (1,), (1,), 1),
+    ((2, 16, 15, 32), (16, 16, 3, 4), (1, 1), (3, 2), (1, 1), 1),
+    ((2, 12, 8, 24), (16, 12, 3, 3), (1, 1), (2, 3), (1, 1), 1),
+    ((2, 24, 17, 16), (40, 24, 3, 3), (2, 2), (2, 2), (2, 2), 1),
+    # filters of single planes
+    ((2, 3, 9, 20), (3, 1, 5, 5), (2, 2), (1, 1), (1, 1), 3),
+    ((2, 3, 12, 40), (3, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
+    ((2, 3, 11, 13), (6, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
+    ((2, 2, 13, 22), (2, 1, 4, 3), (1, 2), (3, 3), (1, 1), 2),
+    ((2, 2, 9, 21), (2, 1, 3, 3), (2, 2), (1, 1), (2, 2), 2),
+    ((2, 2, 10, 21), (2, 1, 3, 3), (3, 2), (2, 2), (2, 2), 2),
+    ((2, 2, 5, 5), (2, 1, 2, 1), (0, 0), (4, 4), (1, 1), 2),
+    ((2, 4, 33), (4, 1, 7), (3,), (2,), (1,), 4),
+    # channels in the lanes, windows of 5 x 5
+    ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
+    ((1, 40, 9, 40), (5, 40, 5, 5), (3, 2), (2, 1), (1, 1), 1),
 ]
 
 all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, group", CASES)
@@ -73,6 +97,22 @@ def forward(x, weight, bias, pad, stride, dilation, group):
     return y if bias is None else y + bias.reshape(-1, *(1 for _ in counts))
 
 
+def adjoint(gy, weight, x_shape, pad, stride, dilation, group):
+    """What each element of gy adds to the elements of x that its windows see, one place of the kernel at a time."""
+    gx = np.zeros((*x_shape[:2], *(n + 2 * p for n, p in zip(x_shape[2:], pad, strict=True))))
+    grouped = gy.astype("d").reshape(len(gy), group, -1, np.prod(gy.shape[2:]))
+    filters = weight.astype("d").reshape(group, -1, *weight.shape[1:])
+    for place in np.ndindex(*weight.shape[2:]):
+        added = np.einsum("ngmt,gmc->ngct", grouped, filters[(..., *place)])
+        seen = tuple(
+            slice(i * d, i * d + (count - 1) * s + 1, s)
+            for i, d, s, count in zip(place, dilation, stride, gy.shape[2:], strict=True)
+        )
+        gx[(slice(None), slice(None), *seen)] += added.reshape(*x_shape[:2], *gy.shape[2:])
+    inside = tuple(slice(p, p + n) for n, p in zip(x_shape[2:], pad, strict=True))
+    return gx[(slice(None), slice(None), *inside)]
+
+
 def draw(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape, "f")
 
@@ -101,14 +141,7 @@ def test_gradient_with_respect_to_the_input(run, parts, x_shape, w_shape, pad, s
     shape = x_shape[2:]
     geometry = geometry_of(pad, stride, dilation, group)
     assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], parts=parts, shape=shape, **geometry) == 0
-    # The adjoint, one element of x at a time.
-    expected = np.zeros(x_shape)
-    unit = np.zeros((1, *x_shape[1:]))
-    for place in np.ndindex(*x_shape[1:]):
-        unit[(0, *place)] = 1
-        response = forward(unit, weight, None, pad, stride, dilation, group)
-        expected[(slice(None), *place)] = (gy * response).reshape(len(gy), -1).sum(axis=1)
-        unit[(0, *place)] = 0
+    expected = adjoint(gy, weight, x_shape, pad, stride, dilation, group)
     np.testing.assert_allclose(gx, expected, atol=1e-6 * w_shape[0] * np.prod(w_shape[2:]) + 1e-6)
 
 
@@ -143,8 +176,40 @@ def test_columns_are_unfolded_where_most_positions_would_be_in_vain(make_call):
             make_call("Convolution", [x, weight, None], [y], **geometry_of((0, 0), (1, 1), (1, 1), 1))
         ).note
 
-    assert note(12) == "direct, 1 images at once, 5 unfolded phases"
+    assert note(11).endswith("5 unfolded phases")
     assert "1 phases" in note(60)
+
+
+def test_deconvolution_of_single_planes_adds_the_bias(run, make_call):
+    x, weight, bias = draw(0, 2, 3, 12, 18), draw(1, 3, 1, 5, 3), draw(2, 3)
+    y = np.full((2, 3, 14, 18), np.nan, "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 3)
+    note = convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note
+    assert note == "depthwise, windows in vectors"
+    assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
+    expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 3) + bias[:, None, None]
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+@pytest.mark.skipif(host_lanes().vector < 16, reason="too few registers or lanes")
+def test_deconvolution_adds_the_bias_to_windows_in_registers(run, make_call):
+    x, weight, bias = draw(0, 2, 6, 8, 7), draw(1, 6, 16, 5, 5), draw(2, 16)
+    y = np.full((2, 16, 10, 9), np.nan, "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 1)
+    note = convolution.prepare(make_call("Deconvolution", [x, weight, bias], [y], **geometry)).note
+    assert note == "direct, channels in lanes, windows of gx in registers"
+    assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
+    expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 1) + bias[:, None, None]
+    np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])
+def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_lanes(make_call, maps, width, taken):
+    x, weight = np.zeros((2, 16, 8, width), "f"), np.zeros((maps, 16, 3, 3), "f")
+    y = np.zeros((2, maps, 4, width // 2), "f")
+    call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
+    wide_enough = host_lanes().vector >= 8
+    assert ("maps in lanes" in convolution.prepare(call).note) == (taken and wide_enough)
 
 
 def test_what_does_not_fit_is_refused_with_the_reason(make_call):

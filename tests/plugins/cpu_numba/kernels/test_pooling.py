@@ -64,19 +64,28 @@ def output_sizes(sizes, kernel, stride, pad, ignore_border):
 
 
 def reference_max(x, kernel, *geometry):
+    """The maxima, and which place of its window each is, in C order."""
     axes = len(kernel)
     sizes = x.shape[-axes:]
-    places = np.arange(int(np.prod(sizes))).reshape(sizes)
     flat = x.reshape(-1, *sizes)
     counts = output_sizes(sizes, kernel, *geometry)
-    y, index = np.empty((len(flat), *counts), x.dtype), np.empty((len(flat), *counts), np.int64)
-    for place, slices, _ in windows_of(sizes, kernel, *geometry):
-        values = flat[(slice(None), *slices)].reshape(len(flat), places[slices].size)
+    y, places = np.empty((len(flat), *counts), x.dtype), np.empty((len(flat), *counts), np.uint8)
+    numbers = np.arange(int(np.prod(kernel))).reshape(kernel)
+    for place, slices, ranges in windows_of(sizes, kernel, *geometry):
+        inside = tuple(slice(s.start - start, s.stop - start) for s, (start, _) in zip(slices, ranges, strict=True))
+        values = flat[(slice(None), *slices)].reshape(len(flat), numbers[inside].size)
         found = values.argmax(axis=1)
         y[(slice(None), *place)] = values[np.arange(len(flat)), found]
-        index[(slice(None), *place)] = places[slices].reshape(-1)[found]
+        places[(slice(None), *place)] = numbers[inside].reshape(-1)[found]
     leading = x.shape[:-axes]
-    return y.reshape(leading + counts), index.reshape(leading + counts)
+    return y.reshape(leading + counts), places.reshape(leading + counts)
+
+
+def seen_element(window, place, sizes, kernel, stride, pad):
+    """The element of the plane at a window's place, or None if it is outside."""
+    inside = np.unravel_index(place, kernel)
+    element = tuple(i * s - p + o for i, s, p, o in zip(window, stride, pad, inside, strict=True))
+    return element if all(0 <= e < n for e, n in zip(element, sizes, strict=True)) else None
 
 
 def average_weights(sizes, kernel, stride, pad, ignore_border, including_pad):
@@ -94,11 +103,25 @@ def average_weights(sizes, kernel, stride, pad, ignore_border, including_pad):
 def test_max_pooling(run, parts, shape, kernel, stride, pad, ignore_border):
     x = np.random.default_rng(0).integers(-9, 9, shape).astype("f")  # many equal maxima
     expected, places = reference_max(x, kernel, stride, pad, ignore_border)
-    y, index = np.full_like(expected, np.nan), np.full_like(places, -1)
+    y, place = np.full_like(expected, np.nan), np.full_like(places, 255)
     geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border}
-    assert run(pooling, "MaxPooling", [x], [y, index], parts=parts, **geometry) == 0
+    assert run(pooling, "MaxPooling", [x], [y, place], parts=parts, **geometry) == 0
     np.testing.assert_array_equal(y, expected)
-    np.testing.assert_array_equal(index, places)
+    np.testing.assert_array_equal(place, places)
+
+
+def test_places_of_large_windows_are_int32(run):
+    x = np.random.default_rng(0).standard_normal((3, 40, 61), "f")
+    geometry = {"kernel": (20, 30), "stride": (20, 31), "pad": (0, 0), "ignore_border": True}
+    y, place = np.empty((3, 2, 2), "f"), np.empty((3, 2, 2), np.int32)
+    assert run(pooling, "MaxPooling", [x], [y, place], **geometry) == 0
+    windows = np.stack([[x[:, a : a + 20, b : b + 30].reshape(3, -1) for b in (0, 31)] for a in (0, 20)])
+    np.testing.assert_array_equal(place, np.moveaxis(windows.argmax(axis=-1), 2, 0))
+    gx, ggx = np.empty_like(x), np.empty_like(y)
+    assert run(pooling, "MaxPoolingGrad", [y, place], [gx], shape=(40, 61), **geometry) == 0
+    np.testing.assert_array_equal(np.sort(gx[gx != 0]), np.sort(y.ravel()))
+    assert run(pooling, "MaxPoolingGather", [x, place], [ggx], shape=(40, 61), **geometry) == 0
+    np.testing.assert_array_equal(ggx, y)
 
 
 @pytest.mark.parametrize("kernel, stride", [((2, 2), (2, 2)), ((3, 3), (1, 1)), ((3, 3), (2, 2))])
@@ -106,11 +129,11 @@ def test_the_first_nan_wins_and_infinities_are_values(run, kernel, stride):
     x = np.random.default_rng(0).choice(np.array([np.nan, -np.inf, np.inf, 1, 2], "f"), (3, 9, 40))
     x[0] = -np.inf
     expected, places = reference_max(x, kernel, stride, (0, 0), True)
-    y, index = np.zeros_like(expected), np.zeros_like(places)
+    y, place = np.zeros_like(expected), np.zeros_like(places)
     geometry = {"kernel": kernel, "stride": stride, "pad": (0, 0), "ignore_border": True}
-    assert run(pooling, "MaxPooling", [x], [y, index], **geometry) == 0
+    assert run(pooling, "MaxPooling", [x], [y, place], **geometry) == 0
     np.testing.assert_array_equal(y, expected)
-    np.testing.assert_array_equal(index, places)
+    np.testing.assert_array_equal(place, places)
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (6, 4), (4, 8), (10, 16), (6, 44)])
@@ -118,11 +141,11 @@ def test_the_first_nan_wins_in_tiles_too(run, sizes):
     x = np.random.default_rng(0).choice(np.array([np.nan, -np.inf, np.inf, 1, 2], "f"), (9, *sizes))
     x[0] = -np.inf
     expected, places = reference_max(x, (2, 2), (2, 2), (0, 0), True)
-    y, index = np.zeros_like(expected), np.zeros_like(places)
+    y, place = np.zeros_like(expected), np.zeros_like(places)
     geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True}
-    assert run(pooling, "MaxPooling", [x], [y, index], **geometry) == 0
+    assert run(pooling, "MaxPooling", [x], [y, place], **geometry) == 0
     np.testing.assert_array_equal(y, expected)
-    np.testing.assert_array_equal(index, places)
+    np.testing.assert_array_equal(place, places)
 
 
 @both_dtypes
@@ -130,30 +153,35 @@ def test_the_first_nan_wins_in_tiles_too(run, sizes):
 def test_max_pooling_grad_and_gather(run, parts, shape, kernel, stride, pad, ignore_border, dtype):
     rng = np.random.default_rng(0)
     axes = len(kernel)
-    _, index = reference_max(rng.standard_normal(shape), kernel, stride, pad, ignore_border)
-    planes, inputs = int(np.prod(shape[:-axes])), int(np.prod(shape[-axes:]))
-    gy = rng.integers(-9, 9, index.shape).astype(dtype)
-    expected = np.zeros((planes, inputs), dtype)
-    windows = int(np.prod(index.shape[-axes:]))
-    flat_index = index.reshape(planes, windows)
-    np.add.at(expected, (np.arange(planes)[:, None], flat_index), gy.reshape(planes, windows))
+    counts = output_sizes(shape[-axes:], kernel, stride, pad, ignore_border)
+    # Any places, also such as no maximum is at: outside the plane.
+    place = rng.integers(0, np.prod(kernel), (*shape[:-axes], *counts)).astype(np.uint8)
+    gy = rng.integers(-9, 9, place.shape).astype(dtype)
+    x, y = rng.standard_normal(shape).astype(dtype), np.full(place.shape, np.nan, dtype)
+    expected_gx, expected_y = np.zeros(shape, dtype), np.zeros(place.shape, dtype)
+    for window in np.ndindex(place.shape):
+        element = seen_element(window[-axes:], place[window], shape[-axes:], kernel, stride, pad)
+        if element is not None:
+            expected_gx[(*window[:-axes], *element)] += gy[window]
+            expected_y[window] = x[(*window[:-axes], *element)]
     gx = np.full(shape, np.nan, dtype)
-    assert run(pooling, "MaxPoolingGrad", [gy, index], [gx], parts=parts, shape=shape[-axes:]) == 0
-    np.testing.assert_array_equal(gx, expected.reshape(shape))
-    x, y = rng.standard_normal(shape).astype(dtype), np.full(index.shape, np.nan, dtype)
-    assert run(pooling, "MaxPoolingGather", [x, index], [y], parts=parts, shape=shape[-axes:]) == 0
-    flat = np.take_along_axis(x.reshape(planes, inputs), flat_index, axis=1)
-    np.testing.assert_array_equal(y, flat.reshape(index.shape))
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "ignore_border": ignore_border, "shape": shape[-axes:]}
+    assert run(pooling, "MaxPoolingGrad", [gy, place], [gx], parts=parts, **geometry) == 0
+    np.testing.assert_array_equal(gx, expected_gx)
+    assert run(pooling, "MaxPoolingGather", [x, place], [y], parts=parts, **geometry) == 0
+    np.testing.assert_array_equal(y, expected_y)
 
 
-@pytest.mark.parametrize("wrong", [-1, 16])
+@pytest.mark.parametrize("stride", [(2, 2), (1, 1)])
 @pytest.mark.parametrize("name", ["MaxPoolingGrad", "MaxPoolingGather"])
-def test_an_index_out_of_range_gives_a_code_and_writes_nothing(run, name, wrong):
-    index = np.zeros((2, 2, 2), np.int64)
-    index[1, 1, 1] = wrong
-    small, large = np.full((2, 2, 2), 7, "f"), np.full((2, 4, 4), 7, "f")
+def test_a_place_out_of_range_gives_a_code_and_writes_nothing(run, name, stride):
+    counts = (2, 2) if stride == (2, 2) else (3, 3)
+    place = np.zeros((2, *counts), np.uint8)
+    place[1, 1, 1] = 4
+    small, large = np.full((2, *counts), 7, "f"), np.full((2, 4, 4), 7, "f")
     given, result = (small, large) if name == "MaxPoolingGrad" else (large, small)
-    assert run(pooling, name, [given, index], [result], shape=(4, 4)) > 0
+    geometry = {"kernel": (2, 2), "stride": stride, "pad": (0, 0), "ignore_border": True, "shape": (4, 4)}
+    assert run(pooling, name, [given, place], [result], **geometry) > 0
     assert (result == 7).all()
 
 

@@ -121,3 +121,13 @@ def test_gradient_with_respect_to_the_weight(run, make_call, parts, x_shape, map
     seen = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), (2, 3))
     expected = np.einsum("nchwrs,nkhw->kcrs", seen, gy.astype("d"), optimize=True)
     np.testing.assert_allclose(gw, expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_deterministic_contexts_have_direct_sums(make_call, deterministic):
+    x, weight, y = np.zeros((8, 16, 8, 8), "f"), np.zeros((16, 16, 3, 3), "f"), np.zeros((8, 16, 8, 8), "f")
+    call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1)))
+    weight_call = make_call("ConvolutionWeightGrad", [x, y], [weight], kernel=(3, 3), **geometry_of((1, 1)))
+    call.deterministic = weight_call.deterministic = deterministic
+    notes = convolution.prepare(call).note, convolution_weight.prepare(weight_call).note
+    assert ["winograd" in note for note in notes] == [not deterministic] * 2

@@ -1,9 +1,9 @@
 """Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
-Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`. The rest of this module is the
-direct way: products of a packed weight with images in padded planes, see `convolution_geometry`, which the register
-tile reads in place: no unfolded copy of the input is made. The planes hold several small images, so that tiles are
-filled.
+Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have strides, short sums and
+wide kernels on small images, see `convolution_lanes`. The rest of this module is the direct way: products of a packed
+weight with images in padded planes, see `convolution_geometry`, which the register tile reads in place: no unfolded
+copy of the input is made. The planes hold several small images, so that tiles are filled.
 
 Block (64-bit words; strides in elements):
     0 COPY_IMAGES, 1 x or gy, 2 weight, 3 bias or 0, 4 y or gx, 5 workspace, 6 bytes of it per share
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import depthwise, winograd
+from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, depthwise_filters, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -38,7 +38,9 @@ from atled_cpu_numba.store import Kernel
 _COLUMN_VECTORS = 8  # positions that are computed before their results are moved to y
 _CHUNK_BYTES = 256 << 10  # of planes, about half of a level-2 cache
 _MOST_WASTE = 1.2  # positions computed per result; more, and the columns are unfolded
+_FEW_ROWS = 3  # the channels of a picture
 _LEAST_POSITIONS = 512  # of a share
+_SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 _INNER_BYTES = 8 * BLOCK_WORDS
@@ -58,6 +60,9 @@ def _build() -> Callable[..., int]:
     full = make_offset_tile(tile_rows, vectors, packed_rows=tile_rows)
     lower = make_offset_tile(two_thirds, vectors, packed_rows=tile_rows)
     lowest = make_offset_tile(third, vectors, packed_rows=tile_rows)
+    # Few rows are wide: else loading vectors of positions would take longer than multiplying them.
+    few_vectors = 4 if lanes.rows == 12 else vectors
+    few = make_offset_tile(_FEW_ROWS, few_vectors, packed_rows=tile_rows)
     single = make_offset_tile(1, _COLUMN_VECTORS, packed_rows=tile_rows)
 
     @piece
@@ -100,6 +105,10 @@ def _build() -> Callable[..., int]:
             c = out_at + 4 * first * columns_at_once
             if left == 1:
                 single((k, a, offsets_at, planes_at, c, columns_at_once))
+                continue
+            if left <= _FEW_ROWS:
+                for j in range(0, length, few_vectors * lanes.vector):
+                    few((k, a, offsets_at, planes_at + 4 * j, c + 4 * j, columns_at_once))
                 continue
             for j in range(0, length, tile_columns):
                 if left > two_thirds:
@@ -221,6 +230,17 @@ def prepare(call: Call) -> Prepared:
     special = _special(task, weight.size, call)
     if special is not None:
         return special
+    if not task.forward and task.dilation == (1, 1):
+        geometry = (task.kernel, task.pad, task.stride)
+        sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
+        windows_of = adjoint_lanes.Problem(*sizes, *geometry)
+        if adjoint_lanes.suits(windows_of):
+            biases = (-1 if desc is None else 2 for desc in call.inputs[2:])
+            return adjoint_lanes.prepare(windows_of, (0, 1, *biases, 3, 4))
+    arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
+    lanes = _in_lanes(task)
+    if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):
+        return convolution_lanes.prepare(lanes, weight.size, arguments)
     return _direct(task, call, source.size, weight.size, result.size)
 
 
@@ -281,7 +301,7 @@ def _weight_strides(task: _Task) -> Pair:
 def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
     """The call as Winograd's or as a depthwise convolution, if it is one of them."""
     if task.kernel != (3, 3) or (task.stride, task.dilation) != ((1, 1), (1, 1)):
-        return None
+        return _filters(task, call)
     # The adjoint is a convolution with the kernel turned around.
     pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
     arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3)
@@ -292,11 +312,43 @@ def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
         return depthwise.prepare(filters, arguments)
-    if task.groups > 1:
+    if task.groups > 1 or call.deterministic:  # who asks for that wants the accuracy of direct sums, too
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
     problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)
     return winograd.prepare(problem, weight_size, arguments) if winograd.suits(problem) else None
+
+
+def _filters(task: _Task, call: Call) -> Prepared | None:
+    """The call as filters of single planes, if it is that; a stride has no adjoint among them."""
+    if task.groups == 1 or task.channels > 1:
+        return None
+    pad = task.pad
+    if not task.forward:
+        if task.maps > 1 or task.stride != (1, 1):
+            return None
+        reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
+        pad = reach[0] - pad[0], reach[1] - pad[1]
+    sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    filters = depthwise_filters.Problem(*sizes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
+    arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3, 4)
+    return depthwise_filters.prepare(filters, arguments)
+
+
+def _in_lanes(task: _Task) -> convolution_lanes.Problem:
+    """The task as one with maps in the lanes."""
+    images, groups, channels, maps, source, result = task[1:7]
+    if task.forward:
+        # The planes hold the windows of all positions; a stride takes some of them.
+        layout, (found,) = windows(source, task.kernel, task.pad, (1, 1), task.dilation)
+        results: tuple[Result, ...] = (found._replace(counts=result),)
+        step, spread = task.stride, (1, 1)
+    else:
+        layout, results = gradient_windows(result, task.kernel, task.pad, task.stride, task.dilation)
+        step, spread = (1, 1), task.stride
+    sizes = (images, groups, channels, maps, source, result)
+    weight = _weight_strides(task)
+    return convolution_lanes.Problem(*sizes, layout, results, step, spread, weight, in_order=task.forward)
 
 
 def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_size: int) -> Prepared:
@@ -368,6 +420,12 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
         else f"direct, {chunk} images at once"
     )
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+
+
+def _tiles_fill_badly(task: _Task) -> bool:
+    """Whether the tiles of positions waste more than those of `convolution_lanes` lose by reading single elements."""
+    short = task.channels * math.prod(task.kernel) <= _SHORT_SUMS
+    return short or task.stride != (1, 1) or (task.forward and len(_choose_layout(task)[0].phases) > 1)
 
 
 def _choose_layout(task: _Task) -> tuple[Layout, tuple[Result, ...]]:

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import depthwise, pointwise_weight, winograd, winograd_weight
+from atled_cpu_numba.kernels import depthwise, pointwise_weight, weight_lanes, winograd, winograd_weight
 from atled_cpu_numba.kernels.convolution import two
 from atled_cpu_numba.kernels.convolution_geometry import windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
@@ -178,8 +178,22 @@ def prepare(call: Call) -> Prepared:
             )
             return depthwise.prepare_weight(filters)
         problem = winograd.Problem(images, channels, maps, (height, width), result.counts, pad, 0, 0, turned=False)
-        if groups == 1 and winograd_weight.suits(problem):
+        if groups == 1 and not call.deterministic and winograd_weight.suits(problem):
             return winograd_weight.prepare(problem)
+    lanes_problem = weight_lanes.Problem(
+        images,
+        groups,
+        channels,
+        maps,
+        (height, width),
+        result.counts,
+        kernel,
+        pad,
+        steps,
+        two(attributes["dilation"], 1),
+    )
+    if weight_lanes.suits(lanes_problem):
+        return weight_lanes.prepare(lanes_problem)
     if kernel[1] > 1:
         geometry = kernel, pad, steps, two(attributes["dilation"], 1)
         unfolded, (result_of_them,) = windows((height, width), *geometry, unfold=True)

@@ -17,11 +17,13 @@ from llvmlite import ir
 
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.vectors import Writer, vector_intrinsic
+from atled_cpu_numba.kernels.window_rows import store_whole_numbers
 
 _WIDTH = host_lanes().vector
-_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
-_INTS32, _INTS64 = ir.VectorType(_INT32, _WIDTH), ir.VectorType(_INT64, _WIDTH)
+_INT32 = ir.IntType(32)
+_INTS32 = ir.VectorType(_INT32, _WIDTH)
 _MASK = ir.VectorType(ir.IntType(1), _WIDTH)
+_NOTHING = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
 _QUARTER = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.25] * _WIDTH)
 
 
@@ -75,72 +77,34 @@ def _load_windows(w: Writer, columns: int, top: Any, bottom: Any, mask: Callable
     ]
 
 
-def _places(w: Writer, columns: int, place: Any, windows: Any) -> Any:
-    """Place in its plane of each window's first element; `place` of the first window, or its number."""
-    builder = w.builder
-
-    def splat(value: Any) -> Any:
-        return w.splat(builder.trunc(value, _INT32), _INTS32)
-
-    if columns == 0:
-        return builder.add(splat(place), _order(range(0, 2 * _WIDTH, 2)))
-    numbers = builder.add(splat(place), _order(range(_WIDTH)))
-    # The next plane begins inside the vector; of planes with fewer windows than that, a power of two, many do.
-    beyond = builder.icmp_signed(">=", numbers, splat(windows))
-    numbers = builder.select(beyond, builder.sub(numbers, splat(windows)), numbers)
-    few = builder.icmp_signed("<", windows, w.number(_WIDTH))
-    last = builder.select(few, builder.sub(windows, w.number(1)), w.number(-1))
-    numbers = builder.and_(numbers, splat(last))
-    # Window i of row r starts at 2 r * 2 columns + 2 i, and its number is r columns + i.
-    return builder.sub(builder.shl(numbers, _order([2] * _WIDTH)), _order(2 * (i % columns) for i in range(_WIDTH)))
-
-
 def make_max_block(columns: int) -> Any:
-    """An intrinsic for the maxima of a vector of windows and their places in the plane.
+    """An intrinsic for the maxima of a vector of windows and their places in the windows, as bytes.
 
-    max_block((top, bottom, place, windows, y, index, count)):
+    max_block((top, bottom, y, place, count)):
     top, bottom: address of the first window's two rows (bottom: only if columns is 0).
-    place: of the first window's first element in the plane; or, if columns is not 0, the window's number there.
-    windows: of a plane (only if columns is not 0): at least a vector of them, or a power of two.
-    y, index: addresses of the results.  count: how many windows there are from here on.
+    y, place: addresses of the results.  count: how many windows there are from here on.
 
     The first maximum counts; the first NaN is one.
     """
 
-    def generate(w, top, bottom, place, windows, y, index, count):
+    def generate(w, top, bottom, y, place, count):
         builder = w.builder
         top, bottom, y = w.pointer(top), w.pointer(bottom), w.pointer(y)
-        to = builder.inttoptr(index, _INTS64.as_pointer())
-        first_place = _places(w, columns, place, windows)
-        # From a window's element to the one below: a row of it.
-        down = _order([2 * columns] * _WIDTH)
-        if columns == 0:
-            row = builder.sdiv(
-                builder.sub(builder.ptrtoint(bottom, _INT64), builder.ptrtoint(top, _INT64)), w.number(4)
-            )
-            down = w.splat(builder.trunc(row, _INT32), _INTS32)
-        right = builder.add(first_place, _order([1] * _WIDTH))
-        places = [first_place, right, builder.add(first_place, down), builder.add(right, down)]
 
         def write(mask):
-            values = _load_windows(w, columns, top, bottom, mask)
-            best, found = values[0], places[0]
-            for value, here in zip(values[1:], places[1:], strict=True):
+            best, *others = _load_windows(w, columns, top, bottom, mask)
+            found = _order([0] * _WIDTH)
+            for number, value in enumerate(others, 1):
                 # A NaN wins once: nothing is greater than it, or equal.
                 wins = builder.and_(builder.fcmp_unordered(">", value, best), builder.fcmp_ordered("ord", best, best))
-                best, found = builder.select(wins, value, best), builder.select(wins, here, found)
+                best = builder.select(wins, value, best)
+                found = builder.select(wins, _order([number] * _WIDTH), found)
             _store(w, best, y, mask(1, 0))
-            wide = builder.sext(found, _INTS64)
-            if mask(1, 0) is None:
-                builder.store(wide, to, align=8)
-            else:
-                kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
-                store = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
-                builder.call(store, [wide, to, ir.Constant(_INT32, 8), mask(1, 0)])
+            store_whole_numbers(w, found, place, 8, mask(1, 0))
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("max_block", 7, generate, "Maxima of windows of 2 x 2; see make_max_block.")
+    return vector_intrinsic("max_block", 5, generate, "Maxima of windows of 2 x 2; see make_max_block.")
 
 
 def make_average_block(columns: int) -> Any:
@@ -160,6 +124,16 @@ def make_average_block(columns: int) -> Any:
     return vector_intrinsic("average_block", 4, generate, "Averages of windows of 2 x 2; see make_average_block.")
 
 
+def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
+    """What each element of vector `part` of the windows' elements gets of a vector of the windows' values."""
+    elements = range(part * _WIDTH, (part + 1) * _WIDTH)
+    if columns:
+        order = [q // (4 * columns) * columns + q % (2 * columns) // 2 for q in elements]
+    else:
+        order = [q // 2 for q in elements]
+    return w.builder.shuffle_vector(values, values, _order(order))
+
+
 def make_spread_block(columns: int) -> Any:
     """An intrinsic spread_block((gy, gx, count)): a quarter of each window's gy goes to its elements.
 
@@ -174,17 +148,48 @@ def make_spread_block(columns: int) -> Any:
             values = builder.fmul(_load(w, gy, mask(1, 0)), _QUARTER)
             per_window = 4 if columns else 2
             for part in range(per_window):
-                elements = range(part * _WIDTH, (part + 1) * _WIDTH)
-                if columns:
-                    order = [q // (4 * columns) * columns + q % (2 * columns) // 2 for q in elements]
-                else:
-                    order = [q // 2 for q in elements]
-                value = builder.shuffle_vector(values, values, _order(order))
+                value = _spread(w, columns, values, part)
                 _store(w, value, w.at(gx, part * _WIDTH), mask(per_window, part))
 
         _whole_or_masked(w, count, write)
 
     return vector_intrinsic("spread_block", 3, generate, "The gradient of averages; see make_spread_block.")
+
+
+def make_place_block(columns: int) -> Any:
+    """An intrinsic place_block((gy, place, row, gx, count)): each window's gy goes to the element at its place.
+
+    The others get 0. With `columns`, all four elements are written; else the two of row `row`, the one at `gx`.
+    place: address of a byte for each window.
+    """
+    bytes_ = ir.VectorType(ir.IntType(8), _WIDTH)
+
+    def generate(w, gy, place, row, gx, count):
+        builder = w.builder
+        gy, gx, place = w.pointer(gy), w.pointer(gx), builder.inttoptr(place, bytes_.as_pointer())
+
+        def load_places(mask):
+            if mask is None:
+                return builder.load(place, align=1, typ=bytes_)
+            kind = [bytes_.as_pointer(), _INT32, _MASK, bytes_]
+            load = w.declare(f"llvm.masked.load.v{_WIDTH}i8.p0", bytes_, kind)
+            return builder.call(load, [place, ir.Constant(_INT32, 1), mask, ir.Constant(bytes_, [0] * _WIDTH)])
+
+        def write(mask):
+            values, places = _load(w, gy, mask(1, 0)), builder.zext(load_places(mask(1, 0)), _INTS32)
+            per_window = 4 if columns else 2
+            for part in range(per_window):
+                elements = range(part * _WIDTH, (part + 1) * _WIDTH)
+                mine = _order([q % (4 * columns) // (2 * columns) * 2 + q % 2 if columns else q % 2 for q in elements])
+                if not columns:
+                    mine = builder.add(mine, w.splat(builder.trunc(builder.add(row, row), _INT32), _INTS32))
+                here = builder.icmp_signed("==", _spread(w, columns, places, part), mine)
+                value = builder.select(here, _spread(w, columns, values, part), _NOTHING)
+                _store(w, value, w.at(gx, part * _WIDTH), mask(per_window, part))
+
+        _whole_or_masked(w, count, write)
+
+    return vector_intrinsic("place_block", 5, generate, "The gradient of maxima; see make_place_block.")
 
 
 def _generate_sum_plane(w: Writer, x: Any, count: Any, total: Any) -> None:

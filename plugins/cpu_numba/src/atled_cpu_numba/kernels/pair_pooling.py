@@ -10,6 +10,8 @@ from collections.abc import Callable
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.store import Kernel
 
+PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
+
 
 def _build_max() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
@@ -25,33 +27,69 @@ def _build_max() -> Callable[..., int]:
         width, rows, columns = w[2], w[3], w[4]
         windows = rows * columns
         first, after = w[0] * part // parts, w[0] * (part + 1) // parts
-        # One vector of whole rows wraps at most once into the next plane, or in planes of a power of two.
-        fits = columns < vector and columns & (columns - 1) == 0
-        if fits and (windows >= vector or windows & (windows - 1) == 0):
-            number = 0
+        if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                x, y, index, left = w[12] + 16 * f, w[13] + 4 * f, w[14] + 8 * f, after * windows - f
+                x, y, place, left = w[12] + 16 * f, w[13] + 4 * f, w[14] + f, after * windows - f
                 if columns == 8:
-                    eight((x, 0, number, windows, y, index, left))
+                    eight((x, 0, y, place, left))
                 elif columns == 4:
-                    four((x, 0, number, windows, y, index, left))
+                    four((x, 0, y, place, left))
                 elif columns == 2:
-                    two((x, 0, number, windows, y, index, left))
+                    two((x, 0, y, place, left))
                 else:
-                    one((x, 0, number, windows, y, index, left))
-                number = (number + vector) % windows
+                    one((x, 0, y, place, left))
             return 0
         for row in range(first * rows, after * rows):
             top = w[12] + 8 * row * width
             bottom = top + 4 * width
-            place = 2 * (row % rows) * width
             for j in range(0, columns, vector):
                 f = row * columns + j
-                y, index, left = w[13] + 4 * f, w[14] + 8 * f, after * windows - f
-                in_row((top + 8 * j, bottom + 8 * j, place + 2 * j, windows, y, index, left))
+                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, w[14] + f, after * windows - f))
         return 0
 
     return max_pairs
+
+
+def _build_max_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import bytes8, words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.pair_blocks import make_place_block
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_place_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def max_pairs_grad(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        places, wrong = bytes8(w[14]), 0
+        for f in range(first * windows, after * windows):
+            wrong |= places[f] & 252
+        if wrong != 0:
+            return PLACE_OUT_OF_RANGE
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                gy, place, gx, left = w[13] + 4 * f, w[14] + f, w[12] + 16 * f, after * windows - f
+                if columns == 8:
+                    eight((gy, place, 0, gx, left))
+                elif columns == 4:
+                    four((gy, place, 0, gx, left))
+                elif columns == 2:
+                    two((gy, place, 0, gx, left))
+                else:
+                    one((gy, place, 0, gx, left))
+            return 0
+        for gx_row in range(2 * first * rows, 2 * after * rows):
+            f, gx = gx_row // 2 * columns, w[12] + 4 * gx_row * width
+            for j in range(0, columns, vector):
+                # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                left = min((2 * after * rows - gx_row) * columns, (after * rows - gx_row // 2) * columns) - j
+                in_row((w[13] + 4 * (f + j), w[14] + f + j, gx_row % 2, gx + 8 * j, left))
+        return 0
+
+    return max_pairs_grad
 
 
 def _build_average() -> Callable[..., int]:
@@ -166,6 +204,7 @@ def _build_plane_average_grad() -> Callable[..., int]:
 
 PAIRS = {
     "MaxPooling": Kernel("max_pairs", _build_max),
+    "MaxPoolingGrad": Kernel("max_pairs_grad", _build_max_grad),
     "AveragePooling": Kernel("average_pairs", _build_average),
     "AveragePoolingGrad": Kernel("average_pairs_grad", _build_average_grad),
 }

@@ -2,11 +2,12 @@
 
 A call with one axis is one of height 1. Block of all kernels (64-bit words):
     0 planes, 1 height, 2 width            of x, gx
-    3 rows, 4 columns                      windows per plane, of y, gy, index
-    5 kernel_h, 6 kernel_w, 7 stride_h, 8 stride_w, 9 pad_h, 10 pad_w     (not for MaxPoolingGrad, MaxPoolingGather)
+    3 rows, 4 columns                      windows per plane, of y, gy, place
+    5 kernel_h, 6 kernel_w, 7 stride_h, 8 stride_w, 9 pad_h, 10 pad_w
     11 including_pad                       1: the places of the padding count
-    12 x, y or gx; the larger array        13 y, gy or ggx; the smaller one        14 index
+    12 x, y or gx; the larger array        13 y, gy or ggx; the smaller one        14 place
     15 workspace, 16 bytes of it per share
+    17 whether places are int32 (1) or bytes (0)
 
 The forward kernels go through a row of windows in vectors, see `window_rows`. Shares are made of planes.
 """
@@ -17,13 +18,14 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLANES
+from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLACE_OUT_OF_RANGE, PLANES
 from atled_cpu_numba.store import Kernel
 
-_INDEX_OUT_OF_RANGE = 1
-_ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
+_ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -39,82 +41,72 @@ def _build_max() -> Callable[..., int]:
     def max_pooling(block, part, parts):
         w = words(block)
         planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
-        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
+        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, wide = w[5], w[6], w[7], w[8], w[9], w[10], w[17]
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
             x = w[12] + 4 * plane * height * width
             for i in range(rows):
-                y, index = w[13] + 4 * (plane * rows + i) * columns, w[14] + 8 * (plane * rows + i) * columns
+                at = (plane * rows + i) * columns
+                y, place = w[13] + 4 * at, w[14] + (at if wide == 0 else 4 * at)
                 top = i * stride_h - pad_h
                 first = max(0, top)
                 count = min(height, top + kernel_h) - first
+                skipped = first - top
                 if stride_w == 2 and kernel_w == 2:
-                    max_row_pairs((x, width, first, count, 2, 2, pad_w, columns, y, index))
+                    max_row_pairs((x, width, first, count, skipped, 2, 2, pad_w, columns, y, place, wide))
                 elif stride_w == 1:
-                    max_row_1((x, width, first, count, kernel_w, 1, pad_w, columns, y, index))
+                    max_row_1((x, width, first, count, skipped, kernel_w, 1, pad_w, columns, y, place, wide))
                 elif stride_w == 2:
-                    max_row_2((x, width, first, count, kernel_w, 2, pad_w, columns, y, index))
+                    max_row_2((x, width, first, count, skipped, kernel_w, 2, pad_w, columns, y, place, wide))
                 else:
-                    max_row((x, width, first, count, kernel_w, stride_w, pad_w, columns, y, index))
+                    max_row((x, width, first, count, skipped, kernel_w, stride_w, pad_w, columns, y, place, wide))
         return 0
 
     return max_pooling
 
 
-def _build_max_grad(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import ints64, words
+def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
+    """MaxPoolingGather or its adjoint, MaxPoolingGrad: values go between windows and the elements at their places."""
+    from atled_cpu_numba.codegen import bytes8, ints32, words
     from atled_cpu_numba.kernels.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
-    def max_pooling_grad(block, part, parts):
+    def placed(block, part, parts):
         w = words(block)
-        inputs, windows = w[1] * w[2], w[3] * w[4]
+        height, width, rows, columns, kernel_w = w[1], w[2], w[3], w[4], w[6]
+        inputs, windows, wide = height * width, rows * columns, w[17]
         first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        narrow_places, wide_places = bytes8(w[14]), ints32(w[14])
         lowest, highest = 0, -1
-        all_index = ints64(w[14])
         for j in range(first * windows, after * windows):
-            lowest = min(lowest, all_index[j])
-            highest = max(highest, all_index[j])
-        if lowest < 0 or highest >= inputs:
-            return _INDEX_OUT_OF_RANGE
+            here = wide_places[j] if wide != 0 else narrow_places[j]
+            lowest = min(lowest, here)
+            highest = max(highest, here)
+        if lowest < 0 or highest >= w[5] * kernel_w:
+            return PLACE_OUT_OF_RANGE
         for plane in range(first, after):
-            gx, gy = floats(w[12] + size * plane * inputs), floats(w[13] + size * plane * windows)
-            index = ints64(w[14] + 8 * plane * windows)
-            for j in range(inputs):
-                gx[j] = number(0)
-            for j in range(windows):
-                gx[index[j]] += gy[j]
+            large, small = floats(w[12] + size * plane * inputs), floats(w[13] + size * plane * windows)
+            if not gathering:
+                for j in range(inputs):
+                    large[j] = number(0)
+            for i in range(rows):
+                for j in range(columns):
+                    window = i * columns + j
+                    at = plane * windows + window
+                    here = np.uint32(wide_places[at] if wide != 0 else narrow_places[at])
+                    place_row = here // np.uint32(kernel_w)
+                    row = i * w[7] - w[9] + np.int64(place_row)
+                    column = j * w[8] - w[10] + np.int64(here - place_row * np.uint32(kernel_w))
+                    inside = row >= 0 and row < height and column >= 0 and column < width
+                    if gathering:
+                        small[window] = large[row * width + column] if inside else number(0)
+                    elif inside:
+                        large[row * width + column] += small[window]
         return 0
 
-    return max_pooling_grad
-
-
-def _build_max_gather(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-
-    real = Real(dtype)
-    floats, size = real.pointer, real.size
-
-    @kernel
-    def max_pooling_gather(block, part, parts):
-        w = words(block)
-        inputs, windows = w[1] * w[2], w[3] * w[4]
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
-        all_index = ints64(w[14])
-        for j in range(first * windows, after * windows):
-            if all_index[j] < 0 or all_index[j] >= inputs:
-                return _INDEX_OUT_OF_RANGE
-        for plane in range(first, after):
-            x, y = floats(w[12] + size * plane * inputs), floats(w[13] + size * plane * windows)
-            index = ints64(w[14] + 8 * plane * windows)
-            for j in range(windows):
-                y[j] = x[index[j]]
-        return 0
-
-    return max_pooling_gather
+    return placed
 
 
 def _build_average() -> Callable[..., int]:
@@ -228,8 +220,8 @@ def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str,
 
 _KERNELS = {
     "MaxPooling": {"float32": Kernel("max_pooling", _build_max)},
-    "MaxPoolingGrad": _kernels("max_pooling_grad", _build_max_grad),
-    "MaxPoolingGather": _kernels("max_pooling_gather", _build_max_gather),
+    "MaxPoolingGrad": _kernels("max_pooling_grad", partial(_build_placed, gathering=False)),
+    "MaxPoolingGather": _kernels("max_pooling_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": {"float32": Kernel("average_pooling", _build_average)},
     "AveragePoolingGrad": {"float32": Kernel("average_pooling_grad", _build_average_grad)},
 }
@@ -259,7 +251,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """MaxPooling: x -> y, index.  MaxPoolingGrad: gy, index -> gx.  MaxPoolingGather: ggx, index -> y.
+    """MaxPooling: x -> y, place.  MaxPoolingGrad: gy, place -> gx.  MaxPoolingGather: ggx, place -> y.
 
     AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
     """
@@ -271,17 +263,17 @@ def prepare(call: Call) -> Prepared:
     planes = math.prod(large.shape[:-axes])
     words = [planes, *_two(large.shape[-axes:], 1), *_two(small.shape[-axes:], 1)]
     words += [
-        *_two(attributes.get("kernel", ()), 1),
-        *_two(attributes.get("stride", ()), 1),
-        *_two(attributes.get("pad", ()), 0),
+        *_two(attributes["kernel"], 1),
+        *_two(attributes["stride"], 1),
+        *_two(attributes["pad"], 0),
     ]
-    kernel, note = _special(name, words)
+    kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
-    words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes]
+    words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes, int(math.prod(words[5:7]) > 256)]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     return launch(
-        _KERNELS[name][large.dtype.name] if kernel is None else kernel,
+        kernel or _KERNELS[name][large.dtype.name],
         words,
         _ARGUMENTS[name],
         parts=parts,

@@ -1,4 +1,4 @@
-"""numba intrinsics for pooling: one row of windows, a vector of them at a time, over one plane of float32.
+"""numba intrinsics for pooling and filters: one row of windows, a vector at a time, over one plane of float32.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 """
@@ -70,6 +70,20 @@ def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tu
     )
 
 
+def store_whole_numbers(w: Writer, values: Any, address: Any, bits: int, mask: Any) -> None:
+    """A vector of int32 as whole numbers of `bits`; mask: the lanes to write, None for all."""
+    kind = ir.VectorType(ir.IntType(bits), _WIDTH)
+    values = values if bits == 32 else w.builder.trunc(values, kind)
+    to = w.builder.inttoptr(address, kind.as_pointer())
+    if mask is None:
+        w.builder.store(values, to, align=1)
+        return
+    function = w.declare(
+        f"llvm.masked.store.v{_WIDTH}i{bits}.p0", ir.VoidType(), [kind, kind.as_pointer(), _INT32, _MASK]
+    )
+    w.builder.call(function, [values, to, ir.Constant(_INT32, 1), mask])
+
+
 @contextmanager
 def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[Any], None]], None]]]:
     """A loop over vectors of columns: yields the first column, and a function that writes the results.
@@ -96,41 +110,42 @@ def _blocks(w: Writer, columns: Any) -> Iterator[tuple[Any, Callable[[Callable[[
 
 
 def make_max_row(stride: int, *, pairs: bool = False) -> Any:
-    """An intrinsic for the maxima of one row of windows and their places in the plane.
+    """An intrinsic for the maxima of one row of windows and their places in the windows.
 
-    max_row((plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index)):
+    max_row((plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide)):
     plane: address of rows of `width` float32.  top, row_count: the rows that the windows see, at least one.
+    first_row: which row of the windows sees `top`.
     kernel_w, step, pad_w: width of a window, from one to the next, from the first one to the row's start.
-    columns: number of windows, each of which sees something.  y, index: addresses of the results.
+    columns: number of windows, each of which sees something.  y, place: addresses of the results.
+    wide: 1 if places are int32, 0 if they are bytes.
     stride: 1 or 2 if `step` will be that, else 0.  pairs: kernel_w will be 2 and step 2.
 
     The first maximum counts; the first NaN is one.
     """
     lowest = ir.Constant(_VECTOR, [float("-inf")] * _WIDTH)
 
-    def generate(w, plane, width, top, row_count, kernel_w, step, pad_w, columns, y, index):
+    def generate(w, plane, width, top, row_count, first_row, kernel_w, step, pad_w, columns, y, place, wide):
         builder = w.builder
         plane, y = w.pointer(plane), w.pointer(y)
-        index = builder.inttoptr(index, _INT64.as_pointer())
         widths = _splat(w, width)
         start_row = w.at(plane, builder.mul(top, width))
-        start_place = builder.mul(top, width)
         with _blocks(w, columns) as (j, write):
             origin = builder.sub(builder.mul(j, step), pad_w)
             lefts = builder.add(_splat(w, origin), builder.mul(_LANES, _splat(w, step)))
             # Should all be -inf, the first element that the window sees is the maximum.
-            seen = builder.select(builder.icmp_signed("<", lefts, _NOTHING_INT), _NOTHING_INT, lefts)
-            places = builder.add(_splat(w, start_place), seen)
-            with w.counted(row_count, [lowest, places]) as (r, outer, outer_next):
+            missing = builder.sub(_NOTHING_INT, lefts)
+            missing = builder.select(builder.icmp_signed("<", lefts, _NOTHING_INT), missing, _NOTHING_INT)
+            seen = builder.add(missing, _splat(w, builder.mul(first_row, kernel_w)))
+            with w.counted(row_count, [lowest, seen]) as (r, outer, outer_next):
                 row = w.at(start_row, builder.mul(r, width))
-                row_place = builder.add(start_place, builder.mul(r, width))
+                row_place = builder.mul(builder.add(first_row, r), kernel_w)
 
-                def choose(values, s, best, place):
+                def choose(values, s, best, found):
                     wins = builder.and_(
                         builder.fcmp_unordered(">", values, best), builder.fcmp_ordered("ord", best, best)
                     )
-                    here = builder.add(builder.add(lefts, _splat(w, s)), _splat(w, row_place))
-                    return builder.select(wins, values, best), builder.select(wins, here, place)
+                    here = _splat(w, builder.add(row_place, s))
+                    return builder.select(wins, values, best), builder.select(wins, here, found)
 
                 if pairs:
                     for s, values in enumerate(_load_pairs(w, row, origin, widths, lowest)):
@@ -141,23 +156,22 @@ def make_max_row(stride: int, *, pairs: bool = False) -> Any:
                         values = _load_every(w, stride, row, builder.add(origin, s), step, widths, lowest)
                         following += choose(values, s, *phis)
                     outer_next += following
-            best, place = outer_next
-            wide_place = builder.sext(place, _INTS64)
-            to = builder.bitcast(builder.gep(index, [j]), _INTS64.as_pointer())
+            best, found = outer_next
 
             def store(mask):
                 if mask is None:
                     w.store(best, w.at(y, j))
-                    builder.store(wide_place, to, align=8)
                 else:
                     w.store_masked(best, w.at(y, j), mask)
-                    kind = [_INTS64, _INTS64.as_pointer(), _INT32, _MASK]
-                    store_places = w.declare(f"llvm.masked.store.v{_WIDTH}i64.p0", ir.VoidType(), kind)
-                    builder.call(store_places, [wide_place, to, ir.Constant(_INT32, 8), mask])
+                with builder.if_else(builder.icmp_signed("!=", wide, w.number(0))) as (then, otherwise):
+                    with then:
+                        store_whole_numbers(w, found, builder.add(place, builder.mul(j, w.number(4))), 32, mask)
+                    with otherwise:
+                        store_whole_numbers(w, found, builder.add(place, j), 8, mask)
 
             write(store)
 
-    return vector_intrinsic("max_row", 10, generate, "One row of max pooling; see make_max_row.")
+    return vector_intrinsic("max_row", 12, generate, "One row of max pooling; see make_max_row.")
 
 
 def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
@@ -198,6 +212,59 @@ def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
             write(store)
 
     return vector_intrinsic("sum_row", 11, generate, "One row of average pooling; see make_sum_row.")
+
+
+def make_filter_rows(stride: int, rows: int) -> Any:
+    """An intrinsic for some rows of windows filtered by a kernel, plus a number.
+
+    filter_rows((plane, width, top, row_step, row_count, next_row, left, tap_step, taps, step, columns, weight,
+    weight_step, begin, y, y_row, beyond)):
+    plane: address of rows of `width` float32.  top, row_step, row_count: the rows that the first row of windows sees,
+        may be none; next_row: from there to those of the next row of windows, of which there are `rows`.
+    left, tap_step, taps: columns that the first window sees, also outside; step: from one window to the next.
+    weight, weight_step: address of the first tap and from each to the next, also from row to row.
+    begin: address of what is added.  columns: windows in a row.  y, y_row: address of the results, from row to row.
+    beyond: 1 if a vector may be written beyond the last column.
+    stride: 1 or 2 if `step` will be that, else 0.
+    """
+    zeros = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+    def generate(w, plane, width, top, row_step, row_count, next_row, left, tap_step, taps, step, columns, *results):
+        builder = w.builder
+        weight, weight_step, begin, y, y_row, beyond = results
+        plane, weight, y = (w.pointer(address) for address in (plane, weight, y))
+        widths = _splat(w, width)
+        start = w.splat(builder.load(w.pointer(begin), typ=_FLOAT))
+        down = builder.mul(next_row, width)
+        blocks = builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        fits = builder.icmp_signed(">=", columns, w.number(_WIDTH))
+        last = builder.select(fits, builder.sub(columns, w.number(_WIDTH)), w.number(0))
+        whole = builder.or_(fits, builder.icmp_signed("!=", beyond, w.number(0)))
+        with w.counted(blocks, []) as (block, _, _following):
+            j = builder.mul(block, w.number(_WIDTH))
+            j = builder.select(builder.icmp_signed("<", j, last), j, last)
+            origin = builder.add(builder.mul(j, step), left)
+            with w.counted(row_count, [*[start] * rows, weight]) as (r, outer, outer_next):
+                row = w.at(plane, builder.mul(builder.add(top, builder.mul(r, row_step)), width))
+                with w.counted(taps, outer) as (s, phis, following):
+                    factor = w.splat(builder.load(phis[rows], typ=_FLOAT))
+                    column = builder.add(origin, builder.mul(s, tap_step))
+                    for i in range(rows):
+                        at = w.at(row, builder.mul(down, w.number(i)))
+                        values = _load_every(w, stride, at, column, step, widths, zeros)
+                        following.append(w.multiply_add(factor, values, phis[i]))
+                    following.append(w.at(phis[rows], weight_step))
+                outer_next += following
+            places = [w.at(w.at(y, j), builder.mul(y_row, w.number(i))) for i in range(rows)]
+            with builder.if_else(whole) as (then, otherwise):
+                with then:
+                    for total, place in zip(outer_next, places, strict=False):
+                        w.store(total, place)
+                with otherwise:
+                    for total, place in zip(outer_next, places, strict=False):
+                        w.store_masked(total, place, w.first_lanes(columns))
+
+    return vector_intrinsic("filter_rows", 17, generate, "Rows of a filtered plane; see make_filter_rows.")
 
 
 def _generate_scale_row(w, gy, factors, factor, count, accumulate, sums):

@@ -5,7 +5,8 @@ lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, cha
 
 The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
 5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Infinities become NaN. Equal
-inputs give equal bits. `ENABLED = False`, set before a call is prepared, has everything computed directly.
+inputs give equal bits. Contexts with `deterministic=True` have everything computed directly, and so has all work after
+`ENABLED = False` was set.
 
 Block (64-bit words; strides in elements):
     0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
@@ -98,7 +99,7 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.vectors import transpose_block
     from atled_cpu_numba.kernels.winograd_blocks import (
         input_tile,
-        make_strided_tile,
+        make_panel_tile,
         output_tile,
         store_transposed,
         weight_tile,
@@ -108,10 +109,10 @@ def _build() -> Callable[..., int]:
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
     vectors = tile_columns // vector
     third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
-    full = make_strided_tile(tile_rows, vectors, tile_columns)
-    lower = make_strided_tile(two_thirds, vectors, tile_columns)
-    lowest = make_strided_tile(third, vectors, tile_columns)
-    slim = make_strided_tile(tile_rows, 1, tile_columns)
+    full = make_panel_tile(tile_rows, vectors, tile_columns)
+    lower = make_panel_tile(two_thirds, vectors, tile_columns)
+    lowest = make_panel_tile(third, vectors, tile_columns)
+    slim = make_panel_tile(tile_rows, 1, tile_columns)
     taps_at_once = min(9, vector)
 
     @piece
@@ -138,22 +139,22 @@ def _build() -> Callable[..., int]:
                 to += 4 * tile_columns
 
     @piece
-    def multiply(channels, tiles, maps, v, v_row, v_step, u, u_step, m, m_row, m_step):
+    def multiply(channels, tiles, maps, v, v_panel, v_step, u, u_step, m, m_row, m_step):
         """The 36 products of transformed tiles and weights."""
         for _ in range(36):
             b, c = u, m
             for first in range(0, maps, tile_columns):
                 for r in range(0, tiles, tile_rows):
                     left = tiles - r
-                    a, to = v + 4 * r * v_row, c + 4 * r * m_row
+                    a, to = v + 4 * r * vector, c + 4 * r * m_row
                     if maps - first <= vector:
-                        slim((channels, a, v_row, b, to, m_row))
+                        slim((channels, a, v_panel, b, to, m_row))
                     elif left > two_thirds:
-                        full((channels, a, v_row, b, to, m_row))
+                        full((channels, a, v_panel, b, to, m_row))
                     elif left > third:
-                        lower((channels, a, v_row, b, to, m_row))
+                        lower((channels, a, v_panel, b, to, m_row))
                     else:
-                        lowest((channels, a, v_row, b, to, m_row))
+                        lowest((channels, a, v_panel, b, to, m_row))
                 b += 4 * 36 * u_step
                 c += 4 * tile_columns
             v += 4 * v_step
@@ -199,14 +200,14 @@ def _build() -> Callable[..., int]:
         for i in range(panels * tile_columns):
             bias[i] = floats32(w[2])[m0 + i] if w[2] != 0 and m0 + i < m1 else 0.0
         tiles_at_once = (lines_at_once * tiles_in_line + tile_rows - 1) // tile_rows * tile_rows
-        v_row = (channels + vector - 1) // vector * vector
-        v_step, m_row = tiles_at_once * v_row + vector, w[23]
+        v_panel, m_row = tiles_at_once * vector, w[23]
+        v_step = v_panel * ((channels + vector - 1) // vector) + vector
         m_step = tiles_at_once * m_row + vector
         row_length, width = vector * (4 * tiles_in_line + 2), w[12]
         for b in range(b0, b1):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
             for channel in range(0, channels, vector):
-                line, to = first, v + 4 * channel
+                line, to = first, v + 4 * channel // vector * v_panel
                 while line < after:
                     image = line // tile_lines
                     row = line - image * tile_lines
@@ -222,7 +223,7 @@ def _build() -> Callable[..., int]:
                         for _ in range(tiles_in_line):
                             input_tile((at, row_length, to, v_step))
                             at += 16 * vector
-                            to += 4 * v_row
+                            to += 4 * vector
             tiles = (after - first) * tiles_in_line
             for chunk in range((panels * tile_columns + m_row - 1) // m_row):
                 k0 = chunk * m_row
@@ -232,7 +233,7 @@ def _build() -> Callable[..., int]:
                     tiles,
                     taken,
                     v,
-                    v_row,
+                    v_panel,
                     v_step,
                     u + 4 * 36 * u_step * (k0 // tile_columns),
                     u_step,

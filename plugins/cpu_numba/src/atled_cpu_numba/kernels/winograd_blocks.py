@@ -251,29 +251,35 @@ store_transposed = vector_intrinsic(
 )
 
 
-def make_strided_tile(rows: int, vectors: int, columns: int) -> Any:
+def make_panel_tile(rows: int, vectors: int, columns: int) -> Any:
     """An intrinsic that computes one whole tile of C = A B in registers, all sums over k in order.
 
-    tile((k, a, a_row, b, c, c_row)):
-    a: A[r, i] at a[r * a_row + i].  b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * c_row + j].
+    tile((k, a, a_panel, b, c, c_row)):
+    a: A[r, i] at a[i // vector * a_panel + r * vector + i % vector]: with the rows at fixed places, one pointer does.
+    b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * c_row + j].
     """
 
-    def generate(w, k, a, a_row, b, c, c_row):
+    def generate(w, k, a, a_panel, b, c, c_row):
         builder = w.builder
         a, b, c = (w.pointer(address) for address in (a, b, c))
-        starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
-        with w.counted(k, [_ZEROS] * (rows * vectors) + [b]) as (i, phis, following):
-            b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
-            for r in range(rows):
-                value = w.splat(builder.load(w.at(starts[r], i), typ=ir.FloatType()))
-                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following.append(w.at(phis[-1], columns))
+        panels = builder.sdiv(builder.add(k, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        with w.counted(panels, [_ZEROS] * (rows * vectors) + [b, a]) as (panel, outer, outer_next):
+            left = builder.sub(k, builder.mul(panel, w.number(_WIDTH)))
+            left = builder.select(builder.icmp_signed("<", left, w.number(_WIDTH)), left, w.number(_WIDTH))
+            with w.counted(left, outer[:-1]) as (i, phis, following):
+                b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+                a_now = w.at(outer[-1], i)
+                for r in range(rows):
+                    value = w.splat(builder.load(w.at(a_now, r * _WIDTH), typ=ir.FloatType()))
+                    following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+                following.append(w.at(phis[-1], columns))
+            outer_next += [*following, w.at(outer[-1], a_panel)]
         for r in range(rows):
             place = w.at(c, builder.mul(c_row, w.number(r)))
             for j in range(vectors):
-                w.store(following[r * vectors + j], w.at(place, j * _WIDTH))
+                w.store(outer_next[r * vectors + j], w.at(place, j * _WIDTH))
 
-    return vector_intrinsic("strided_tile", 6, generate, "One tile of a product; see make_strided_tile.")
+    return vector_intrinsic("panel_tile", 6, generate, "One tile of a product; see make_panel_tile.")
 
 
 def make_outer_tile(rows: int, vectors: int, columns: int) -> Any:

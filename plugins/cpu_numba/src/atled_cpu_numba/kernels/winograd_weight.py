@@ -14,7 +14,7 @@ Block (64-bit words):
     18 bytes before the workspaces of the shares: the products, each share in its part
     19 to 22: where the pieces of a share's workspace begin, in bytes: transformed tiles of x and of gy, transposed
         elements, padded rows of them; before them the block of COLLECT_ROWS
-    23 COLLECT_ROWS
+    23 COLLECT_ROWS, 24 channels, as many as the tiles compute
 Shares are made of panels of maps; each transforms all tiles of x.
 """
 
@@ -52,17 +52,19 @@ def _build() -> Callable[..., int]:
     full = make_outer_tile(tile_rows, vectors, tile_columns)
     lower = make_outer_tile(two_thirds, vectors, tile_columns)
     lowest = make_outer_tile(third, vectors, tile_columns)
-    slim = make_outer_tile(tile_rows, 1, tile_columns)
+    slim_rows = _slim_rows()
+    slim = make_outer_tile(slim_rows, 1, tile_columns)
 
     @piece
     def multiply(tiles, channels, maps, v, v_row, v_step, y, y_step, m, m_step, adding):
         """The 36 products of transformed tiles of x and of gy, for one panel of maps."""
         for _ in range(36):
-            for r in range(0, channels, tile_rows):
+            if maps <= vector:
+                for r in range(0, channels, slim_rows):
+                    slim((tiles, v + 4 * r, v_row, y, m + 4 * r * tile_columns, adding))
+            for r in range(0, 0 if maps <= vector else channels, tile_rows):
                 left, to = channels - r, m + 4 * r * tile_columns
-                if maps <= vector:
-                    slim((tiles, v + 4 * r, v_row, y, to, adding))
-                elif left > two_thirds:
+                if left > two_thirds:
                     full((tiles, v + 4 * r, v_row, y, to, adding))
                 elif left > third:
                     lower((tiles, v + 4 * r, v_row, y, to, adding))
@@ -88,7 +90,7 @@ def _build() -> Callable[..., int]:
         # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
         v_step = lines_at_once * tiles_in_line * v_row + vector
         gy_step = lines_at_once * tiles_in_line * tile_columns + vector
-        m_step = (channels + tile_rows - 1) // tile_rows * tile_rows * tile_columns
+        m_step = w[24] * tile_columns
         lines = images * tile_lines
         for b in range((lines + lines_at_once - 1) // lines_at_once):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
@@ -155,6 +157,12 @@ def _build() -> Callable[..., int]:
 WINOGRAD_WEIGHT = Kernel("winograd_weight", _build)
 
 
+def _slim_rows() -> int:
+    """Rows of the tile for maps of one vector: one of channels, if that is enough to keep two multipliers busy."""
+    lanes = host_lanes()
+    return lanes.vector if lanes.vector >= 8 else lanes.rows
+
+
 def suits(problem: winograd.Problem) -> bool:
     """Whether Winograd is allowed and pays; problem: the convolution itself."""
     rows, columns = problem.tiles
@@ -173,13 +181,14 @@ def prepare(problem: winograd.Problem) -> Prepared:
     panels = -(-problem.maps // lanes.columns)
     # A vector more than the channels need: powers of two apart, tiles would compete for the same lines of the cache.
     depth = -(-problem.channels // lanes.vector) * lanes.vector + lanes.vector
-    shared_bytes = 4 * 36 * panels * -(-problem.channels // lanes.rows) * lanes.rows * lanes.columns
+    computed = max(-(-problem.channels // step) * step for step in (lanes.rows, _slim_rows()))
+    shared_bytes = 4 * 36 * panels * computed * lanes.columns
     # The tiles of x make room for kernels in the end.
     v = max(36 * (at_once * columns * depth + lanes.vector), 9 * lanes.vector * problem.channels)
     flat = max((4 * together + 2) * problem.source[1], 4 * together * problem.result[1]) + lanes.vector
     padded = (4 * together + 2) * (4 * columns + 2)
     sizes = [
-        v + lanes.rows,
+        v + max(lanes.rows, _slim_rows()),
         36 * (at_once * columns * lanes.columns + lanes.vector),
         lanes.vector * flat,
         lanes.vector * padded,
@@ -191,8 +200,8 @@ def prepare(problem: winograd.Problem) -> Prepared:
     work_us = 2.0 * 9 * problem.images * problem.result[0] * problem.result[1] * problem.channels * problem.maps
     parts = fitting_shares(share_count(work_us / 9 / _FLOPS_PER_US, panels), share_bytes)
     words = [0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps, *problem.result]
-    words += [*problem.pad, rows, columns, at_once, depth, shared_bytes, *starts, COLLECT_ROWS.address()]
-    assert len(words) == 24
+    words += [*problem.pad, rows, columns, at_once, depth, shared_bytes, *starts, COLLECT_ROWS.address(), computed]
+    assert len(words) == 25
     note = f"winograd 4x4, {at_once * columns} tiles at once"
     workspace = shared_bytes + share_bytes * parts
     return launch(WINOGRAD_WEIGHT, words, (0, 1, 2, 3), parts=parts, workspace=workspace, note=note)
