@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import matmul
+from atled_cpu_numba.kernels import matmul, matmul_plan
+from atled_cpu_numba.kernels.lanes import Lanes
 
 SIZES = [
     (0, 3, 4), (1, 1, 1), (1, 70, 33), (3, 5, 0), (5, 3, 2), (7, 20, 10), (8, 9, 16), (9, 400, 17), (12, 16, 32),
     (13, 17, 33), (64, 1, 31), (130, 400, 10), (100, 770, 50), (250, 33, 600), (1, 401, 300),
-    (300, 4, 0),
+    (300, 4, 0), (2, 300, 40), (70, 30, 1), (4, 33, 17), (24, 1300, 50), (70, 1100, 40), (300, 40, 40),
 ]  # fmt: skip
 
 
@@ -71,3 +72,64 @@ def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
     assert "empty" in matmul.accepts(make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False))
     call = make_call("BatchMatmul", [a.astype("d"), b], [y], transpose_a=False, transpose_b=False)
     assert "float32 and float64" in matmul.accepts(call)
+
+
+@pytest.mark.parametrize("m, k, n", [(1030, 40, 33), (205, 600, 35), (40, 9, 70)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("transpose_b", [True, False])
+def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, transpose_a, transpose_b):
+    for bound in ("_STRIDED_ELEMENTS", "_STRIDED_COLUMNS", "_SHORT_K", "_ACROSS_ROWS"):
+        monkeypatch.setattr(matmul_plan, bound, 0)
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((k, m) if transpose_a else (m, k), "f"), rng.standard_normal((k, n), "f")
+    b = np.ascontiguousarray(b.T) if transpose_b else b
+    y = np.full((m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    a2, b2 = a.T if transpose_a else a, b.T if transpose_b else b
+    close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
+
+
+@pytest.mark.parametrize("m, n", [(12, 32), (50, 96), (7, 64), (120, 33)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
+    monkeypatch.setattr(matmul_plan, "_STREAM_BYTES", 0)
+    rng = np.random.default_rng(m + n)
+    a, b = rng.standard_normal((1, 9, m) if transpose_a else (1, m, 9), "f"), rng.standard_normal((1, 9, n), "f")
+    y = np.full((1, m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=False) == 0
+    a2 = a.swapaxes(1, 2) if transpose_a else a
+    close(y, a2.astype("d") @ b, np.abs(a2) @ np.abs(b) + 1)
+
+
+@pytest.mark.parametrize(
+    "m, k, n, transpose_a, transpose_b, note",
+    [
+        (128, 784, 512, False, False, "a in place, b in place, 12x32 tiles"),
+        (784, 128, 512, True, False, "a in place, b in place, 12x32 tiles"),
+        (784, 512, 512, True, False, "a transposed, b in place, 12x32 tiles"),
+        (128, 512, 784, False, True, "a packed, b in place, 12x32 tiles written transposed"),
+        (512, 128, 10, True, False, "a in place, b in place, 12x32 tiles written transposed"),
+        (128, 10, 512, False, True, "a in place, b packed, 12x32 tiles"),
+        (8192, 16, 1024, True, False, "a in place, b in place, 12x32 tiles written past the caches"),
+        (128, 512, 10, False, False, "a in place, 8x16 tiles"),
+        (4, 512, 512, False, True, "dot products"),
+        (1, 512, 512, False, False, "sums of rows"),
+    ],
+)
+def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
+    monkeypatch.setattr(
+        matmul_plan, "host_lanes", lambda: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
+    )
+    a = np.empty((k, m) if transpose_a else (m, k), "f")
+    b = np.empty((n, k) if transpose_b else (k, n), "f")
+    call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)
+    assert matmul.prepare(call).note == note
+
+
+def test_infinite_columns_stay_in_their_columns(run):
+    gy, w = np.ones((1, 5, 40), "f"), np.ones((1, 33, 40), "f")
+    w[0, 32, 3] = np.inf
+    y = np.empty((1, 5, 33), "f")
+    assert run(matmul, "BatchMatmul", [gy, w], [y], transpose_a=False, transpose_b=True) == 0
+    assert (y[..., :32] == 40).all()
+    assert np.isinf(y[..., 32]).all()

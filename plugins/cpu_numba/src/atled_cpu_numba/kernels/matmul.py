@@ -1,50 +1,52 @@
 """Matrix products in float32: Affine and BatchMatmul.
 
 Block (64-bit words; strides in elements):
-    0 PACK, 1 MULTIPLY, 2 MULTIPLY_NARROW  addresses of the pieces
-    3 batch, 4 m, 5 k, 6 n                 y is (batch, m, n)
-    7 a, 8 a_row, 9 a_column, 10 b, 11 b_row, 12 b_column, 13 y, 14 bias or 0
-    15 workspace, 16 bytes of it per share
-    17 unit_rows, 18 unit_columns          of the pieces of y that shares are made of
-    19 k_step, 20 row_step                 how much of A is packed at a time
-    21 way                                 1: A is read in place, for few columns; 2: B is, for few rows; 0: neither
+    0 PACK, 1 MULTIPLY_ROWS, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW  addresses of the pieces
+    2 batch, 3 m, 4 k, 5 n                      y is (batch, m, n)
+    6 a, 7 a_row, 8 a_column, 9 b, 10 b_row, 11 b_column, 12 y, 13 bias or 0
+    14 workspace, 15 bytes of it per share
+    16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
+    18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
+    21 way                                      one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
 
-The kernel for one row by b transposed reads words 3 to 14 alone. In the other one,
-a share packs a part of B that stays in the level-2 cache, and, for each of its row blocks, a part of A.
+The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of these ways:
+
+ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
+         stored by columns.
+TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by columns.
+ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
+         stored by columns, else it is packed.
+NARROW  A is read in place by rows, for few columns of B.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import (
-    BLOCK_WORDS,
-    MULTIPLY,
-    MULTIPLY_NARROW,
-    NARROW_ROWS,
-    PACK,
-    PACK_SLACK,
-    WIDEST_TILES,
+from atled_cpu_numba.kernels.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.matmul_plan import (
+    ACROSS,
+    NARROW,
+    TRANSPOSED_ROWS,
+    Product,
+    plan_product,
+    round_up,
+    unit_sizes,
 )
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
 
-# Measured on Zen 5: a panel of B (k_step x 32 float32) about fills the level-1 cache, the packed B half of level 2.
-_K_STEP = 384
-_ROW_STEP = 192
-_COLUMN_STEP = 512
+_DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
+_ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 
-_PIECES = 16  # that y is divided into at most
-
-_LEVEL_1_BYTES = 32 << 10  # a B that stays in the level-1 cache is not packed
-
-_FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
+# Cautious rates of one core, for the number of shares.
+_FLOPS_PER_US = 150e3
+_ELEMENTS_PER_US = 5e3
 
 
 def _build() -> Callable[..., int]:
@@ -52,141 +54,187 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import kernel
 
     lanes = host_lanes()
-    vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
+    vector, columns_at_once = lanes.vector, lanes.columns
     block_bytes = 8 * BLOCK_WORDS
-    zero_count = WIDEST_TILES * tile_columns
 
     @kernel
     def matmul(block, part, parts):
         w = words(block)
-        pack, multiply, multiply_narrow = w[0], w[1], w[2]
-        batch, m, k, n = w[3], w[4], w[5], w[6]
-        a, a_row, a_column, b, b_row, b_column, y, bias = w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14]
-        unit_rows, unit_columns, k_step, row_step, way = w[17], w[18], w[19], w[20], w[21]
-        inner = w[15] + part * w[16]
+        pack, multiply = w[0], w[1]
+        batch, m, k, n = w[2], w[3], w[4], w[5]
+        a, a_row, a_column, b, b_row, b_column, y, bias = w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13]
+        unit_rows, unit_columns, k_step, row_step, column_step, way = w[16], w[17], w[18], w[19], w[20], w[21]
+        inner = w[14] + part * w[15]
         zeros = inner + block_bytes
-        packed_b = zeros + 4 * zero_count
-        b_panels = (min(unit_columns, n) + tile_columns - 1) // tile_columns
-        packed_a = packed_b + 4 * b_panels * tile_columns * k_step + 4 * PACK_SLACK
+        first_packed = zeros + 4 * columns_at_once
         q, zero = words(inner), floats32(zeros)
-        for i in range(zero_count):
+        for i in range(columns_at_once):
             zero[i] = 0.0
         row_units = (m + unit_rows - 1) // unit_rows
         column_units = (n + unit_columns - 1) // unit_columns
         units = batch * row_units * column_units
-        unit = units * part // parts
-        last = units * (part + 1) // parts
-        while unit < last:
+        for unit in range(units * part // parts, units * (part + 1) // parts):
             outer = unit // row_units
-            first_unit = unit - outer * row_units
-            taken = min(row_units - first_unit, last - unit)
-            unit += taken
             item = outer // column_units
+            i0 = (unit - outer * row_units) * unit_rows
             j0 = (outer - item * column_units) * unit_columns
-            j1 = min(n, j0 + unit_columns)
-            i0 = first_unit * unit_rows
-            i1 = min(m, (first_unit + taken) * unit_rows)
-            a_item = a + 4 * item * m * k
-            b_item = b + 4 * item * k * n
-            y_item = y + 4 * item * m * n
-            for k_part in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
-                k0 = k_part * k_step
+            i1, j1 = min(m, i0 + unit_rows), min(n, j0 + unit_columns)
+            for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
+                k0 = step * k_step
                 kc = min(k_step, k - k0)
-                # S: first the bias or zeros, then what is there already.
-                s_bias = bias + 4 * j0 if bias != 0 else zeros
-                # PACK: source, row stride, column stride, rows, k, target, width
-                columns = j1 - j0
-                in_place = columns - columns % tile_columns if way == 2 else 0
-                q[0] = b_item + 4 * (k0 * b_row + (j0 + in_place) * b_column)
-                q[1], q[2], q[3], q[4], q[5] = b_column, b_row, columns - in_place, kc, packed_b
-                q[6] = vector if way == 1 else tile_columns
-                call3(pack, inner, 0, 1)
-                if way == 1:
+                a_item = a + 4 * (item * m * k + k0 * a_column)
+                b_item = b + 4 * (item * k * n + k0 * b_row)
+                y_item = y + 4 * item * m * n
+                if way == ACROSS:
+                    width = columns_at_once if i1 - i0 > vector else vector
+                    a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
+                    if a_row != 1:
+                        # PACK: source, row stride, column stride, rows, k, target, width
+                        q[0], q[1], q[2], q[3], q[4] = a_at, a_row, a_column, i1 - i0, kc
+                        q[5], q[6] = first_packed, width
+                        call3(pack, inner, 0, 1)
+                        a_at, a_step, a_panel = first_packed, width, width * kc
+                    c = y_item + 4 * (i0 * n + j0)
+                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, width,
+                    # a_column
+                    q[0], q[1], q[2], q[3], q[4] = kc, j1 - j0, i1 - i0, b_item + 4 * j0 * b_column, b_column
+                    q[5], q[6], q[7], q[8], q[9], q[13], q[14] = a_at, a_step, a_panel, c, n, width, b_row
+                    # S: first the bias or zeros, then what is there already.
+                    if k0 > 0:
+                        q[10], q[11], q[12] = c, n, 1
+                    elif bias != 0:
+                        q[10], q[11], q[12] = bias + 4 * j0, 0, 1
+                    else:
+                        q[10], q[11], q[12] = zeros, 0, 0
+                    call3(multiply, inner, 0, 1)
+                elif way == NARROW:
+                    q[0], q[1], q[2], q[3], q[4], q[5] = b_item, b_column, b_row, n, kc, first_packed
+                    q[6] = vector
+                    call3(pack, inner, 0, 1)
                     # MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row
                     start = min(i0, m - NARROW_ROWS)
-                    q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), j1 - j0
-                    q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, packed_b
-                    q[7], q[8], q[9], q[10] = y_item + 4 * (start * n + j0), n, s_bias, 0
-                    call3(multiply_narrow, inner, 0, 1)
-                    continue
-                for row_part in range((i1 - i0 + row_step - 1) // row_step):
-                    i = i0 + row_part * row_step
-                    rows = min(row_step, i1 - i)
-                    q[0] = a_item + 4 * (i * a_row + k0 * a_column)
-                    q[1], q[2], q[3], q[4], q[5], q[6] = a_row, a_column, rows, kc, packed_a, tile_rows
-                    call3(pack, inner, 0, 1)
-                    c = y_item + 4 * (i * n + j0)
-                    # MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column
-                    q[0], q[1], q[2], q[3] = kc, rows, in_place, packed_a
-                    q[4], q[5], q[6] = b_item + 4 * (k0 * b_row + j0), b_row, tile_columns
-                    q[7], q[8] = c, n
-                    if k0 > 0:
-                        q[9], q[10], q[11] = c, n, 1
-                    elif bias != 0:
-                        q[9], q[10], q[11] = s_bias, 0, 1
-                    else:
-                        q[9], q[10], q[11] = zeros, 0, 0
-                    if in_place > 0:
-                        call3(multiply, inner, 0, 1)
-                    q[2] = columns - in_place
-                    q[4], q[5], q[6] = packed_b, tile_columns, tile_columns * kc
-                    q[7] = c + 4 * in_place
-                    q[9] += 4 * in_place * q[11]
+                    q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), n
+                    q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, first_packed
+                    q[7], q[8], q[9], q[10] = y_item + 4 * start * n, n, bias if bias != 0 else zeros, 0
                     call3(multiply, inner, 0, 1)
+                else:
+                    # A transposed has rows of whole vectors, which is how they are written.
+                    padded_k = (kc + vector - 1) // vector * vector
+                    for column_part in range((j1 - j0 + column_step - 1) // column_step):
+                        j = j0 + column_part * column_step
+                        columns = min(column_step, j1 - j)
+                        packed_b = first_packed + (
+                            4 * row_step * padded_k + 4 * PACK_SLACK if way == TRANSPOSED_ROWS else 0
+                        )
+                        if b_column != 1:
+                            q[0], q[1], q[2] = b_item + 4 * j * b_column, b_column, b_row
+                            q[3], q[4], q[5], q[6] = columns, kc, packed_b, columns_at_once
+                            call3(pack, inner, 0, 1)
+                        for row_part in range((i1 - i0 + row_step - 1) // row_step):
+                            i = i0 + row_part * row_step
+                            rows = min(row_step, i1 - i)
+                            a_at, a_step, a_next = a_item + 4 * i * a_row, a_row, a_column
+                            if way == TRANSPOSED_ROWS:
+                                q[0], q[1], q[2], q[3], q[4] = a_at, a_column, a_row, kc, rows
+                                q[5], q[6] = first_packed, padded_k
+                                call3(pack, inner, 0, 1)
+                                a_at, a_step, a_next = first_packed, padded_k, 1
+                            c = y_item + 4 * (i * n + j)
+                            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy,
+                            # ahead, a_column
+                            q[0], q[1], q[2], q[3], q[4] = kc, rows, columns, a_at, a_step
+                            if b_column == 1:
+                                q[5], q[6], q[7], q[13] = b_item + 4 * j, b_row, columns_at_once, packed_b
+                            else:
+                                q[5], q[6], q[7], q[13] = packed_b, columns_at_once, columns_at_once * kc, 0
+                            q[8], q[9], q[14], q[15] = c, n, columns_at_once, a_next
+                            if k0 > 0:
+                                q[10], q[11], q[12] = c, n, 1
+                            elif bias != 0:
+                                q[10], q[11], q[12] = bias + 4 * j, 0, 1
+                            else:
+                                q[10], q[11], q[12] = zeros, 0, 0
+                            call3(multiply, inner, 0, 1)
+            # Here rows i0 to i1 and columns j0 to j1 of the item's y have their final values.
         return 0
 
     return matmul
 
 
-def _build_row() -> Callable[..., int]:
+def _build_rows_by_columns() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.options import reducing_kernel
 
     @reducing_kernel
-    def row_by_columns(block, part, parts):
+    def rows_by_columns(block, part, parts):
         w = words(block)
-        batch, k, n = w[3], w[5], w[6]
-        for j in range(batch * n * part // parts, batch * n * (part + 1) // parts):
-            a, b = floats32(w[7] + 4 * (j // n) * k), floats32(w[10] + 4 * j * k)
-            total = np.float32(0)
-            for i in range(k):
-                total += a[i] * b[i]
-            if w[14] != 0:
-                total += floats32(w[14])[j % n]
-            floats32(w[13])[j] = total
+        batch, m, k, n = w[2], w[3], w[4], w[5]
+        for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
+            item = column // n
+            j = column - item * n
+            b = floats32(w[9] + 4 * column * k)
+            for row in range(m):
+                a = floats32(w[6] + 4 * (item * m + row) * k)
+                total = np.float32(0)
+                for i in range(k):
+                    total += a[i] * b[i]
+                if w[13] != 0:
+                    total += floats32(w[13])[j]
+                floats32(w[12])[(item * m + row) * n + j] = total
         return 0
 
-    return row_by_columns
+    return rows_by_columns
+
+
+def _build_row_by_rows() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.tiles import make_row_sum
+
+    vector = host_lanes().vector
+    add_rows, add_row = make_row_sum(_ROWS_AT_ONCE), make_row_sum(1)
+
+    @kernel
+    def row_by_rows(block, part, parts):
+        w = words(block)
+        batch, k, n, a, b, y, bias = w[2], w[4], w[5], w[6], w[9], w[12], w[13]
+        pieces = (n + vector - 1) // vector
+        first, last = batch * pieces * part // parts, batch * pieces * (part + 1) // parts
+        while first < last:
+            item = first // pieces
+            j0 = (first - item * pieces) * vector
+            first = min(last, (item + 1) * pieces)
+            columns = min(n, (first - item * pieces) * vector) - j0
+            c = y + 4 * (item * n + j0)
+            s, s_count = bias + 4 * j0, columns if bias != 0 else 0
+            whole = k - k % _ROWS_AT_ONCE
+            for i in range(0, whole, _ROWS_AT_ONCE):
+                add_rows((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                s, s_count = c, columns
+            for i in range(whole, k):
+                add_row((columns, a + 4 * (item * k + i), b + 4 * ((item * k + i) * n + j0), n, c, s, s_count))
+                s, s_count = c, columns
+        return 0
+
+    return row_by_rows
 
 
 MATMUL = Kernel("matmul", _build)
-ROW_BY_COLUMNS = Kernel("row_by_columns", _build_row)
+ROWS_BY_COLUMNS = Kernel("rows_by_columns", _build_rows_by_columns)
+ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
 
 
-class _Product(NamedTuple):
-    """y (batch, m, n) = a (batch, m, k) b (batch, k, n), whose strides say whether they are transposed."""
-
-    batch: int
-    m: int
-    k: int
-    n: int
-    a_row: int
-    a_column: int
-    b_row: int
-    b_column: int
-
-
-def _affine(call: Call) -> _Product:
+def _affine(call: Call) -> Product:
     x, weight = call.inputs[0], call.inputs[1]
     assert x is not None
     assert weight is not None
     m = math.prod(x.shape[: call.attributes["base_axis"]])
     k = weight.shape[0]
     n = math.prod(weight.shape[1:])
-    return _Product(1, m, k, n, k, 1, n, 1)
+    return Product(1, m, k, n, k, 1, n, 1)
 
 
-def _batch_matmul(call: Call) -> _Product:
+def _batch_matmul(call: Call) -> Product:
     a, b = call.inputs[0], call.inputs[1]
     assert a is not None
     assert b is not None
@@ -195,7 +243,7 @@ def _batch_matmul(call: Call) -> _Product:
     n = b.shape[-2] if transpose_b else b.shape[-1]
     a_strides = (1, m) if transpose_a else (k, 1)
     b_strides = (1, k) if transpose_b else (n, 1)
-    return _Product(math.prod(a.shape[:-2]), m, k, n, *a_strides, *b_strides)
+    return Product(math.prod(a.shape[:-2]), m, k, n, *a_strides, *b_strides)
 
 
 _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
@@ -222,65 +270,25 @@ def prepare(call: Call) -> Prepared:
     p = _PRODUCTS[call.spec.name](call)
     lanes = host_lanes()
     # Words of the inputs; an absent bias has none.
-    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, (7, 10, 14), strict=False))
-    work_us = 2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US
-    words = [PACK.address(), MULTIPLY.address(), MULTIPLY_NARROW.address(), p.batch, p.m, p.k, p.n]
-    words += [0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
-    if p.m == 1 and (p.b_row, p.b_column) == (1, p.k):
-        parts = share_count(10 * work_us, p.batch * p.n)  # bound by reading b
-        return launch(ROW_BY_COLUMNS, words, (*inputs, 13), parts=parts, note="dot products")
-    narrow = 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS
-    small = p.m <= lanes.rows or 4 * p.k * p.n <= _LEVEL_1_BYTES
-    in_place = small and p.b_column == 1 and not narrow
-    k_step = p.k if narrow else _even_step(p.k, _K_STEP, lanes.vector)
-    unit_rows, unit_columns = _units(p, narrow)
-    parts = share_count(work_us, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns))
-    panels = -(-min(unit_columns, p.n) // lanes.columns)
-    packed_b = 4 * (panels * lanes.columns * k_step + PACK_SLACK)
-    packed_a = 4 * (_round_up(min(_ROW_STEP, p.m), lanes.rows) * k_step + PACK_SLACK)
-    share_bytes = _round_up(8 * BLOCK_WORDS + 4 * WIDEST_TILES * lanes.columns + packed_b + packed_a, 64)
-    words += [0, share_bytes, unit_rows, unit_columns, k_step, _ROW_STEP, 1 if narrow else 2 if in_place else 0]
-    note = "a in place" if narrow else "b in place" if in_place else "packed"
-    return launch(
-        MATMUL,
-        words,
-        (*inputs, 13, 15),
-        parts=parts,
-        workspace=share_bytes * parts,
-        note=f"{note}, {NARROW_ROWS}x{lanes.vector} tiles" if narrow else f"{note}, {lanes.rows}x{lanes.columns} tiles",
-    )
-
-
-def _units(p: _Product, narrow: bool) -> tuple[int, int]:
-    """Rows and columns of y in one piece that is not divided between shares.
-
-    One share packs its part of B once for all its rows, so many rows of few columns cost the least; small products are
-    divided along their longer side.
-    """
-    if narrow:
-        return _round_up(-(-p.m // _PIECES), NARROW_ROWS), p.n
-    lanes = host_lanes()
-    columns = _even_step(p.n, _COLUMN_STEP, lanes.columns)
-    rows = _ROW_STEP if p.m > _ROW_STEP else _round_up(p.m, lanes.rows)
-    wanted = min(_PIECES, int(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US / 15.0))
-    while p.batch * -(-p.m // rows) * -(-p.n // columns) < wanted:
-        if columns >= rows and columns > 2 * lanes.columns:
-            columns = _round_up(-(-columns // 2), lanes.columns)
-        elif rows > 4 * lanes.rows:
-            rows = _round_up(-(-rows // 2), lanes.rows)
-        elif columns > 2 * lanes.columns:
-            columns = _round_up(-(-columns // 2), lanes.columns)
-        else:
-            break
-    return rows, columns
-
-
-def _even_step(size: int, most: int, multiple: int) -> int:
-    """A step of at most about `most`, a multiple of `multiple`, that divides `size` into about equal steps."""
-    steps = -(-size // most)
-    return _round_up(-(-size // steps), multiple) if steps else multiple
-
-
-def _round_up(size: int, multiple: int) -> int:
-    """`size` rounded up to a multiple, at least one."""
-    return max(1, -(-size // multiple)) * multiple
+    a_word, b_word = (6, 9) if p.n != 1 or p.m <= 1 or call.inputs[2:] else (9, 6)
+    if a_word > b_word:  # a matrix by one column: the column is the row of the transposed product
+        p = Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row)
+    words = (a_word, b_word, 13)
+    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, words, strict=False))
+    sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    read = p.batch * (p.m * p.k + p.k * p.n)
+    work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
+    if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
+        parts = share_count(work_us, p.batch * p.n)
+        return launch(ROWS_BY_COLUMNS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="dot products")
+    if p.m == 1 and p.n > 1:
+        parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
+        return launch(ROW_BY_ROWS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="sums of rows")
+    plan = plan_product(p)
+    parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
+    unit_rows, unit_columns = unit_sizes(p, plan, parts)
+    share_bytes = round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
+    parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
+    steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
+    block = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
+    return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)

@@ -6,18 +6,20 @@ Addresses are int64 in bytes, strides and counts are int64 in elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.vectors import vector_intrinsic
+from atled_cpu_numba.kernels.vectors import Writer, transpose_registers, vector_intrinsic
 
 _WIDTH = host_lanes().vector
 _FLOAT = ir.FloatType()
 _INT64 = ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _WIDTH)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+_LINE = 16  # float32 in a line of the cache
 
 
 def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
@@ -45,28 +47,176 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
             following.append(w.at(b_now, b_step))
             following += [w.at(a_now[0], packed_rows)] if packed_rows else [w.at(p, a_column) for p in a_now]
-        sums = following
-        whole = builder.and_(
-            builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * _WIDTH))
-        )
-        with builder.if_else(whole) as (then, otherwise):
-            with then:
-                for r in range(rows):
+        _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+
+    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+
+
+def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: bool = False) -> Any:
+    """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
+    c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
+    m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
+    With `copies`, B is copied to `copy`, a panel of `vectors` vectors, and prefetched from b + ahead elements.
+    With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
+    """
+    width = vectors * _WIDTH
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
+        builder = w.builder
+        a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
+        starts = _row_starts(w, a, a_row, m, rows)
+        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
+            at, b_now, copy_now = phis[-3], w.opaque(phis[-2]), phis[-1]
+            if copies:
+                b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+                for j in range(vectors):
+                    w.store(b_vectors[j], w.at(copy_now, j * _WIDTH))
+                    w.prefetch(w.at(w.at(b_now, ahead), j * _WIDTH))
+            else:
+                b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step)]
+            following.append(w.at(copy_now, width) if copies else copy_now)
+        if streams:
+            _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
+        else:
+            _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+
+    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.")
+
+
+def make_across_tile(rows: int, vectors: int) -> Any:
+    """An intrinsic that computes one tile of C = A B + S and writes it transposed, A read in place by rows.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j].
+    c: C[r, j] at c[j * c_row + r].  s: S[r, j] at s[j * s_row + r]: C itself to accumulate, a bias, zeros.
+    m, n: rows and columns of the tile: 1 <= m <= rows <= `Lanes.vector`, 1 <= n <= `vectors` vectors.
+    Prefetches k lines from a + ahead elements on.
+    """
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = _row_starts(w, a, a_row, m, rows)
+        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, w.at(a, ahead)]) as (_, phis, following):
+            at, b_now, wanted = phis[-3], w.opaque(phis[-2]), phis[-1]
+            w.prefetch(wanted)
+            b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE)]
+        whole = builder.icmp_signed("==", m, w.number(rows))
+        mask = w.first_lanes(m)
+        for v in range(vectors):
+            lines = [following[r * vectors + v] for r in range(rows)] + [_ZEROS] * (_WIDTH - rows)
+            transpose_registers(w, lines)
+            for j in range(_WIDTH):
+                column = v * _WIDTH + j
+                with builder.if_then(builder.icmp_signed("<", w.number(column), n)):
+                    c_at = w.at(c, builder.mul(c_row, w.number(column)))
+                    s_at = w.at(s, builder.mul(s_row, w.number(column)))
+                    with builder.if_else(whole) as (then, otherwise):
+                        with then:
+                            w.add_parts(lines[j], s_at, c_at, rows)
+                        with otherwise:
+                            w.store_masked(builder.fadd(lines[j], w.load_masked(s_at, mask)), c_at, mask)
+
+    return vector_intrinsic("across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.")
+
+
+def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
+    """Where `rows` rows of A begin, of which there are m: the last one again in place of those missing."""
+    builder = w.builder
+    last = builder.sub(m, w.number(1))
+    numbers = [builder.select(builder.icmp_signed("<", w.number(r), m), w.number(r), last) for r in range(rows)]
+    # Else LLVM computes one row's place from the one before it, in every round.
+    return [w.opaque(w.at(a, builder.mul(a_row, number))) for number in numbers]
+
+
+def _write_whole_tile(
+    w: Writer,
+    sums: list[Any],
+    rows: int,
+    vectors: int,
+    c: Any,
+    c_row: Any,
+    s: Any,
+    s_row: Any,
+    store: Callable[[Any, Any], None],
+) -> None:
+    """C = sums + S, for all rows and columns."""
+    for r in range(rows):
+        for j in range(vectors):
+            c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * _WIDTH)
+            s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * _WIDTH)
+            store(w.builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+
+
+def _write_tile(
+    w: Writer, sums: list[Any], rows: int, vectors: int, c: Any, c_row: Any, s: Any, s_row: Any, m: Any, n: Any
+) -> None:
+    """C = sums + S, for the first m rows and n columns."""
+    builder = w.builder
+    whole = builder.and_(
+        builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * _WIDTH))
+    )
+    with builder.if_else(whole) as (then, otherwise):
+        with then:
+            _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, w.store)
+        with otherwise:
+            masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+            for r in range(rows):
+                with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
                     for j in range(vectors):
                         c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
                         s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
-                        w.store(builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
-            with otherwise:
-                masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
-                for r in range(rows):
-                    with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
-                        for j in range(vectors):
-                            c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
-                            s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
-                            value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
-                            w.store_masked(value, c_at, masks[j])
+                        value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
+                        w.store_masked(value, c_at, masks[j])
 
-    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+
+def make_row_sum(rows: int) -> Any:
+    """An intrinsic that adds `rows` rows of B, each times a number, to a vector: one row of a matrix product.
+
+    row_sum((n, a, b, b_row, c, s, s_count)):
+    a: `rows` contiguous numbers.  b: B[i, j] at b[i * b_row + j].
+    c: C[j] = S[j] + sum of a[i] * B[i, j], j < n.  s: S[j] at s[j] for j < s_count, 0 behind.
+    """
+
+    def generate(w, n, a, b, b_row, c, s, s_count):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        factors = [w.splat(builder.load(w.at(a, r), typ=_FLOAT)) for r in range(rows)]
+        starts = [w.opaque(w.at(b, builder.mul(b_row, w.number(r)))) for r in range(rows)]
+        whole = builder.sdiv(builder.select(builder.icmp_signed("<", s_count, n), s_count, n), w.number(_WIDTH))
+        with w.counted(whole, []) as (i, _, _following):
+            j = builder.mul(i, w.number(_WIDTH))
+            total = w.load(w.at(s, j))
+            for factor, start in zip(factors, starts, strict=True):
+                total = w.multiply_add(factor, w.load(w.at(start, j)), total)
+            w.store(total, w.at(c, j))
+        rounds = builder.sdiv(builder.add(n, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        with w.counted(builder.sub(rounds, whole), []) as (i, _, _following):
+            j = builder.mul(builder.add(i, whole), w.number(_WIDTH))
+            mask = w.first_lanes(builder.sub(n, j))
+            total = w.load_masked(w.at(s, j), w.first_lanes(builder.sub(s_count, j)))
+            for factor, start in zip(factors, starts, strict=True):
+                total = w.multiply_add(factor, w.load_masked(w.at(start, j), mask), total)
+            w.store_masked(total, w.at(c, j), mask)
+
+    return vector_intrinsic("row_sum", 7, generate, "One row of a matrix product; see make_row_sum.")
 
 
 def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:

@@ -22,6 +22,7 @@ _FLOAT = ir.FloatType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _BIT = ir.IntType(1)
+_BYTES = ir.IntType(8).as_pointer()
 _VECTOR = ir.VectorType(_FLOAT, _WIDTH)
 _MASK = ir.VectorType(_BIT, _WIDTH)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
@@ -55,6 +56,12 @@ class Writer:
     def store(self, value: Any, pointer: Any) -> None:
         self.builder.store(value, self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
 
+    def stream(self, value: Any, pointer: Any) -> None:
+        """Store past the caches; `pointer` must be a multiple of the vector's bytes."""
+        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
+        instruction = self.builder.store(value, place, align=4 * _WIDTH)
+        instruction.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+
     def splat(self, value: Any, vector: Any = _VECTOR) -> Any:
         """A vector of equal elements."""
         undefined = ir.Constant(vector, ir.Undefined)
@@ -83,6 +90,36 @@ class Writer:
         kind = [_VECTOR, _VECTOR.as_pointer(), _INT32, _MASK]
         function = self.declare(f"llvm.masked.store.v{_WIDTH}f32.p0", ir.VoidType(), kind)
         self.builder.call(function, [value, place, ir.Constant(_INT32, 4), mask])
+
+    def prefetch(self, pointer: Any) -> None:
+        """Ask for the line at `pointer`, which may lie outside of any array, in the level-2 cache."""
+        place = self.builder.bitcast(pointer, _BYTES)
+        function = self.declare("llvm.prefetch.p0", ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+        read, level_2, data = (ir.Constant(_INT32, value) for value in (0, 2, 1))
+        self.builder.call(function, [place, read, level_2, data])
+
+    def opaque(self, pointer: Any) -> Any:
+        """`pointer`, of which LLVM knows nothing any more; it does not unroll a loop with this inside."""
+        kind = ir.FunctionType(pointer.type, [pointer.type])
+        value = self.builder.asm(kind, "", "=r,0", [pointer], side_effect=False)
+        value.attributes.add("convergent")
+        return value
+
+    def add_parts(self, value: Any, added: Any, target: Any, count: int) -> None:
+        """target[i] = value[i] + added[i] for the first `count` lanes, in parts that are powers of two.
+
+        Masked stores would be several times slower.
+        """
+        start = 0
+        while start < count:
+            width = 1 << (count - start).bit_length() - 1
+            kind = ir.VectorType(_FLOAT, width)
+            lanes = ir.Constant(ir.VectorType(_INT32, width), list(range(start, start + width)))
+            part = self.builder.shuffle_vector(value, ir.Constant(_VECTOR, ir.Undefined), lanes)
+            x = self.builder.bitcast(self.at(added, start), kind.as_pointer())
+            y = self.builder.bitcast(self.at(target, start), kind.as_pointer())
+            self.builder.store(self.builder.fadd(part, self.builder.load(x, align=4, typ=kind)), y, align=4)
+            start += width
 
     def total(self, value: Any) -> Any:
         """Sum of the lanes."""
