@@ -23,6 +23,7 @@ import numpy as np
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLACE_OUT_OF_RANGE, PLANES
+from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
@@ -272,7 +273,7 @@ def prepare(call: Call) -> Prepared:
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
     words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes, int(math.prod(words[5:7]) > 256)]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
-    return launch(
+    prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
         words,
         _ARGUMENTS[name],
@@ -281,6 +282,7 @@ def prepare(call: Call) -> Prepared:
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
         note=note,
     )
+    return in_pieces(prepared, call, planes) if planes else prepared
 
 
 def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
