@@ -47,6 +47,22 @@ def test_an_activation_is_computed_within_the_normalization():
         assert "computed within BatchNormalization+ReLU" in str(y.plan)
 
 
+def test_a_normalized_value_that_nobody_holds_is_not_stored_and_comes_back_without_changing_the_statistics():
+    with nn.context_scope(CPU):
+        x = variable()
+        held = normalized(x)
+        held.forward()
+        y = F.relu(normalized(x))
+        y.forward()
+        (carrier,) = (step for step in y.plan.steps if step.carried)
+        normal, activated = carrier.arguments[5], carrier.carried[0].step.arguments[-1]
+        assert y.plan.slots[normal].memory == y.plan.slots[activated].memory
+        normalized_late = y.parent.inputs[0]
+        np.testing.assert_array_equal(normalized_late.d, held.d)
+        for late, once in zip(normalized_late.parent.inputs[3:], held.parent.inputs[3:], strict=True):
+            np.testing.assert_array_equal(late.d, once.d)
+
+
 def test_what_is_added_first_may_come_from_any_earlier_step():
     with nn.context_scope(CPU):
         y = normalized(variable())
