@@ -216,7 +216,8 @@ class _Placed(Pooling, abstract=True):
                 inputs, f"place has spatial shape {list(place.shape[-len(kernel) :])}", f"use {list(counts)}"
             )
         wanted = _place_dtype(kernel)
-        if place.dtype != wanted:
+        # While a graph is built dtypes are unknown, and stand as floats.
+        if place.dtype != wanted and place.dtype.kind != "f":
             raise self.error(inputs, f"place is {place.dtype}", f"use {wanted}, as MaxPooling gives it")
 
 

@@ -209,3 +209,10 @@ def test_three_axes_are_refused(make_call):
     geometry = {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pad": (0, 0, 0), "ignore_border": True}
     call = make_call("AveragePooling", [x], [y], including_pad=True, **geometry)
     assert pooling.accepts(call) == "pools over one or two axes, not 3"
+
+
+@pytest.mark.parametrize(("dtype", "answer"), [("uint8", True), ("float32", "takes places as uint8")])
+def test_places_of_another_dtype_are_refused(make_call, dtype, answer):
+    gy, place, gx = np.zeros((2, 2, 2), "f"), np.zeros((2, 2, 2), dtype), np.zeros((2, 4, 4), "f")
+    geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True, "shape": (4, 4)}
+    assert pooling.accepts(make_call("MaxPoolingGrad", [gy, place], [gx], **geometry)) == answer

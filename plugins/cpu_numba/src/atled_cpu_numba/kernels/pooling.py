@@ -27,6 +27,7 @@ from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
+_MOST_BYTE_PLACES = 256  # of a window; with more, MaxPooling numbers them by int32
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -245,6 +246,10 @@ def accepts(call: Call) -> bool | str:
     axes = _axis_count(call)
     if axes > 2:
         return f"pools over one or two axes, not {axes}"
+    place = (*call.inputs[1:], *call.outputs[1:])  # of maxima
+    wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= _MOST_BYTE_PLACES else np.int32
+    if place and (place[0] is None or place[0].dtype != wanted):
+        return f"takes places as {np.dtype(wanted)}"
     # Places within a plane are counted in 32 bits.
     return all(math.prod(desc.shape[-axes:]) < 2**31 for desc in (*call.inputs, *call.outputs) if desc is not None) or (
         "takes no planes of 2^31 elements or more"
@@ -271,7 +276,15 @@ def prepare(call: Call) -> Prepared:
     kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
-    words += [int(attributes.get("including_pad", False)), 0, 0, 0, 0, share_bytes, int(math.prod(words[5:7]) > 256)]
+    words += [
+        int(attributes.get("including_pad", False)),
+        0,
+        0,
+        0,
+        0,
+        share_bytes,
+        int(math.prod(words[5:7]) > _MOST_BYTE_PLACES),
+    ]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
