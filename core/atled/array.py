@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from atled.epoch import EPOCH
+from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
@@ -19,9 +18,6 @@ from atled.storage import HostStorage
 FLOAT32 = np.dtype(np.float32)
 
 Storage = HostStorage | DeviceStorage
-
-WRITES = itertools.count(1)
-"""Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""
 
 
 class Recipe(Protocol):
@@ -131,7 +127,7 @@ class ArrayCell:
             replaced = self._copies.pop((place, dtype), None)
             if replaced is not None and replaced[0] is not storage:
                 EPOCH.bump()
-            self._outdate_copies()
+            self.outdate_copies()
         self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
@@ -177,10 +173,12 @@ class ArrayCell:
 
         While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
         """
+        version = self.version
         if storage is self.storage:
-            self._outdate_copies()
+            self.outdate_copies()
         else:
             self._set_head(place, dtype, storage)
+        self.version = version  # plans are not others
         self.lazy = None
         self.zeroed = False
         host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
@@ -196,7 +194,7 @@ class ArrayCell:
         self.lazy = None
         self.zeroed = False
         if self._copies:
-            self._outdate_copies()
+            self.outdate_copies()
         assert self.storage is not None
         return self.storage
 
@@ -227,7 +225,7 @@ class ArrayCell:
             return head
         key = (place, dtype)
         if self._may_have_changed():
-            self._outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
+            self.outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
         if storage is not None and is_current:
             return storage
@@ -252,12 +250,20 @@ class ArrayCell:
         """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
         return self.bound > 1 or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
 
+    def may_differ_since(self, number: int) -> bool:
+        """Whether others may have written since a number of `WRITES`: for all that is seen, or through a view."""
+        storage = self.storage
+        if self.version > number:
+            return True
+        return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
+
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
         self.version = next(WRITES)
-        self._outdate_copies()
+        self.outdate_copies()
 
-    def _outdate_copies(self) -> None:
+    def outdate_copies(self) -> None:
+        """Copies are not current any more."""
         if self._copies:
             self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
 

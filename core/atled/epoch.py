@@ -1,6 +1,8 @@
-"""The count of changes that compiled plans must notice."""
+"""The counts of changes: of those that compiled plans must notice, and of writes into arrays."""
 
 from __future__ import annotations
+
+import itertools
 
 
 class Epoch:
@@ -21,3 +23,6 @@ class Epoch:
 
 
 EPOCH = Epoch()
+
+WRITES = itertools.count(1)
+"""Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""

@@ -6,6 +6,8 @@ import weakref
 
 import numpy as np
 
+from atled.epoch import WRITES
+
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register."""
 
@@ -98,6 +100,18 @@ def size_class(nbytes: int) -> int:
 POOL = Pool()
 
 
+class _ViewEnd:
+    """Notes when the views of a storage went. Not the storage itself: a callback of its own would keep it alive."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self, root: weakref.ref[np.ndarray]) -> None:
+        self.number = next(WRITES)
+
+
 class HostStorage:
     """One buffer in host memory. It never moves; it lives as long as an array, a view or a plan refers to it.
 
@@ -106,7 +120,18 @@ class HostStorage:
     seen_changed: whether one may have been written through since a copy was last made of the values.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_pool", "_root", "_shelf", "address", "exported", "nbytes", "seen_changed")
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_pool",
+        "_root",
+        "_shelf",
+        "_view_end",
+        "address",
+        "exported",
+        "nbytes",
+        "seen_changed",
+    )
 
     def __init__(self, nbytes: int, pool: Pool = POOL) -> None:
         self._pool = pool
@@ -120,6 +145,7 @@ class HostStorage:
         self.exported = False
         self.seen_changed = False
         self._root: weakref.ref[np.ndarray] | None = None
+        self._view_end: _ViewEnd | None = None
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """A view for the engine's own use, which must keep this storage alive itself."""
@@ -134,13 +160,20 @@ class HostStorage:
             # Based on a memoryview, not on the array: NumPy then keeps `root` alive as the base of every
             # view derived from it, which makes `has_live_view` exact.
             root = np.frombuffer(self._buffer[0].data, np.uint8)
-            self._root = weakref.ref(root)
+            if self._view_end is None:
+                self._view_end = _ViewEnd()
+            self._root = weakref.ref(root, self._view_end)
         return np.ndarray(shape, dtype, root)
 
     @property
     def has_live_view(self) -> bool:
         """Whether a user holds a view through which values may change unseen."""
         return self._root is not None and self._root() is not None
+
+    @property
+    def viewed_until(self) -> int:
+        """When the last view went, by the count of writes: until then values may have changed unseen; 0 for never."""
+        return 0 if self._view_end is None else self._view_end.number
 
     def __del__(self) -> None:
         if self.exported:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import WRITES, ArrayCell, NdArray, Storage
-from atled.epoch import EPOCH
+from atled.array import ArrayCell, NdArray, Storage
+from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
@@ -309,7 +309,7 @@ class Binding:
         for item in self._reads:
             item.fetch()
         for item in self._writes:
-            item.cell.touched()
+            item.cell.outdate_copies()
         calls = TRANSFERS.calls - calls
         if trace is not None and calls:
             seconds = time.perf_counter() - start

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from atled.array import WRITES, ArrayCell
-from atled.epoch import EPOCH
+from atled.array import ArrayCell
+from atled.epoch import EPOCH, WRITES
 from atled.graph.binding import Binding
 from atled.graph.lost import LastRun
 from atled.graph.structure import Structure

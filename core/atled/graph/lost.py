@@ -16,7 +16,7 @@ Compute = Callable[[Function, Sequence[Value | None], Sequence[Value | None]], o
 
 
 class LastRun:
-    """When the plans of a root ran last: a number of `atled.array.WRITES`, 0 while they never did."""
+    """When the plans of a root ran last: a number of `atled.epoch.WRITES`, 0 while they never did."""
 
     __slots__ = ("number",)
 
@@ -74,12 +74,12 @@ class Lost(ABC):
             if function.stream is not None:
                 cells.append(function.stream)
         for cell in cells:
-            if not cell.is_lost and (cell.version > self.last_run.number or cell.has_live_view):
+            if not cell.is_lost and cell.may_differ_since(self.last_run.number):
                 raise RuntimeError(
                     four_parts(
                         f"{what}, which was computed and not stored, because nobody held its Variable",
-                        "an array that it is computed from was written since, or a view of one is held through which "
-                        "it may be",
+                        "an array that it is computed from was written since, or a view of one was held through which "
+                        "it may have been",
                         "",
                         "compute the graph again, from then on it is stored; or hold the Variable, or set its "
                         "persistent, before that",

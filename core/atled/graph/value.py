@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import WRITES, ArrayCell, NdArray, Recipe
+from atled.array import ArrayCell, NdArray, Recipe
 from atled.call import ArrayDesc
-from atled.epoch import EPOCH
+from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
@@ -143,7 +143,8 @@ class Value:
         if self.parent is None or self.kept:
             return
         self.kept = True
-        if self.lost_gradient is not None or (self._data is not None and self._data.cell.is_lost):
+        arrays = (self._data, self._grad)
+        if self.lost_gradient is not None or any(array is not None and array.cell.is_lost for array in arrays):
             EPOCH.bump()
 
     def reset_shape(self, shape: tuple[int, ...]) -> None:

@@ -73,6 +73,26 @@ def test_a_chain_becomes_one_step():
     assert step.node.spec.names == ("MulScalar", "AddScalar", "Tanh", "Sigmoid", "Mul2")
 
 
+def test_chains_that_read_one_array_become_one_step():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x = nn.Variable((3, 4))
+        y = F.concatenate(F.tanh(x * 2.0), F.exp(x + 1.0), axis=1)
+        assert [step.name for step in y.plan.steps] == ["MulScalar+Tanh+AddScalar+Exp", "Concatenate"]
+
+
+def test_a_long_gradient_fuses_into_few_steps():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        x, w = nn.Variable((4,), need_grad=True), nn.Variable((4,), need_grad=True)
+        h = x
+        for _ in range(50):
+            h = F.tanh(h + w) * x - w
+        h.forward()
+        h.backward()
+        (bound,) = h.value.backwards.bound.values()
+    # 350 nodes, of which one step takes up to 40.
+    assert len(bound.binding.template.steps) < 12
+
+
 def test_what_depends_on_the_chain_through_another_op_does_not_join_it():
     with nn.context_scope(nn.Context(["fusing:float"])):
         x = nn.Variable((3, 4))

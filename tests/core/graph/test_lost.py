@@ -92,6 +92,29 @@ def test_a_long_chain_of_lost_values_is_recovered():
     assert_allclose(middle_of(h).d, x.d * 1.0001**2999, rtol=1e-3)
 
 
+def test_what_a_repeatable_op_makes_is_lost_too_and_recovered():
+    x, w = leaf([[1, 2], [3, 4]]), leaf([[0, 1], [1, 0]])
+    y = F.transpose(F.affine(x, w), (1, 0))
+    assert stored_count(y) == 1
+    y.forward()
+    assert_array_equal(middle_of(y).d, [[2, 1], [4, 3]])
+
+
+def test_inference_reuses_the_memory_of_what_it_has_read():
+    h = leaf(np.ones((8, 6)))
+    for _ in range(20):
+        h = F.transpose(h, (1, 0))
+    inside = {slot.memory for slot in h.plan.slots if slot.source[0] == "internal"}
+    assert len(inside) == 2
+
+
+def test_results_of_one_of_several_outputs_stay_as_they_are():
+    first, second = F.split(leaf([[1, 2], [3, 4]]), axis=0)
+    y = F.tanh(first + second)
+    del second
+    assert stored_count(y) == 3
+
+
 def test_a_value_seen_through_a_view_is_recovered():
     y = F.tanh(F.reshape(leaf([[1, 2]]) * 3, (2,)))
     y.forward()
@@ -144,7 +167,18 @@ def test_a_view_through_which_an_input_may_change_unseen_is_an_error():
     view = x.d
     y.forward()
     view[...] = 5
-    with pytest.raises(RuntimeError, match="a view of one is held"):
+    with pytest.raises(RuntimeError, match="a view of one was held"):
+        middle_of(y).d  # noqa: B018
+
+
+def test_a_view_that_is_gone_may_have_changed_an_input_unseen():
+    x = leaf([0.5, 1])
+    y = chain(x)
+    view = x.d
+    y.forward()
+    view[...] = 5
+    del view
+    with pytest.raises(RuntimeError, match="a view of one was held"):
         middle_of(y).d  # noqa: B018
 
 
@@ -336,3 +370,18 @@ def test_a_gradient_can_be_set_and_zeroed_by_a_late_handle():
     late.g = 4
     y.backward()
     assert_allclose(late.g, 1 - np.tanh(3 * x.d) ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("was_looked_at", [False, True])
+def test_a_gradient_set_by_a_late_handle_lasts_until_the_next_backward(was_looked_at):
+    x = leaf([0.5, 1], True)
+    y = F.sum(F.tanh(x) * 2)
+    if was_looked_at:
+        assert not middle_of(middle_of(y)).g.any()
+    y.forward()
+    y.backward()
+    middle_of(middle_of(y)).g = 4
+    assert_array_equal(middle_of(middle_of(y)).g, [4, 4])
+    x.grad.zero()
+    y.backward()
+    assert_array_equal(middle_of(middle_of(y)).g, [2, 2])

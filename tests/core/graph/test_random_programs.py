@@ -223,6 +223,9 @@ class Program:
             late.d = 3  # lasts until the next forward, which every check of a value waits for
             source.computed = 0
             self.touch(source)
+        if source.inputs and self.random.random() < 0.1:
+            late.g = 3
+            source.differentiated = 0
         if self.random.random() < 0.3:
             pair = next(pair for pair in self.values if pair[1] is source)
             pair[0] = late
