@@ -134,9 +134,34 @@ class Native:
     attributes: word that receives each float attribute, as the bits of a float64.
     parts: the most shares that are worth having; 1 for work below some tens of microseconds.
     errors: what each positive return code means, in words.
+
+    A kernel can have an elementwise one computed piece by piece, on what it has just made or is about to read, while
+    that is in the cache. Any elementwise step fits any such kernel; nothing is compiled for the pair.
+
+    ranges: of an elementwise step: gives the address of `int64 kernel(int64 block, int64 begin, int64 end)`, which
+        computes the flat elements begin <= i < end of all outputs from the same elements of the inputs and returns 0;
+        None where there is none.
+    after: by output, counted from 0, the first of two words that receive the address of a range kernel and of its
+        block, or stay 0. Where they are not 0, the kernel calls it with each range of the output that it has written,
+        every element exactly once; what it wrote there may be changed by that, and is not to be read again.
+    before: by input the same; the kernel calls it with each range before it reads that range of the input, every
+        element exactly once.
+    in_place: by input of `before` the output whose memory that input may have.
     """
 
-    __slots__ = ("address", "arguments", "attributes", "block", "errors", "owner", "parts")
+    __slots__ = (
+        "address",
+        "after",
+        "arguments",
+        "attributes",
+        "before",
+        "block",
+        "errors",
+        "in_place",
+        "owner",
+        "parts",
+        "ranges",
+    )
 
     def __init__(
         self,
@@ -148,6 +173,10 @@ class Native:
         parts: int = 1,
         errors: Mapping[int, str] | None = None,
         owner: object = None,
+        ranges: Callable[[], int] | None = None,
+        after: Mapping[int, int] | None = None,
+        before: Mapping[int, int] | None = None,
+        in_place: Mapping[int, int] | None = None,
     ) -> None:
         self.address = address
         self.block = block
@@ -156,6 +185,10 @@ class Native:
         self.parts = parts
         self.errors = dict(errors or {})
         self.owner = owner
+        self.ranges = ranges
+        self.after = dict(after or {})
+        self.before = dict(before or {})
+        self.in_place = dict(in_place or {})
 
 
 class Prepared:

@@ -158,6 +158,7 @@ class Binding:
                 [storage.address if isinstance(storage, HostStorage) else 0 for storage in self._storages], np.int64
             )
             self._block[template.address_words] = addresses[template.address_memories]
+            self._block[template.link_words] = self._block.ctypes.data + template.link_offsets
         self._rows = template.rows.copy()
         self._rows[:, 1] += self._block.ctypes.data
         self._rows_address = self._rows.ctypes.data
@@ -184,12 +185,13 @@ class Binding:
         if kind == "native":
             execute = self.template.steps[first].executor.run_program
             rows = self._rows_address
-            steps = self.template.steps  # not `self`: a cycle would keep the storages until the next garbage collection
+            start, stop = self.template.rows_of(first, end)
+            template = self.template  # not `self`: a cycle would keep the storages until the next garbage collection
 
             def run_native() -> None:
-                status = execute(rows, first, end)
+                status = execute(rows, start, stop)
                 if status:
-                    raise native_error(steps[(status >> 16) - 1], status)
+                    raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
 
             return run_native
         launches = [self._launch(step) for step in self.template.steps[first:end]]
@@ -328,9 +330,27 @@ class Binding:
             count_fallback(step.name, step.backend, bytes_moved=nbytes)
 
     def launch_of(self, number: int) -> Callable[[], None]:
-        """What runs one step by itself."""
+        """What runs one step, with those that it carries."""
         kind = "native" if self.template.steps[number].native is not None else "python"
         return self._segment(kind, number, number + 1)
+
+    def launch_alone(self, number: int) -> Callable[[], None]:
+        """What runs one step without those that it carries, or one that is carried without its carrier."""
+        step = self.template.steps[number]
+        native = step.native
+        if native is None or (step.carrier is None and not step.carried):
+            return self.launch_of(number)
+        offset = self.template.block_offsets[number]
+        block = self._block[offset : offset + len(native.block)].copy()
+        for carried in step.carried:
+            block[carried.word : carried.word + 2] = 0
+
+        def run_alone() -> None:
+            status = step.executor.run_kernel(native.address, block.ctypes.data, native.parts)
+            if status:
+                raise native_error(step, status)
+
+        return run_alone
 
 
 class _Travelling:

@@ -87,12 +87,14 @@ def unobserved(structure: Structure, root: Value, may_lose: Callable[[Function],
 
 
 def _can_repeat(function: Function) -> bool:
-    """Whether a function can be computed again at any time, and gives the same then: no draw, no change, no state."""
+    """Whether a function can be computed again at any time, and gives the same then: no draw, no state."""
     spec = function.spec
-    if spec.random or spec.mutated or spec.inplace or spec.opaque or spec.auxiliary or spec.views:
+    if spec.random or spec.inplace or spec.opaque or spec.views:
         return False
-    # Not of several outputs: those that are stored may have been written since.
-    return len(function.output_descs) == 1
+    if (spec.mutated or spec.auxiliary) and not spec.repeats:
+        return False
+    # Not of several outputs that users see: those that are stored may have been written since.
+    return spec.visible_count(len(function.output_descs), function.attributes) == 1
 
 
 def _bind_forward(

@@ -6,7 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from atled.array import ArrayCell
+from atled.array import ArrayCell, NdArray
 from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.value import Function, Value, functions_before
@@ -116,11 +116,23 @@ class LostValues(Lost):
         computed: list[Value | None] = []
         for function in _leading_to(cell, functions):
             outputs = function.live_outputs()
-            self._call(function, function.inputs, outputs)
+            self._call(function, _spared(function), outputs)
             computed += outputs
         for output in computed:
             if output is not None:
                 output.data.cell.bound = 0  # the plans of the single calls are gone
+
+
+def _spared(function: Function) -> list[Value | None]:
+    """The inputs of a function, with copies in place of those that it changes: it must not change them once more."""
+    inputs = list(function.inputs)
+    for position in function.spec.mutated:
+        value = inputs[position]
+        if value is not None:
+            data = NdArray(value.shape)
+            data.copy_from(value.data)
+            inputs[position] = Value(value.shape, data=data)
+    return inputs
 
 
 def _leading_to(cell: ArrayCell, functions: Sequence[Function]) -> list[Function]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from atled.graph.attachment import attach
 from atled.graph.fusion import fuse
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.memory import reuse_memory
@@ -17,7 +18,7 @@ def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) ->
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory, an outside array or a view gets a copy of its own.
-    is_fused: whether elementwise neighbours may become one step.
+    is_fused: whether steps may be fused with elementwise neighbours.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = nodes_for(graph, values)
@@ -60,6 +61,8 @@ def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) ->
             continue
         steps.append(_step(node, slot_for, slot_of))
     targets = [slot_for(value) for value in values]
+    if is_fused:
+        steps = attach(slots, steps)
     reuse_memory(slots, steps)
     return Template(slots, steps, graph, targets)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from atled.graph.plan import Slot, Step
 from atled.place import HOST
@@ -14,16 +14,18 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     A memory is an alias set: a view has the memory of what it shows. Memories of arrays outside the plan and of
     results are never shared. The first and the last step that touch a memory count, by reading or
     writing; an elementwise step may write where it reads if it is the last reader and the arrays are of one size.
+    A step and those that it carries count as one.
     """
     kept = {slot.memory for slot in slots if slot.source[0] != "internal"}
     # Code of the user may hold on to a view of what it was given.
     opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
     kept.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
+    units = _units(steps)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     biggest: dict[int, Slot] = {}
-    for number, step in enumerate(steps):
-        for argument in step.arguments:
+    for number, unit in enumerate(units):
+        for argument in (argument for step in unit for argument in step.arguments):
             if argument >= 0:
                 slot = slots[argument]
                 first.setdefault(slot.memory, number)
@@ -32,26 +34,55 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                     biggest[slot.memory] = slot
     free: dict[tuple[int, int, int], list[int]] = {}
     renamed: dict[int, int] = {}
-    ending: dict[int, list[int]] = {}
-    for memory, number in last.items():
-        if memory not in kept:
-            ending.setdefault(number, []).append(memory)
-    starting: dict[int, list[int]] = {}
-    for memory, number in first.items():
-        if memory not in kept:
-            starting.setdefault(number, []).append(memory)
-    for number, step in enumerate(steps):
-        early = _overwritable(step, slots, ending.get(number, ()))
-        for memory in early:
-            free.setdefault(_size_key(biggest[memory]), []).append(renamed.get(memory, memory))
-        for memory in starting.get(number, ()):
-            available = free.get(_size_key(biggest[memory]))
-            renamed[memory] = available.pop() if available else memory
+    ending = _numbered(last, kept)
+    starting = _numbered(first, kept)
+    for number, unit in enumerate(units):
+        gone: set[int] = set()
+        begun: set[int] = set()
+        for step in sorted(unit, key=lambda step: step.carrier is not None):
+            own = {slots[argument].memory for argument in step.arguments if argument >= 0}
+            others = {slots[n].memory for other in unit if other is not step for n in other.arguments if n >= 0}
+            # Of a unit each step has its own pace: what one may overwrite is not for the outputs of another.
+            early = _overwritable(step, slots, ending.get(number, ())) - others
+            for memory in starting.get(number, ()):
+                if memory not in own or memory in begun:
+                    continue
+                begun.add(memory)
+                key = _size_key(biggest[memory])
+                taken = next((other for other in early - gone if _size_key(biggest[other]) == key), None)
+                if taken is not None:
+                    gone.add(taken)
+                    renamed[memory] = renamed.get(taken, taken)
+                else:
+                    renamed[memory] = free[key].pop() if free.get(key) else memory
         for memory in ending.get(number, ()):
-            if memory not in early:
+            if memory not in gone:
                 free.setdefault(_size_key(biggest[memory]), []).append(renamed.get(memory, memory))
     for slot in slots:
         slot.memory = renamed.get(slot.memory, slot.memory)
+
+
+def _units(steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps in order, those together that run as one: a carrier and what it carries."""
+    units: list[list[Step]] = []
+    former: Step | None = None
+    for step in steps:
+        carrier = step.carrier or step
+        if carrier is former:
+            units[-1].append(step)
+        else:
+            units.append([step])
+        former = carrier
+    return units
+
+
+def _numbered(numbers: Mapping[int, int], kept: set[int]) -> dict[int, list[int]]:
+    """Memories by unit, without those that are kept."""
+    result: dict[int, list[int]] = {}
+    for memory, number in numbers.items():
+        if memory not in kept:
+            result.setdefault(number, []).append(memory)
+    return result
 
 
 def _size_key(slot: Slot) -> tuple[int, int, int]:

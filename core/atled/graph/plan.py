@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,32 @@ class Slot:
         self.source = source
 
 
+class Carried:
+    """A step that another one has computed piece by piece.
+
+    word: first of the two words, in the carrier's argument block, that say so.
+    """
+
+    __slots__ = ("step", "word")
+
+    def __init__(self, step: Step, word: int) -> None:
+        self.step = step
+        self.word = word
+
+
 class Step:
     """One launch: an op's prepared implementation, or a copy between memories (`prepared` is None).
 
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
     stream: argument position of the random stream, or -1.
+    carried: elementwise steps that this one has computed on the way.  carrier: the step that so carries this one.
     """
 
     __slots__ = (
         "arguments",
+        "carried",
+        "carrier",
         "executor",
         "floats",
         "input_count",
@@ -62,6 +79,8 @@ class Step:
         self.input_count = len(node.inputs)
         spec = node.spec
         self.stream_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
+        self.carried: list[Carried] = []
+        self.carrier: Step | None = None
         self.executor: Any = None  # what the backend's plugin registered
         self.native = None
         if prepared is not None and prepared.native is not None and node.decision is not None:
@@ -73,6 +92,19 @@ class Step:
     def name(self) -> str:
         """The op's name."""
         return self.node.name
+
+    @property
+    def label(self) -> str:
+        """The names of all ops that one launch computes, in order."""
+        before = [] if self.native is None else self.native.before.values()
+        early = [carried.step.name for carried in self.carried if carried.word in before]
+        late = [carried.step.name for carried in self.carried if carried.word not in before]
+        return "+".join([*early, self.name, *late])
+
+    def carry(self, step: Step, word: int) -> None:
+        """Compute an elementwise step on the way, by the two words of the argument block that begin with `word`."""
+        self.carried.append(Carried(step, word))
+        step.carrier = self
 
     @property
     def backend(self) -> str:
@@ -107,6 +139,7 @@ class Template:
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
+    rows: (rows, ROW_WORDS) int64; the native program.  row_steps: per row the number of its step.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -207,9 +240,9 @@ class Template:
         offset = 0
         for step in self.steps:
             self.block_offsets.append(offset)
-            if step.native is None:
-                continue
             native = step.native
+            if native is None:
+                continue
             memories = [self.slots[slot].memory if slot >= 0 else -1 for slot in step.arguments]
             if step.prepared is not None and step.prepared.workspace:
                 memories.append(self.memory_count)
@@ -230,10 +263,36 @@ class Template:
         self.address_memories = np.array(address_memories, np.intp)
         self.float_words = np.array(float_words, np.intp)
         self.float_numbers = np.array(float_numbers, np.intp)
-        self.rows = np.zeros((len(self.steps), ROW_WORDS), np.int64)
-        for number, step in enumerate(self.steps):
-            if step.native is not None:
-                self.rows[number] = (step.native.address, self.block_offsets[number] * 8, step.native.parts, 0)
+        self._link_carried()
+        self._lay_out_rows()
+
+    def _link_carried(self) -> None:
+        """Tell carriers the kernels that they call; where their blocks are is known at binding."""
+        offsets = dict(zip(self.steps, self.block_offsets, strict=True))
+        words: list[int] = []
+        targets: list[int] = []
+        for step in self.steps:
+            for carried in step.carried:
+                word = offsets[step] + carried.word
+                assert carried.step.native is not None and carried.step.native.ranges is not None
+                self.block[word] = carried.step.native.ranges()
+                words.append(word + 1)
+                targets.append(offsets[carried.step] * 8)
+        self.link_words = np.array(words, np.intp)
+        self.link_offsets = np.array(targets, np.int64)
+
+    def _lay_out_rows(self) -> None:
+        """A row for each step that is not carried by another one."""
+        self.row_steps = [number for number, step in enumerate(self.steps) if step.carrier is None]
+        self.rows = np.zeros((len(self.row_steps), ROW_WORDS), np.int64)
+        for row, number in enumerate(self.row_steps):
+            native = self.steps[number].native
+            if native is not None:
+                self.rows[row] = (native.address, self.block_offsets[number] * 8, native.parts, 0)
+
+    def rows_of(self, first: int, end: int) -> tuple[int, int]:
+        """The rows that run steps first <= number < end."""
+        return bisect_left(self.row_steps, first), bisect_left(self.row_steps, end)
 
     def __str__(self) -> str:
         lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]
@@ -244,7 +303,9 @@ class Template:
                 lines.append(f"  {kind} program of {count}" if kind == "native" else f"  {count} Python steps")
             inputs = " ".join(self._name(slot) for slot in step.arguments[: step.input_count])
             outputs = " ".join(self._name(slot) for slot in step.arguments[step.input_count :])
-            note = f"  ({step.note})" if step.note else ""
+            said = [step.note] if step.note else []
+            said += [] if step.carrier is None else [f"computed within {step.carrier.label}"]
+            note = f"  ({'; '.join(said)})" if said else ""
             lines.append(f"    {number:3d} {step.name:<24s} {step.backend:<10s} {inputs} -> {outputs}{note}")
         return "\n".join(lines)
 

@@ -4,6 +4,9 @@
 program and returns 0; `formula_layout` describes the block. All shares together write every element once. An output may
 be exactly the same array as an input; overlapping in any other way is undefined. Compiling is the plugin's; `LIBRARY`
 lists the C functions, all of float64, that the code may call.
+
+For a layout without outer axes there is a second form, `int64 name(int64 block, int64 start, int64 stop)`, which
+computes the elements start <= i < stop: for kernels that have the formula computed on what they have just made.
 """
 
 from __future__ import annotations
@@ -41,18 +44,24 @@ _functions = {operation.name for operation in OPERATIONS.values() if operation.i
 LIBRARY = tuple(sorted(({"pow"} | _functions) - _EXPANDED - INTRINSICS.keys() - _ARITHMETIC.keys()))
 
 
-def write_llvm(program: Program, layout: Layout, name: str, *, half_instructions: bool = False) -> str:
+def write_llvm(
+    program: Program, layout: Layout, name: str, *, half_instructions: bool = False, ranges: bool = False
+) -> str:
     """Text of an IR module with the function `name`, an identifier.
 
     half_instructions: convert float16 by LLVM's own instructions instead of integer arithmetic. Quicker, but only for
         processors that have them (x86 with F16C, AArch64): elsewhere LLVM calls functions that the process may lack,
         and calling the kernel ends it.
-    Raises ValueError where the layout has another number of operands than the program.
+    ranges: write the form that computes a range of elements.
+    Raises ValueError where the layout has another number of operands than the program, and for ranges of a layout with
+    outer axes.
     """
     operands = len(program.inputs) + len(program.output_names)
     if len(layout.dtypes) != operands:
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
-    return _Writer(program, layout, half_instructions).write(name)
+    if ranges and layout.rank:
+        raise ValueError(f"ranges of {program!r} with {layout!r}: there are outer axes. Give a layout without.")
+    return _Writer(program, layout, half_instructions).write(name, ranges=ranges)
 
 
 class _Writer:
@@ -70,8 +79,8 @@ class _Writer:
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
 
-    def write(self, name: str) -> str:
-        sizes = self.write_bounds()
+    def write(self, name: str, *, ranges: bool) -> str:
+        sizes = self.write_range() if ranges else self.write_bounds()
         addresses = self.words(self.layout.first_address, len(self.layout.dtypes))
         self.write_uniform()
         if sizes:
@@ -81,7 +90,8 @@ class _Writer:
         self.code.do("br label %done")
         self.code.label("done")
         self.code.do("ret i64 0")
-        lines = [*self.code.declarations, f"define i64 @{name}(i64 %block, i64 %part, i64 %parts) nounwind {{"]
+        what = "i64 %start, i64 %stop" if ranges else "i64 %part, i64 %parts"
+        lines = [*self.code.declarations, f"define i64 @{name}(i64 %block, {what}) nounwind {{"]
         lines += ["entry:", *self.code.lines, "}"]
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
         # an output is an input. Saying so spares the vectorizer run-time checks, which in place would always fail.
@@ -135,6 +145,14 @@ class _Writer:
         code.do(f"br i1 {let(f'and i1 {has_rows}, {has_elements}')}, label %work, label %done")
         code.label("work")
         return sizes
+
+    def write_range(self) -> list[str]:
+        """The same where the caller says which elements: no outer sizes."""
+        self.code.do("%words = inttoptr i64 %block to ptr")
+        self.code.do("%any = icmp ult i64 %start, %stop")
+        self.code.do("br i1 %any, label %work, label %done")
+        self.code.label("work")
+        return []
 
     def write_uniform(self) -> None:
         """Loads the attributes and computes what depends on them alone, in float64."""

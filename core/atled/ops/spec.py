@@ -180,6 +180,8 @@ class OpSpec:
         outputs: names; the last may be variadic ("y...").  auxiliary: those of them at the end which the user
             does not see but the gradient needs.
         mutates: names of inputs that the op changes in place.
+        repeats: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is computed
+            again from the inputs that it left; a plan need then not store what nobody looks at.
         views: True if the output shares the memory of the first input (reshape).
         copies: True if the output is the input, element by element, broadcast to the output's shape.
         random: True if it draws from a stream; its last input then has kind "stream".
@@ -201,6 +203,7 @@ class OpSpec:
     outputs: Sequence[str] = ("y",)
     auxiliary: Sequence[str] = ()
     mutates: Sequence[str] = ()
+    repeats: bool = False
     views: bool = False
     copies: bool = False
     random: bool = False

@@ -55,6 +55,7 @@ def prepare(call: Call) -> Prepared:
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         owner=kernel,
+        ranges=None if plan.layout.rank else functools.partial(_range_address, program, plan.layout),
     )
     return Prepared(native=native)
 
@@ -70,12 +71,17 @@ def _function_count(program: Program) -> int:
     )
 
 
+def _range_address(program: Program, layout: Layout) -> int:
+    return _kernel(program, layout, ranges=True).address()
+
+
 @functools.lru_cache(maxsize=4096)
-def _kernel(program: Program, layout: Layout) -> IRKernel:
+def _kernel(program: Program, layout: Layout, *, ranges: bool = False) -> IRKernel:
     from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
 
     name = "formula"
-    return IRKernel(name, write_llvm(program, layout, name, half_instructions=_has_half_instructions()))
+    ir = write_llvm(program, layout, name, half_instructions=_has_half_instructions(), ranges=ranges)
+    return IRKernel(name, ir)
 
 
 @functools.cache

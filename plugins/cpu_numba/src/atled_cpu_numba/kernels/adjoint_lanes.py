@@ -10,6 +10,7 @@ Block (64-bit words; strides in elements):
     11 channels, 12 height, 13 width                          of gx, channels per group
     14 pad_h, 15 pad_w, 16 stride_h, 17 stride_w
     18 lines, 19 length                                       of padded gx
+    20 range kernel to run on what is written of gx, or 0, 21 its block
 Shares are made of groups and images; each packs the weights of its groups for itself.
 """
 
@@ -58,7 +59,7 @@ def suits(problem: Problem) -> bool:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.lane_tiles import make_window_tile
     from atled_cpu_numba.kernels.options import kernel, piece
     from atled_cpu_numba.kernels.winograd_blocks import store_transposed
@@ -128,6 +129,9 @@ def _build() -> Callable[..., int]:
                             x[vector * i + c] += floats32(bias)[c]
                 gx = w[3] + 4 * ((image * groups + group) * channels + first) * w[12] * w[13]
                 deliver(w, x_at, gx, known)
+            if w[20] != 0:
+                start = (image * groups + group) * channels * w[12] * w[13]
+                call3(w[20], w[21], start, start + channels * w[12] * w[13])
         return 0
 
     return adjoint_lanes
@@ -148,7 +152,8 @@ def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
     share_bytes = -(-share_bytes // 64) * 64
     parts = fitting_shares(parts, share_bytes)
     words = [0, 0, 0, 0, 0, share_bytes, p.images, p.groups, p.maps, *p.source, p.channels, *p.result]
-    words += [*p.pad, *p.stride, lines, length]
-    assert len(words) == 20
+    words += [*p.pad, *p.stride, lines, length, 0, 0]
+    assert len(words) == 22
     note = "direct, channels in lanes, windows of gx in registers"
-    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+    workspace = share_bytes * parts
+    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=workspace, after={0: 20}, note=note)

@@ -16,6 +16,7 @@ Block (64-bit words; strides in elements):
     25 results, 26 word where they start
     27 result's plane, 28 its width, 29 step_h, 30 step_w
     31 taps in all, 32 weights from group to group, 33 PACK or 0
+    34 range kernel to run on what is written of the result, or 0, 35 its block
 Each result: number of taps, start row, start column, rows, columns; then the taps as pairs of offset and place.
 Shares are made of groups and chunks of images; each packs the weights of its group for itself.
 """
@@ -202,6 +203,10 @@ def _build() -> Callable[..., int]:
                 at += 5 + 2 * w[at]
                 offset_table += 8 * k
                 weights += 4 * padded_maps * k
+            if w[34] != 0:
+                for image in range(first_image, first_image + taken):
+                    start = (image * groups + group) * maps * w[27]
+                    call3(w[34], w[35], start, start + maps * w[27])
         return 0
 
     return convolution
@@ -396,10 +401,10 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
         layout.image_pitch,
         layout.row_pitch,
     ]
-    words += [*layout.stride, len(layout.phases), 34, len(results), 34 + 2 * len(layout.phases)]
+    words += [*layout.stride, len(layout.phases), 36, len(results), 36 + 2 * len(layout.phases)]
     words += [result_height * result_width, result_width, *step, taps, weight_size // groups]
-    words += [PACK.address() if forward else 0]
-    assert len(words) == 34
+    words += [PACK.address() if forward else 0, 0, 0]
+    assert len(words) == 36
     words += [place for phase in layout.phases for place in phase]
     for found in results:
         words += [len(found.taps), *found.start, *found.counts]
@@ -419,7 +424,8 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
         if forward
         else f"direct, {chunk} images at once"
     )
-    return launch(CONVOLUTION, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+    workspace = share_bytes * parts
+    return launch(CONVOLUTION, words, arguments, parts=parts, workspace=workspace, after={0: 34}, note=note)
 
 
 def _tiles_fill_badly(task: _Task) -> bool:

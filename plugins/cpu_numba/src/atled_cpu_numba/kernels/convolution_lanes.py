@@ -18,6 +18,7 @@ Block (64-bit words; offsets in elements):
     25 spread_h, 26 spread_w                                  and in the result
     27 results, 28 word where they start, 29 positions of all results
     30 word where the one phase of COPY_IMAGES is
+    31 range kernel to run on what is written of the result, or 0, 32 its block
 Each result: number of taps, start row, start column, rows, columns; then the taps as pairs of offset and place.
 Shares are made of groups and images; each packs the weights of its groups for itself.
 """
@@ -37,7 +38,7 @@ from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
 
 _QUARTET = 4
-_WORDS = 32
+_WORDS = 34
 _MOST_WASTE = 1.4  # lanes per map
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
@@ -223,6 +224,9 @@ def _build() -> Callable[..., int]:
                 if spreading:
                     spread(w, y, taken, positions, scattered)
                 y += 4 * vector * plane
+            if w[31] != 0:
+                start = (image * groups + group) * maps * plane
+                call3(w[31], w[32], start, start + maps * plane)
         return 0
 
     return convolution_lanes
@@ -263,7 +267,7 @@ def prepare(problem: Problem, weight_size: int, arguments: Sequence[int]) -> Pre
     ]
     words += [p.images, p.groups, p.channels, *p.source, p.maps, *p.result, *p.weight, weight_size // p.groups, taps]
     words += [channel_length, layout.front, layout.row_pitch, *p.step, *p.spread, len(results), _WORDS, positions]
-    words += [_WORDS - 1]
+    words += [0]
     words += [0] * (_WORDS - len(words))
     for found in results:
         words += [len(found.taps), *found.start, *found.counts]
@@ -271,4 +275,5 @@ def prepare(problem: Problem, weight_size: int, arguments: Sequence[int]) -> Pre
     words += [0, 0]
     words[30] = len(words) - 2  # phase (0, 0)
     note = f"direct, maps in lanes, {'in place' if p.in_place else 'padded'}"
-    return launch(CONVOLUTION_LANES, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
+    workspace = share_bytes * parts
+    return launch(CONVOLUTION_LANES, words, arguments, parts=parts, workspace=workspace, after={0: 31}, note=note)

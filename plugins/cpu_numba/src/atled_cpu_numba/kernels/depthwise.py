@@ -11,6 +11,7 @@ Block of both kernels (64-bit words):
     11 pad_h, 12 pad_w
     13 terms, 14 results per plane            of the source
     15 first tap, 16 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
+    17 range kernel to run on what is written of y or gx, or 0, 18 its block
 Shares are made of results; for the weight's gradient, of filters.
 """
 
@@ -45,7 +46,7 @@ class Problem(NamedTuple):
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.depthwise_columns import filter_columns
     from atled_cpu_numba.kernels.options import kernel
 
@@ -76,6 +77,8 @@ def _build() -> Callable[..., int]:
                     filter_columns(
                         (x, height, width, -w[11], first - w[12], weight, w[16], bias, adding, at, columns, rows, left)
                     )
+            if w[17] != 0:
+                call3(w[17], w[18], unit * rows * columns, (unit + 1) * rows * columns)
         return 0
 
     return depthwise
@@ -136,8 +139,8 @@ def _work_us(problem: Problem) -> float:
 
 def _launch(kernel: Kernel, problem: Problem, arguments: tuple[int, ...], parts: int, workspace: int) -> Prepared:
     words = [0, 0, 0, 0, 0, problem.images, *problem.source, problem.results, *problem.result]
-    words += [*problem.pad, problem.terms, problem.per_plane, *((8, -1) if problem.turned else (0, 1))]
-    assert len(words) == 17
-    return launch(
-        kernel, words, (*arguments, 4), parts=parts, workspace=workspace, note="depthwise, columns in vectors"
-    )
+    words += [*problem.pad, problem.terms, problem.per_plane, *((8, -1) if problem.turned else (0, 1)), 0, 0]
+    assert len(words) == 19
+    after = {0: 17} if kernel is DEPTHWISE else None
+    note = "depthwise, columns in vectors"
+    return launch(kernel, words, (*arguments, 4), parts=parts, workspace=workspace, after=after, note=note)

@@ -76,6 +76,9 @@ def launch(
     attributes: Mapping[str, int] | None = None,
     errors: Mapping[int, str] | None = None,
     owner: Any = None,
+    after: Mapping[int, int] | None = None,
+    before: Mapping[int, int] | None = None,
+    in_place: Mapping[int, int] | None = None,
     note: str = "",
 ) -> Prepared:
     """A Prepared that runs `kernel` on a block of `words`; the other arguments as in Native and Prepared."""
@@ -88,5 +91,8 @@ def launch(
         parts=parts,
         errors=errors,
         owner=kernel if owner is None else owner,
+        after=after,
+        before=before,
+        in_place=in_place,
     )
     return Prepared(native=native, workspace=workspace, note=note)

@@ -8,6 +8,7 @@ Block (64-bit words; strides in elements):
     16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
     18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
     21 way                                      one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
+    22 range kernel to run on what is written of y, or 0, 23 its block
 
 The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of these ways:
 
@@ -155,7 +156,14 @@ def _build() -> Callable[..., int]:
                             else:
                                 q[10], q[11], q[12] = zeros, 0, 0
                             call3(multiply, inner, 0, 1)
-            # Here rows i0 to i1 and columns j0 to j1 of the item's y have their final values.
+            if w[22] != 0:
+                at, rows = (item * m + i0) * n, i1 - i0
+                if j1 - j0 == n:
+                    call3(w[22], w[23], at, at + rows * n)
+                else:
+                    for _ in range(rows):
+                        call3(w[22], w[23], at + j0, at + j1)
+                        at += n
         return 0
 
     return matmul
@@ -289,6 +297,9 @@ def prepare(call: Call) -> Prepared:
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
     share_bytes = round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
-    steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way]
+    steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way, 0, 0]
     block = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
-    return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=share_bytes * parts, note=plan.note)
+    workspace = share_bytes * parts
+    # For few columns, the last unit computes some rows of the one before it once more.
+    after = None if plan.way == NARROW else {0: 22}
+    return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=workspace, after=after, note=plan.note)

@@ -1,17 +1,20 @@
 """BatchNormalization and its gradient.
 
-x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of one channel; with a
-short one through columns: the elements of some neighbouring channels side by side, with one accumulator each.
+x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of some neighbouring
+channels; with a short one through columns: the elements of some channels side by side, with one accumulator each.
 
 Block of the forward kernels (64-bit words):
     0 x, 1 y, 2 outer, 3 channels, 4 inner, 5 beta, 6 gamma, 7 mean, 8 variance, 9 batch_mean, 10 batch_variance
     11 batch_stat, 12 decay_rate, 13 eps (bits of float64), 14 workspace, 15 bytes of it per share, 16 channels per unit
+    17 range kernel to run on what is written of y or 0, 18 its block
 Block of the gradient's kernels:
     0 x, 1 gy, 2 outer, 3 channels, 4 inner, 5 gamma, 6 mean, 7 variance, 8 gx, 9 gbeta, 10 ggamma
     11 batch_stat, 13 eps, 14 workspace, 15 bytes of it per share, 16 channels per unit
+    17 range kernel to run on what is about to be read of gy or 0, 18 its block; gy may then be gx
 
-Statistics are taken around the mean of a stretch, or the first value, and added up in float64: a mean far from zero
-costs no digits of the variance.
+Statistics are taken around the mean of the stretch before, or the first value, and added up in float64: a mean far
+from zero costs no digits of the variance. Where stretches differ a lot, that is the variance: what it costs around the
+wrong mean is a rounding of it.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, sha
 from atled_cpu_numba.store import Kernel
 
 _STRETCH = 2048  # elements that stay in the level-1 cache between two passes
-_ROW = 128  # from this inner size on, a channel is gone through row by row
+_RUN_BYTES = 1 << 17  # of neighbouring channels taken together: memory is read ahead only where it goes on and on
+_ROW = 24  # from this inner size on, a channel is gone through row by row
 _COLUMNS = 256  # side by side otherwise
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
 
 def _build_forward_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
     from atled_cpu_numba.kernels.options import Real, reducing_kernel
 
     real = Real(dtype)
@@ -40,53 +44,77 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
     @reducing_kernel
     def normalize_rows(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat = w[2], w[3], w[4], w[11]
+        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
         beta, gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7]), floats(w[8])
         batch_mean, batch_variance = floats(w[9]), floats(w[10])
         decay, eps = float64_of_bits(w[12]), float64_of_bits(w[13])
         count = float(outer * inner)
-        for channel in range(channels * part // parts, channels * (part + 1) // parts):
-            middle, spread = float(mean[channel]), float(variance[channel])
+        scratch = w[14] + part * w[15]
+        shifts, totals, squares = floats64(scratch), floats64(scratch + 8 * step), floats64(scratch + 16 * step)
+        arounds, scales = floats(scratch + 24 * step), floats(scratch + 32 * step)
+        lines = max(1, _STRETCH // inner)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
             if batch_stat != 0:
-                shift = float(floats(w[0] + size * channel * inner)[0])
-                total, squares = 0.0, 0.0
+                for i in range(taken):
+                    x = floats(w[0] + size * (first + i) * inner)
+                    length = min(_STRETCH, inner)
+                    plain = number(0)
+                    for j in range(length):
+                        plain += x[j]
+                    arounds[i] = number(plain / number(length))
+                    shifts[i] = float(arounds[i])
+                    totals[i] = 0.0
+                    squares[i] = 0.0
                 for n in range(outer):
-                    for start in range(0, inner, _STRETCH):
-                        x = floats(w[0] + size * ((n * channels + channel) * inner + start))
-                        length = min(_STRETCH, inner - start)
-                        plain = number(0)
-                        for j in range(length):
-                            plain += x[j]
-                        around = number(plain / number(length))
-                        rest, square = number(0), number(0)
-                        for j in range(length):
-                            d = x[j] - around
-                            rest += d
-                            square += d * d
-                        offset = float(around) - shift
-                        total += length * offset + rest
-                        squares += square + offset * (2.0 * rest + length * offset)
-                middle = shift + total / count
-                spread = max(0.0, (squares - total * (total / count)) / count)
-                unbiased = spread * (count / max(1.0, count - 1.0))
-                mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
-                variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
-            batch_mean[channel] = number(middle)
-            batch_variance[channel] = number(spread)
-            scale = number(gamma[channel] / math.sqrt(spread + eps))
-            subtrahend, addend = number(middle), beta[channel]
-            for n in range(outer):
-                at = size * (n * channels + channel) * inner
-                x, y = floats(w[0] + at), floats(w[1] + at)
-                for j in range(inner):
-                    y[j] = (x[j] - subtrahend) * scale + addend
+                    for i in range(taken):
+                        for start in range(0, inner, _STRETCH):
+                            x = floats(w[0] + size * ((n * channels + first + i) * inner + start))
+                            length = min(_STRETCH, inner - start)
+                            around, rest, square = arounds[i], number(0), number(0)
+                            for j in range(length):
+                                d = x[j] - around
+                                rest += d
+                                square += d * d
+                            offset = float(around) - shifts[i]
+                            totals[i] += length * offset + rest
+                            squares[i] += square + offset * (2.0 * rest + length * offset)
+                            arounds[i] = around + rest / number(length)
+            for i in range(taken):
+                channel = first + i
+                middle, spread = float(mean[channel]), float(variance[channel])
+                if batch_stat != 0:
+                    total = totals[i]
+                    middle = shifts[i] + total / count
+                    spread = max(0.0, (squares[i] - total * (total / count)) / count)
+                    unbiased = spread * (count / max(1.0, count - 1.0))
+                    mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
+                    variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
+                batch_mean[channel] = number(middle)
+                batch_variance[channel] = number(spread)
+                arounds[i] = number(middle)
+                scales[i] = number(gamma[channel] / math.sqrt(spread + eps))
+            for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
+                for begin in range(0, taken, lines):
+                    row = (n * channels + first + begin) * inner
+                    end = min(taken, begin + lines)
+                    for i in range(begin, end):
+                        at = size * (row + (i - begin) * inner)
+                        x, y = floats(w[0] + at), floats(w[1] + at)
+                        subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
+                        for j in range(inner):
+                            y[j] = (x[j] - subtrahend) * scale + addend
+                    if w[17] != 0:
+                        call3(w[17], w[18], row, row + (end - begin) * inner)
         return 0
 
     return normalize_rows
 
 
 def _build_forward_columns(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
     from atled_cpu_numba.kernels.options import Real, kernel
 
     real = Real(dtype)
@@ -150,13 +178,16 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
                 x, y = floats(w[0] + at), floats(w[1] + at)
                 for j in range(width):
                     y[j] = (x[j] - middles[j]) * scales[j] + addends[j]
+                if w[17] != 0:
+                    row = (n * channels + first) * inner
+                    call3(w[17], w[18], row, row + width)
         return 0
 
     return normalize_columns
 
 
 def _build_backward_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, words
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
     from atled_cpu_numba.kernels.options import Real, reducing_kernel
 
     real = Real(dtype)
@@ -165,45 +196,66 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
     @reducing_kernel
     def normalize_grad_rows(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat = w[2], w[3], w[4], w[11]
+        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
         gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7])
         gbeta, ggamma, eps = floats(w[9]), floats(w[10]), float64_of_bits(w[13])
         count = float(outer * inner)
-        for channel in range(channels * part // parts, channels * (part + 1) // parts):
-            middle = mean[channel]
-            inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
-            total, product = 0.0, 0.0
+        scratch = w[14] + part * w[15]
+        totals, products = floats64(scratch), floats64(scratch + 8 * step)
+        a, b, c = floats(scratch + 16 * step), floats(scratch + 24 * step), floats(scratch + 32 * step)
+        lines = max(1, _STRETCH // inner)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            for i in range(taken):
+                totals[i] = 0.0
+                products[i] = 0.0
             for n in range(outer):
-                for start in range(0, inner, _STRETCH):
-                    at = size * ((n * channels + channel) * inner + start)
-                    x, gy = floats(w[0] + at), floats(w[1] + at)
-                    plain, mixed = number(0), number(0)
-                    for j in range(min(_STRETCH, inner - start)):
-                        plain += gy[j]
-                        mixed += gy[j] * (x[j] - middle)
-                    total += plain
-                    product += mixed
-            gbeta[channel] = number(total)
-            ggamma[channel] = number(product * inverse)
-            # gx = gamma inverse (gy - mean(gy) - x_hat mean(gy x_hat)), as gy * a + (x - middle) * b + c
-            a = gamma[channel] * inverse
-            b, c = 0.0, 0.0
-            if batch_stat != 0:
-                b = -a * product * inverse * inverse / count
-                c = -a * total / count
-            a_, b_, c_ = number(a), number(b), number(c)
-            for n in range(outer):
-                at = size * (n * channels + channel) * inner
-                x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
-                for j in range(inner):
-                    gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
+                for begin in range(0, taken, lines):
+                    row = (n * channels + first + begin) * inner
+                    end = min(taken, begin + lines)
+                    if w[17] != 0:
+                        call3(w[17], w[18], row, row + (end - begin) * inner)
+                    for i in range(begin, end):
+                        middle = mean[first + i]
+                        for start in range(0, inner, _STRETCH):
+                            at = size * (row + (i - begin) * inner + start)
+                            x, gy = floats(w[0] + at), floats(w[1] + at)
+                            plain, mixed = number(0), number(0)
+                            for j in range(min(_STRETCH, inner - start)):
+                                plain += gy[j]
+                                mixed += gy[j] * (x[j] - middle)
+                            totals[i] += plain
+                            products[i] += mixed
+            for i in range(taken):
+                channel = first + i
+                inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
+                gbeta[channel] = number(totals[i])
+                ggamma[channel] = number(products[i] * inverse)
+                # gx = gamma inverse (gy - mean(gy) - x_hat mean(gy x_hat)), as gy * a + (x - middle) * b + c
+                slope = gamma[channel] * inverse
+                a[i] = number(slope)
+                b[i] = number(-slope * products[i] * inverse * inverse / count) if batch_stat != 0 else number(0)
+                c[i] = number(-slope * totals[i] / count) if batch_stat != 0 else number(0)
+            for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
+                for i in range(taken):
+                    at = size * ((n * channels + first + i) * inner)
+                    x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
+                    middle, a_, b_, c_ = mean[first + i], a[i], b[i], c[i]
+                    if w[1] == w[8]:  # one pointer for both, or the loop would not run in vectors
+                        for j in range(inner):
+                            gx[j] = gx[j] * a_ + ((x[j] - middle) * b_ + c_)
+                    else:
+                        for j in range(inner):
+                            gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
         return 0
 
     return normalize_grad_rows
 
 
 def _build_backward_columns(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
     from atled_cpu_numba.kernels.options import Real, kernel
 
     real = Real(dtype)
@@ -231,8 +283,10 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
                 products[j] = 0.0
                 middles[j] = mean[first + j // inner]
             for n in range(outer):
-                at = size * (n * channels + first) * inner
-                x, gy = floats(w[0] + at), floats(w[1] + at)
+                row = (n * channels + first) * inner
+                if w[17] != 0:
+                    call3(w[17], w[18], row, row + width)
+                x, gy = floats(w[0] + size * row), floats(w[1] + size * row)
                 for j in range(width):
                     totals[j] += gy[j]
                     products[j] += gy[j] * (x[j] - middles[j])
@@ -253,8 +307,12 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
             for n in range(outer):
                 at = size * (n * channels + first) * inner
                 x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
-                for j in range(width):
-                    gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                if w[1] == w[8]:  # as in the kernel for rows
+                    for j in range(width):
+                        gx[j] = gx[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                else:
+                    for j in range(width):
+                        gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
         return 0
 
     return normalize_grad_columns
@@ -300,9 +358,15 @@ def prepare(call: Call) -> Prepared:
     axis = call.attributes["axes"][0] % x.ndim
     outer, channels, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
     by_rows = inner >= _ROW
-    step = max(1, _COLUMNS // inner)
-    share_bytes = 0 if by_rows else 16 * _COLUMNS + 4 * x.dtype.itemsize * _COLUMNS
-    parts = share_count(x.size / _ELEMENTS_PER_US, channels if by_rows else -(-channels // step))
+    work_us = x.size / _ELEMENTS_PER_US
+    if by_rows:
+        parts = share_count(work_us, channels)
+        step = min(-(-_RUN_BYTES // (x.dtype.itemsize * inner)), max(1, channels // parts))
+        share_bytes = 64 * step
+    else:
+        step = max(1, _COLUMNS // inner)
+        share_bytes = 16 * _COLUMNS + 4 * x.dtype.itemsize * _COLUMNS
+        parts = share_count(work_us, -(-channels // step))
     words = [
         0,
         0,
@@ -321,6 +385,8 @@ def prepare(call: Call) -> Prepared:
         0,
         share_bytes,
         step,
+        0,
+        0,
     ]
     arguments = {"BatchNormalization": (0, 5, 6, 7, 8, 1, 9, 10), "BatchNormalizationGrad": (1, 0, 5, 6, 7, 8, 9, 10)}[
         name
@@ -329,9 +395,12 @@ def prepare(call: Call) -> Prepared:
     return launch(
         _KERNELS[name, by_rows][x.dtype.name],
         words,
-        arguments if by_rows else (*arguments, 14),
+        (*arguments, 14),
         parts=parts,
         workspace=share_bytes * parts,
         attributes=attributes,
+        after={0: 17} if name == "BatchNormalization" else None,
+        before={0: 17} if name == "BatchNormalizationGrad" else None,
+        in_place={0: 0},
         note="rows" if by_rows else "columns",
     )

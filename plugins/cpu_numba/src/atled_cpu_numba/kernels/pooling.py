@@ -23,6 +23,7 @@ import numpy as np
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLACE_OUT_OF_RANGE, PLANES
+from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
@@ -285,7 +286,7 @@ def prepare(call: Call) -> Prepared:
         int(math.prod(words[5:7]) > _MOST_BYTE_PLACES),
     ]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
-    return launch(
+    prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
         words,
         _ARGUMENTS[name],
@@ -294,6 +295,7 @@ def prepare(call: Call) -> Prepared:
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
         note=note,
     )
+    return in_pieces(prepared, call, planes) if planes else prepared
 
 
 def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:

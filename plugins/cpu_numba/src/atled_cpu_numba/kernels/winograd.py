@@ -23,6 +23,7 @@ Block (64-bit words; strides in elements):
         them the block of COLLECT_ROWS
     32 bytes before the workspaces of the shares, for the transformed weights if the shares are made of maps
     33 COLLECT_ROWS
+    34 range kernel to run on what is written of the result, or 0, 35 its block
 """
 
 from __future__ import annotations
@@ -171,6 +172,11 @@ def _build() -> Callable[..., int]:
             here = max(0, min(p * vector, count - vector))
             source = results + 4 * vector * here
             store_transposed((source, min(vector, count), target + 4 * here, height * width, maps))
+        if w[34] != 0:
+            start = (target - w[3]) // 4
+            for _ in range(maps):
+                call3(w[34], w[35], start, start + count)
+                start += height * width
 
     @kernel
     def winograd(block, part, parts):
@@ -298,12 +304,11 @@ def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> P
     words += [*problem.result, *problem.pad, rows, columns, at_once, int(by_maps)]
     words += [problem.weight_map, problem.weight_channel, *((8, -1) if problem.turned else (0, 1))]
     shared_bytes = 4 * transformed if by_maps else 0
-    words += [maps_at_once, weight_size, *starts, shared_bytes, COLLECT_ROWS.address()]
-    assert len(words) == 34
+    words += [maps_at_once, weight_size, *starts, shared_bytes, COLLECT_ROWS.address(), 0, 0]
+    assert len(words) == 36
     note = f"winograd 4x4, {at_once * columns} tiles at once"
-    return launch(
-        WINOGRAD, words, (*arguments, 4), parts=parts, workspace=shared_bytes + share_bytes * parts, note=note
-    )
+    workspace = shared_bytes + share_bytes * parts
+    return launch(WINOGRAD, words, (*arguments, 4), parts=parts, workspace=workspace, after={0: 34}, note=note)
 
 
 def _lines_at_once(columns: int, lines: int, tiles: int) -> int:

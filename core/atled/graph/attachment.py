@@ -1,0 +1,180 @@
+"""Attachment: elementwise steps that another step has computed piece by piece, on what it makes or is about to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atled.graph.plan import Slot, Step
+
+_SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
+
+
+def attach(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Step]:
+    """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
+
+    An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
+    they can stand side by side without passing a step that depends on either. A value that only the two know is then
+    kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
+    """
+    if not any(step.native is not None and (step.native.before or step.native.after) for step in steps):
+        return list(steps)
+    units = _Units(slots, steps)
+    for step in steps:
+        if _can_be_carried(step):
+            units.attach(step)
+    return [step for unit in units.order for step in unit]
+
+
+def _can_be_carried(step: Step) -> bool:
+    spec, native = step.node.spec, step.native
+    if spec is None or native is None or native.ranges is None or spec.inplace or spec.mutated:
+        return False
+    return spec.program is not None or spec.copies
+
+
+class _Units:
+    """Steps in the order in which they run, those that must stay together as one unit."""
+
+    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step]) -> None:
+        self._slots = slots
+        self.order: list[list[Step]] = [[step] for step in steps]
+        self._unit_of = dict(zip(steps, self.order, strict=True))
+        self._index = {id(unit): position for position, unit in enumerate(self.order)}
+        self._slots_in: dict[int, list[Slot]] = {}
+        for slot in slots:
+            self._slots_in.setdefault(slot.memory, []).append(slot)
+        self._users: dict[int, list[Step]] = {}
+        self._carriers: dict[int, list[Step]] = {}  # those of the users that can carry others
+        for step in steps:
+            can_carry = step.native is not None and bool(step.native.before or step.native.after)
+            for memory in {slots[number].memory for number in step.arguments if number >= 0}:
+                self._users.setdefault(memory, []).append(step)
+                if can_carry:
+                    self._carriers.setdefault(memory, []).append(step)
+
+    def attach(self, step: Step) -> None:
+        """Attach an elementwise step to a reader of what it makes, else to the maker of what it reads, if one fits."""
+        for number in step.arguments[step.input_count :]:
+            if any(self._attach_before(step, number, reader) for reader in self._carriers_of(number)):
+                return
+        for number in step.arguments[: step.input_count]:
+            if any(self._attach_after(step, number, maker) for maker in self._carriers_of(number)):
+                return
+
+    def _carriers_of(self, number: int) -> Sequence[Step]:
+        return () if number < 0 else self._carriers.get(self._slots[number].memory, ())
+
+    def _attach_before(self, step: Step, number: int, carrier: Step) -> bool:
+        """Have `carrier` call `step` before it reads slot `number`."""
+        if carrier.native is None:
+            return False
+        positions = [p for p in carrier.native.before if self._is_same(carrier.arguments[p], number)]
+        if not positions or not self._may_join(step, carrier, number, positions[0], "before"):
+            return False
+        if not self._join(step, carrier):
+            return False
+        (position,) = positions
+        carrier.carry(step, carrier.native.before[position])
+        output = carrier.native.in_place.get(position)
+        if output is not None:
+            self._share(number, carrier.arguments[carrier.input_count + output], step, carrier)
+        return True
+
+    def _attach_after(self, step: Step, number: int, carrier: Step) -> bool:
+        """Have `carrier` call `step` after it has written slot `number`."""
+        if carrier.native is None:
+            return False
+        first = carrier.input_count
+        positions = [p for p in carrier.native.after if self._is_same(carrier.arguments[first + p], number)]
+        if not positions or not self._may_join(step, carrier, number, first + positions[0], "after"):
+            return False
+        if not self._join(carrier, step):
+            return False
+        carrier.carry(step, carrier.native.after[positions[0]])
+        self._share(number, step.arguments[step.input_count], step, carrier)
+        return True
+
+    def _is_same(self, one: int, other: int) -> bool:
+        """Whether two slots show the same elements of one memory."""
+        if one < 0:
+            return False
+        first, second = self._slots[one], self._slots[other]
+        alike = first.desc.size == second.desc.size and first.desc.dtype == second.desc.dtype
+        return alike and first.memory == second.memory
+
+    def _may_join(self, step: Step, carrier: Step, number: int, position: int, when: str) -> bool:
+        """Whether nothing but the slot that connects the two is written by one and touched by the other."""
+        assert carrier.native is not None
+        words = carrier.native.before if when == "before" else carrier.native.after
+        taken = {carried.word for carried in carrier.carried}
+        offset = 0 if when == "before" else carrier.input_count
+        if step.carrier is not None or words[position - offset] in taken or step.executor is not carrier.executor:
+            return False
+        if self._slots[number].desc.size != self._slots[step.arguments[-1]].desc.size:
+            return False  # broadcast: the ranges of the two would not be the same
+        memory = self._slots[number].memory
+        others = [n for p, n in enumerate(carrier.arguments) if p != position and n >= 0]
+        if any(self._slots[n].memory == memory for n in others):
+            return False
+        common = self._conflicts(step, carrier)
+        return common == {self._array(number)}
+
+    def _array(self, number: int) -> tuple[str, int]:
+        """What tells arrays apart: slots of an outside array may have different memories in the plan."""
+        slot = self._slots[number]
+        return ("external", slot.source[1]) if slot.source[0] == "external" else ("memory", slot.memory)
+
+    def _touched(self, step: Step) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+        """The arrays that a step reads, and those that it writes."""
+        count, spec = step.input_count, step.node.spec
+        reads = {self._array(n) for n in step.arguments[:count] if n >= 0}
+        writes = {self._array(n) for n in step.arguments[count:]}
+        changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
+        return reads, writes | {self._array(step.arguments[p]) for p in changed if step.arguments[p] >= 0}
+
+    def _conflicts(self, one: Step, other: Step) -> set[tuple[str, int]]:
+        """The arrays that one of two steps writes and the other touches."""
+        (reads, writes), (other_reads, other_writes) = self._touched(one), self._touched(other)
+        return writes & (other_reads | other_writes) | other_writes & reads
+
+    def _join(self, first: Step, second: Step) -> bool:
+        """Make one unit of those of two steps, where one of them can move to the other."""
+        unit, other = self._unit_of[first], self._unit_of[second]
+        start, end = self._index[id(unit)], self._index[id(other)]
+        if not start < end <= start + _SEARCH_LIMIT:
+            return False
+        between = [step for passed in self.order[start + 1 : end] for step in passed]
+        if not self._can_pass(unit, between):
+            if not self._can_pass(other, between):
+                return False
+            end = start
+        kept, left = (unit, other) if end == start else (other, unit)
+        kept[:] = [*unit, *other]
+        left.clear()  # stays in the order, so that no other unit changes its place
+        for step in kept:
+            self._unit_of[step] = kept
+        return True
+
+    def _can_pass(self, unit: Sequence[Step], others: Sequence[Step]) -> bool:
+        """Whether steps may run on the other side of others: none is code of the user, none depends on the other."""
+        for other in others:
+            if other.node.spec is not None and other.node.spec.opaque:
+                return False
+            if any(self._conflicts(step, other) for step in unit):
+                return False
+        return True
+
+    def _share(self, number: int, other: int, step: Step, carrier: Step) -> None:
+        """Keep a value that only the two steps know in the memory of another, if that has its size."""
+        slot, target = self._slots[number], self._slots[other]
+        memory = slot.memory
+        if set(self._users[memory]) != {step, carrier} or slot.desc.nbytes != target.desc.nbytes:
+            return
+        if any(item.source[0] != "internal" for item in self._slots_in[memory]):
+            return
+        for item in self._slots_in.pop(memory):
+            item.memory = target.memory
+            self._slots_in[target.memory].append(item)
+        for known_to in (self._users, self._carriers):
+            merged = [*known_to.get(target.memory, ()), *known_to.pop(memory, ())]
+            known_to[target.memory] = list(dict.fromkeys(merged))
