@@ -158,7 +158,7 @@ class _Gone(Lost):
 
 
 def _refuse_resuming(structure: Structure) -> None:
-    """ValueError for functions whose gradient is what others left in their inputs: a step starts from the loss alone."""
+    """ValueError for functions whose backward goes on from what others left: a step starts from the loss alone."""
     for function in structure.functions:
         if function.spec.may_resume and function.spec.resumes(function.attributes):
             raise ValueError(

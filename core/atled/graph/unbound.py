@@ -47,7 +47,9 @@ class Unbound:
             self._arena_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         self._arena_memories = np.array(list(self.offsets), np.intp)
         self._arena_offsets = np.array(list(self.offsets.values()), np.int64)
-        self._segments = [(template.steps[first].executor, first, end) for _, first, end in template.segments]
+        self._segments = [
+            (template.steps[first].executor, *template.rows_of(first, end)) for _, first, end in template.segments
+        ]
         self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
 
     @staticmethod
@@ -79,11 +81,13 @@ class Unbound:
         for executor, first, end in self._segments:
             status = executor.run_program(rows_address, first, end)
             if status:
-                raise native_error(template.steps[(status >> 16) - 1], status)
+                raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
         self._spares.append(spare)
 
     def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Argument blocks, the program that points at them, and the address of that."""
-        block, rows = self.template.block.copy(), self.template.rows.copy()
+        template = self.template
+        block, rows = template.block.copy(), template.rows.copy()
         rows[:, 1] += block.ctypes.data
+        block[template.link_words] = block.ctypes.data + template.link_offsets
         return block, rows, rows.ctypes.data
