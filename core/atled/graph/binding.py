@@ -344,9 +344,11 @@ class Binding:
         block = self._block[offset : offset + len(native.block)].copy()
         for carried in step.carried:
             block[carried.word : carried.word + 2] = 0
+        rows = np.array([(native.address, block.ctypes.data, native.parts, 0)], np.int64)
 
         def run_alone() -> None:
-            status = step.executor.run_kernel(native.address, block.ctypes.data, native.parts)
+            assert rows[0, 1] == block.ctypes.data  # which keeps the block alive, too
+            status = step.executor.run_program(rows.ctypes.data, 0, 1)
             if status:
                 raise native_error(step, status)
 
