@@ -607,3 +607,33 @@ def test_a_graph_that_is_rebuilt_every_step_takes_no_new_memory():
         gc.collect()
         counts.append(POOL.statistics()["allocated_count"])
     assert counts[-1] == counts[-3]
+
+
+def test_a_gradient_that_is_given_again_is_read_where_it_is() -> None:
+    x = nn.Variable.from_numpy_array(np.arange(4, dtype=np.float32), need_grad=True)
+    y = F.tanh(x)
+    given = nn.NdArray.from_numpy_array(np.ones(4, np.float32))
+    slope = 1 - np.tanh(np.arange(4.0)) ** 2
+    for factor in (1, 2, 3, 4):
+        given.data[...] = factor
+        y.forward()
+        x.grad.zero()
+        y.backward(given)
+        np.testing.assert_allclose(x.g, factor * slope, rtol=1e-5)
+    np.testing.assert_array_equal(given.data, 4.0)
+    for _ in range(3):  # the gradient of the leaf itself, which backward writes
+        y.forward()
+        before = x.g.copy()
+        y.backward(x.grad)
+        np.testing.assert_allclose(x.g, before + before * slope, rtol=1e-5)
+    other = nn.NdArray.from_numpy_array(np.full(4, 0.5, np.float32))
+    for array in (other, given, other, other):
+        x.grad.zero()
+        y.backward(array)
+        np.testing.assert_allclose(x.g, array.data * slope, rtol=1e-5)
+    given.data = np.full(4, 2, np.float32)
+    given.cast(np.float64)
+    for _ in range(3):
+        x.grad.zero()
+        y.backward(given)
+        np.testing.assert_allclose(x.g, 2 * slope, rtol=1e-5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from atled.graph.plan import Slot, Step
 
@@ -164,6 +164,11 @@ class _Units:
                 return False
         return True
 
+    def _reads_outside(self, steps: Iterable[Step], nbytes: int) -> bool:
+        """Whether any of the steps reads an outside array of a size."""
+        inputs = [self._slots[n] for step in steps for n in step.arguments[: step.input_count] if n >= 0]
+        return any(slot.source[0] == "external" and slot.desc.nbytes == nbytes for slot in inputs)
+
     def _share(self, number: int, other: int, step: Step, carrier: Step) -> None:
         """Keep a value that only the two steps know in the memory of another, if that has its size."""
         slot, target = self._slots[number], self._slots[other]
@@ -172,6 +177,10 @@ class _Units:
             return
         if any(item.source[0] != "internal" for item in self._slots_in[memory]):
             return
+        if any(item.source[0] == "target" for item in self._slots_in[target.memory]) and self._reads_outside(
+            (step, carrier), target.desc.nbytes
+        ):
+            return  # a gradient that is added to is read and written: the two arrays are one, which no slot tells
         for item in self._slots_in.pop(memory):
             item.memory = target.memory
             self._slots_in[target.memory].append(item)

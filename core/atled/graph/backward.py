@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -121,6 +122,13 @@ class Backward:
             self.epoch = EPOCH.value
         bound.run()
         return accumulate
+
+    @cached_property
+    def written(self) -> frozenset[int]:
+        """The identities of the arrays in which it leaves gradients."""
+        kept = map(self.structure.value, self.kept)
+        cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in kept if value is not None]
+        return frozenset(map(id, cells))
 
     def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
@@ -329,8 +337,22 @@ def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell
     lent: LentGradient | None = root.seed
     if lent is None or lent.array.shape != shape:
         lent = root.seed = LentGradient(shape)
+    if isinstance(grad, NdArray) and lent.is_again(grad.cell) and _may_be_read(root, grad):
+        return grad.cell
     lent.set(grad, root.data.dtype)
     return lent.array.cell
+
+
+def _may_be_read(root: Value, grad: NdArray) -> bool:
+    """Whether the last backward of a root could read the gradient that is given where it is, and so need no copy."""
+    record: Backward | None = root.backwards
+    return (
+        record is not None
+        and record.epoch == EPOCH.value
+        and grad.shape == root.shape
+        and grad.dtype == root.data.dtype
+        and id(grad.cell) not in record.written
+    )
 
 
 class LentGradient:
@@ -339,11 +361,17 @@ class LentGradient:
     array: of the root's shape, or of one element that stands for all.
     """
 
-    __slots__ = ("_number", "array")
+    __slots__ = ("_last", "_number", "array")
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.array = NdArray(shape)
         self._number: float | None = None
+        self._last: ArrayCell | None = None
+
+    def is_again(self, cell: ArrayCell) -> bool:
+        """Whether the array was given the last time, too: then it is worth being bound."""
+        is_last, self._last = cell is self._last, cell
+        return is_last
 
     def set(self, grad: float | np.ndarray | NdArray, dtype: np.dtype) -> None:
         """Take the values of `grad`, broadcast; a number equal to the last one costs nothing."""

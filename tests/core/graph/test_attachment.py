@@ -179,3 +179,18 @@ def test_carried_steps_give_what_single_ones_give(program, shape, held):
     for want, got in zip(wanted, found, strict=True):
         scale = max(1.0, float(np.abs(want).max()))
         np.testing.assert_allclose(got / scale, want / scale, rtol=1e-6, atol=1e-8)
+
+
+def test_what_is_added_to_a_gradient_does_not_overwrite_it_first():
+    with nn.context_scope(CPU):
+        x, w = variable(1, (8, 16)), variable(2, (16, 16))
+        y = F.tanh(F.affine(x, w))
+        y.forward()
+        for v in (x, w):
+            v.grad.zero()
+        y.backward()
+        once = [v.g.copy() for v in (x, w)]
+        for times in (2, 3):
+            y.backward()
+            for v, gradient in zip((x, w), once, strict=True):
+                np.testing.assert_allclose(v.g, times * gradient, rtol=1e-5, atol=1e-6)
