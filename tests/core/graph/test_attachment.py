@@ -183,14 +183,16 @@ def test_carried_steps_give_what_single_ones_give(program, shape, held):
 
 def test_what_is_added_to_a_gradient_does_not_overwrite_it_first():
     with nn.context_scope(CPU):
-        x, w = variable(1, (8, 16)), variable(2, (16, 16))
-        y = F.tanh(F.affine(x, w))
+        leaves = x, w, v = variable(1, (6, 10)), variable(2, (10, 32)), variable(3, (10, 32))
+        for leaf in leaves:
+            leaf.data.cast(np.float32)
+        y = F.tanh(F.affine(x, w)) * F.affine(x, v)
         y.forward()
-        for v in (x, w):
-            v.grad.zero()
+        for leaf in leaves:
+            leaf.grad.zero()
         y.backward()
-        once = [v.g.copy() for v in (x, w)]
+        once = [leaf.g.copy() for leaf in leaves]
         for times in (2, 3):
             y.backward()
-            for v, gradient in zip((x, w), once, strict=True):
-                np.testing.assert_allclose(v.g, times * gradient, rtol=1e-5, atol=1e-6)
+            for leaf, gradient in zip(leaves, once, strict=True):
+                np.testing.assert_allclose(leaf.g, times * gradient, rtol=1e-5, atol=1e-5)
