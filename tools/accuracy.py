@@ -135,7 +135,7 @@ SUMS = (
 FUNCTIONS = (
     Function("exp", -87, 88, 1.5),
     Function("log", 1e-30, 1e30, 1.5),
-    Function("tanh", -12, 12, 3),
+    Function("tanh", -12, 12, 5),
     Function("sigmoid", -80, 80, 3.5),
     Function("sin", -100, 100, 1),
     Function("cos", -100, 100, 1),

@@ -22,6 +22,7 @@ from atled.ops.formula_llvm_math import (
     FLOAT,
     INTRINSICS,
     Code,
+    WRITTEN,
     Real,
     call_function,
     float_to_half,
@@ -71,7 +72,8 @@ class _Writer:
         self.half_instructions = half_instructions
         self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
         self.inputs = frozenset(program.inputs)
-        self.expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
+        own = WRITTEN if layout.compute == "float32" else frozenset()
+        self.expressions = [expand(expression, _EXPANDED - own) for expression in program.expressions]
         self.nodes = postorder(self.expressions)
         self.code = Code()
         self.real = Real(self.code, FLOAT if layout.compute == "float32" else DOUBLE)
