@@ -5,6 +5,8 @@ program and returns 0; `formula_layout` describes the block. All shares together
 be exactly the same array as an input; overlapping in any other way is undefined. Compiling is the plugin's; `LIBRARY`
 lists the C functions, all of float64, that the code may call.
 
+For arrays that no cache holds, the code can write past the caches (`streamed`).
+
 For a layout without outer axes there is a second form, `int64 name(int64 block, int64 start, int64 stop)`, which
 computes the elements start <= i < stop: for kernels that have the formula computed on what they have just made.
 """
@@ -12,6 +14,8 @@ computes the elements start <= i < stop: for kernels that have the formula compu
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
 from atled.ops.formula import name as name_node
@@ -21,8 +25,8 @@ from atled.ops.formula_llvm_math import (
     DOUBLE,
     FLOAT,
     INTRINSICS,
-    Code,
     WRITTEN,
+    Code,
     Real,
     call_function,
     float_to_half,
@@ -41,12 +45,50 @@ _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
+# Past the caches: what is computed goes into a buffer, which stays in the first-level cache, and from there in whole
+# lines to memory. So memory is not read before it is overwritten, which is a third of the traffic of most formulas.
+_BUFFERED = 512  # elements
+_LINE_BYTES = 64
+_STREAM = f"""\
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define internal void @stream(ptr %from, ptr %to, i64 %bytes, i1 %past) nounwind {{
+entry:
+  %lines = udiv i64 %bytes, {_LINE_BYTES}
+  %any = icmp ne i64 %lines, 0
+  %go = and i1 %any, %past
+  br i1 %go, label %line, label %rest
+line:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %line ]
+  %at = mul i64 %n, {_LINE_BYTES}
+  %source = getelementptr inbounds i8, ptr %from, i64 %at
+  %target = getelementptr inbounds i8, ptr %to, i64 %at
+  %values = load <16 x float>, ptr %source, align {_LINE_BYTES}
+  store <16 x float> %values, ptr %target, align {_LINE_BYTES}, !nontemporal !3
+  %n.next = add nuw i64 %n, 1
+  %copied = mul i64 %n.next, {_LINE_BYTES}
+  %more = icmp ult i64 %n.next, %lines
+  br i1 %more, label %line, label %rest
+rest:
+  %done = phi i64 [ 0, %entry ], [ %copied, %line ]
+  %left = sub i64 %bytes, %done
+  %last.source = getelementptr inbounds i8, ptr %from, i64 %done
+  %last.target = getelementptr inbounds i8, ptr %to, i64 %done
+  call void @llvm.memcpy.p0.p0.i64(ptr %last.target, ptr %last.source, i64 %left, i1 false)
+  ret void
+}}"""
+
 _functions = {operation.name for operation in OPERATIONS.values() if operation.is_function}
 LIBRARY = tuple(sorted(({"pow"} | _functions) - _EXPANDED - INTRINSICS.keys() - _ARITHMETIC.keys()))
 
 
 def write_llvm(
-    program: Program, layout: Layout, name: str, *, half_instructions: bool = False, ranges: bool = False
+    program: Program,
+    layout: Layout,
+    name: str,
+    *,
+    half_instructions: bool = False,
+    ranges: bool = False,
+    streamed: bool = False,
 ) -> str:
     """Text of an IR module with the function `name`, an identifier.
 
@@ -54,6 +96,7 @@ def write_llvm(
         processors that have them (x86 with F16C, AArch64): elsewhere LLVM calls functions that the process may lack,
         and calling the kernel ends it.
     ranges: write the form that computes a range of elements.
+    streamed: write past the caches, except where an output is an input; for layouts without outer axes.
     Raises ValueError where the layout has another number of operands than the program, and for ranges of a layout with
     outer axes.
     """
@@ -62,7 +105,7 @@ def write_llvm(
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
     if ranges and layout.rank:
         raise ValueError(f"ranges of {program!r} with {layout!r}: there are outer axes. Give a layout without.")
-    return _Writer(program, layout, half_instructions).write(name, ranges=ranges)
+    return _Writer(program, layout, half_instructions).write(name, ranges=ranges, streamed=streamed)
 
 
 class _Writer:
@@ -81,23 +124,33 @@ class _Writer:
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
 
-    def write(self, name: str, *, ranges: bool) -> str:
+    def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
+        buffers = self.write_buffers() if streamed else []
         sizes = self.write_range() if ranges else self.write_bounds()
         addresses = self.words(self.layout.first_address, len(self.layout.dtypes))
         self.write_uniform()
         if sizes:
             self.write_rows(addresses, sizes)
         else:
-            self.write_row([self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses])
+            pointers = [self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses]
+            if streamed:
+                self.write_streamed_row(addresses, pointers, buffers)
+            else:
+                self.write_row(pointers)
         self.code.do("br label %done")
         self.code.label("done")
         self.code.do("ret i64 0")
         what = "i64 %start, i64 %stop" if ranges else "i64 %part, i64 %parts"
-        lines = [*self.code.declarations, f"define i64 @{name}(i64 %block, {what}) nounwind {{"]
+        lines = [
+            *self.code.declarations,
+            *([_STREAM] if streamed else []),
+            f"define i64 @{name}(i64 %block, {what}) nounwind {{",
+        ]
         lines += ["entry:", *self.code.lines, "}"]
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
         # an output is an input. Saying so spares the vectorizer run-time checks, which in place would always fail.
-        lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = distinct !{!2, !1}", ""]
+        lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = distinct !{!2, !1}"]
+        lines += ["!3 = !{i32 1}", ""]
         return "\n".join(lines)
 
     # --- once per call ---
@@ -208,27 +261,80 @@ class _Writer:
     # --- once per element ---
 
     def write_row(self, pointers: list[str]) -> None:
-        code, inputs = self.code, self.program.inputs
-        varying = []
-        for i, name in enumerate(inputs):
-            if self.layout.inner_strides[i]:
-                varying.append((i, name_node(name)))
-            else:
+        self.load_fixed(pointers)
+        self.code.do("br label %loop.head")
+        self.code.label("loop.head")
+        self.write_loop(pointers, "%start", "%loop.head", "%stop", lambda i: self.element(i, pointers[i]))
+
+    def write_buffers(self) -> list[str]:
+        """Memory of the call for some elements of each output."""
+        types = [self.types[dtype] for dtype in self.layout.dtypes[len(self.program.inputs) :]]
+        return [self.code.let(f"alloca [{_BUFFERED} x {type}], align {_LINE_BYTES}") for type in types]
+
+    def write_streamed_row(self, addresses: list[str], pointers: list[str], buffers: list[str]) -> None:
+        code, let = self.code, self.code.let
+        first = len(self.program.inputs)
+        outputs = range(first, len(pointers))
+        self.load_fixed(pointers)
+        past = [
+            self.may_pass_caches(i, addresses, let(f"ptrtoint ptr {self.at(i, pointers[i], '%start')} to i64"))
+            for i in outputs
+        ]
+        code.do("br label %piece.head")
+        code.label("piece.head")
+        code.do("br label %piece")
+        code.label("piece")
+        code.do("%from = phi i64 [ %start, %piece.head ], [ %full, %loop.end ]")
+        code.do(f"%full = add nuw i64 %from, {_BUFFERED}")
+        code.do("%is.last = icmp ule i64 %stop, %full")
+        code.do("%to = select i1 %is.last, i64 %stop, i64 %full")
+        self.write_loop(
+            pointers, "%from", "%piece", "%to", lambda i: self.at(i, buffers[i - first], let("sub i64 %i, %from"))
+        )
+        count = let("sub i64 %to, %from")
+        for i, flag in zip(outputs, past, strict=True):
+            nbytes = let(f"mul i64 {count}, {np.dtype(self.layout.dtypes[i]).itemsize}")
+            target = self.at(i, pointers[i], "%from")
+            code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
+        code.do("br i1 %is.last, label %piece.done, label %piece")
+        code.label("piece.done")
+        # Other threads are told that the work is done by ordinary stores, which could overtake these.
+        code.do("fence seq_cst")
+
+    def may_pass_caches(self, output: int, addresses: list[str], begin: str) -> str:
+        """An i1: whether an output begins on a line, and is no input, which is in the cache when it is written."""
+        let = self.code.let
+        result = let(f"icmp eq i64 {let(f'and i64 {begin}, {_LINE_BYTES - 1}')}, 0")
+        for i in range(len(self.program.inputs)):
+            result = let(f"and i1 {result}, {let(f'icmp ne i64 {addresses[i]}, {addresses[output]}')}")
+        return result
+
+    def load_fixed(self, pointers: list[str]) -> None:
+        """Loads the inputs that are the same all along the row."""
+        for i, name in enumerate(self.program.inputs):
+            if not self.layout.inner_strides[i]:
                 self.values[name_node(name)] = self.load(i, pointers[i], "")
-        code.do("br label %loop.head")
-        code.label("loop.head")
+
+    def write_loop(self, pointers: list[str], start: str, before: str, stop: str, place: Callable[[int], str]) -> None:
+        """Computes the elements from `start` to `stop`; comes from the block `before`, ends in %loop.end.
+
+        place: of an operand the pointer to where its element %i is written.
+        """
+        code, inputs = self.code, self.program.inputs
         code.do("br label %loop")
         code.label("loop")
-        code.do("%i = phi i64 [ %start, %loop.head ], [ %i.next, %loop ]")
-        for i, node in varying:
-            self.values[node] = self.load(i, self.element(i, pointers[i]), ", !llvm.access.group !0")
+        code.do(f"%i = phi i64 [ {start}, {before} ], [ %i.next, %loop ]")
+        for i, name in enumerate(inputs):
+            if self.layout.inner_strides[i]:
+                element = self.element(i, pointers[i])
+                self.values[name_node(name)] = self.load(i, element, ", !llvm.access.group !0")
         for node in self.nodes:
             if not self.is_uniform(node):
                 self.values[node] = self.compute(self.real, node, self.real_value)
         for i, expression in enumerate(self.expressions, len(inputs)):
-            self.store(i, self.element(i, pointers[i]), self.real_value(expression))
+            self.store(i, place(i), self.real_value(expression))
         code.do("%i.next = add nuw i64 %i, 1")
-        code.do("%i.more = icmp ult i64 %i.next, %stop")
+        code.do(f"%i.more = icmp ult i64 %i.next, {stop}")
         code.do("br i1 %i.more, label %loop, label %loop.end, !llvm.loop !2")
         code.label("loop.end")
 
@@ -254,8 +360,13 @@ class _Writer:
         return call_function(real, node.op, args)
 
     def element(self, operand: int, pointer: str) -> str:
-        element_type = self.types[self.layout.dtypes[operand]]
-        return self.code.let(f"getelementptr inbounds {element_type}, ptr {pointer}, i64 %i")
+        return self.at(operand, pointer, "%i")
+
+    def at(self, operand: int, pointer: str, index: str) -> str:
+        """The address of an element of an operand, whose first one is at `pointer`."""
+        return self.code.let(
+            f"getelementptr inbounds {self.types[self.layout.dtypes[operand]]}, ptr {pointer}, i64 {index}"
+        )
 
     def load(self, operand: int, pointer: str, metadata: str) -> str:
         """The element at `pointer` in the type computed in."""

@@ -17,6 +17,10 @@ from atled_cpu_numba.store import IRKernel
 _OPERAND_NS = 0.1
 _FUNCTION_NS = 0.2
 
+# Of all operands together: half of what the caches of current processors hold, so that what is written is not there any
+# more when it is read again.
+_STREAMED_BYTES = 32 << 20
+
 _COPY = Program(("x",), (), (("y", "x"),))
 
 
@@ -45,7 +49,9 @@ def prepare(call: Call) -> Prepared:
     operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
     compute = "float64" if any(desc.dtype == np.float64 for desc in operands) else "float32"
     plan = plan_layout(program, [desc.shape for desc in operands], [desc.dtype for desc in operands], compute)
-    kernel = _kernel(program, plan.layout)
+    is_large = sum(desc.nbytes for desc in operands) >= _STREAMED_BYTES
+    # What is changed in place is in the cache when it is written.
+    kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
     size = max(desc.size for desc in call.outputs)
     work_us = size * (_OPERAND_NS * len(operands) + _FUNCTION_NS * _function_count(program)) * 1e-3
     native = Native(
@@ -76,11 +82,11 @@ def _range_address(program: Program, layout: Layout) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _kernel(program: Program, layout: Layout, *, ranges: bool = False) -> IRKernel:
+def _kernel(program: Program, layout: Layout, *, ranges: bool = False, streamed: bool = False) -> IRKernel:
     from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
 
     name = "formula"
-    ir = write_llvm(program, layout, name, half_instructions=_has_half_instructions(), ranges=ranges)
+    ir = write_llvm(program, layout, name, half_instructions=_has_half_instructions(), ranges=ranges, streamed=streamed)
     return IRKernel(name, ir)
 
 
