@@ -1,7 +1,8 @@
 """LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
 
 No branches and no library calls in the float32 functions (exp, expm1, log, log1p, tanh, pow; those of angles are in
-`formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals right. float64 calls the C library.
+`formula_llvm_angles` and `formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals right.
+float64 calls the C library.
 
 Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
 `nnan` and `ninf` would drop the special cases, and the correction terms below must not be reassociated.
@@ -210,6 +211,13 @@ def _power_of_two(code: Code, k: str, bias: int = 127) -> str:
     return code.let(f"bitcast i32 {exponent} to float")
 
 
+def scaled_exp(r: Real, x: str, exponent: int) -> str:
+    """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too."""
+    k, q = _reduce(r, x)
+    scale = _power_of_two(r.code, k, 127 + exponent)
+    return r.add(scale, r.mul(scale, q))
+
+
 def _exp(r: Real, x: str) -> str:
     # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
     k, q = _reduce(r, r.clamp(x, -105.0, 89.0))
@@ -328,8 +336,8 @@ def _pow(r: Real, x: str, y: str) -> str:
     d = Real(r.code, DOUBLE)
     wide_y = r.convert(y, DOUBLE)
     size = r.intrinsic("fabs", x)
-    log_size = log_ten_digits(d, r.convert(size, DOUBLE))
-    result = d.convert(exp_ten_digits(d, d.mul(wide_y, log_size)), FLOAT)
+    log_size = _log_ten_digits(d, r.convert(size, DOUBLE))
+    result = d.convert(_exp_ten_digits(d, d.mul(wide_y, log_size)), FLOAT)
     # A negative base has a result for integral exponents, negative for odd ones.
     whole = r.intrinsic("trunc", y)
     is_integral = r.compare("oeq", whole, y)
@@ -349,7 +357,7 @@ def _pow(r: Real, x: str, y: str) -> str:
     return r.select(r.code.let(f"and i1 {is_unit}, {is_endless}"), r.literal(1.0), result)
 
 
-def log_ten_digits(d: Real, x: str) -> str:
+def _log_ten_digits(d: Real, x: str) -> str:
     """The logarithm of a double that is 0, NaN, infinite or normal and positive."""
     code = d.code
     bits = code.let(f"bitcast double {x} to i64")
@@ -365,7 +373,7 @@ def log_ten_digits(d: Real, x: str) -> str:
     return d.select(d.compare("oeq", x, d.literal(0.0)), d.literal(-math.inf), result)
 
 
-def exp_ten_digits(d: Real, x: str) -> str:
+def _exp_ten_digits(d: Real, x: str) -> str:
     """The exponential for a result that is rounded to float32: 0 below and infinite above its range."""
     code = d.code
     x = d.clamp(x, -110.0, 90.0)
