@@ -147,7 +147,7 @@ FUNCTIONS = (
     Function("cosh", -80, 80, 2),
     Function("asinh", -1e6, 1e6, 2),
     Function("acosh", 1, 1e6, 2.5),
-    Function("atanh", -0.999999, 0.999999, 2),
+    Function("atanh", -0.999999, 0.999999, 1.5),
     Function("elu", -20, 20, 1.5),
     Function("swish", -80, 80, 5),
 )

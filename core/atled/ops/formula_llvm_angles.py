@@ -65,10 +65,9 @@ def _cosine_of(r: Real, angle: str, square: str, lost: str) -> str:
     return r.add(r.sub(r.mul(series, square), r.mul(angle, lost)), r.literal(1.0))
 
 
-def _sign(code: Code, number: str, bit: int) -> str:
-    """The sign bit of a float where this bit of an i32 is set."""
-    shift = 31 - bit.bit_length() + 1
-    return code.let(f"and i32 {code.let(f'shl i32 {number}, {shift}')}, {-(1 << 31)}")
+def _half_turn_sign(code: Code, quarter: str) -> str:
+    """The sign bit of a float where the second bit of the i32 `quarter` is set."""
+    return code.let(f"and i32 {code.let(f'shl i32 {quarter}, 30')}, {-(1 << 31)}")
 
 
 def _with_signs(r: Real, value: str, *signs: str) -> str:
@@ -93,7 +92,7 @@ def _sin(r: Real, x: str) -> str:
     square = r.mul(angle, angle)
     sine, cosine = _sine_of(r, angle, square, lost), _cosine_of(r, angle, square, lost)
     value = r.select(_is_odd(r.code, quarter), cosine, sine)
-    return _with_signs(r, value, _sign(r.code, quarter, 2), _sign_of(r.code, x))
+    return _with_signs(r, value, _half_turn_sign(r.code, quarter), _sign_of(r.code, x))
 
 
 def _cos(r: Real, x: str) -> str:
@@ -102,7 +101,7 @@ def _cos(r: Real, x: str) -> str:
     sine, cosine = _sine_of(r, angle, square, lost), _cosine_of(r, angle, square, lost)
     value = r.select(_is_odd(r.code, quarter), sine, cosine)
     next_quarter = r.code.let(f"add i32 {quarter}, 1")
-    return _with_signs(r, value, _sign(r.code, next_quarter, 2))
+    return _with_signs(r, value, _half_turn_sign(r.code, next_quarter))
 
 
 def _tan(r: Real, x: str) -> str:
