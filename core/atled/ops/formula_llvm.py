@@ -13,13 +13,14 @@ computes the elements start <= i < stop: for kernels that have the formula compu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
+from atled.ops.formula_llvm_angles import LARGE_ANGLES, LARGEST_SMALL_ANGLE, SMALL_ANGLES
 from atled.ops.formula_llvm_circular import CIRCULAR
 from atled.ops.formula_llvm_math import (
     DOUBLE,
@@ -43,6 +44,7 @@ _ARITHMETIC: dict[str, Callable[..., str]] = {"+": Real.add, "-": Real.sub, "*":
 _ARITHMETIC |= {"neg": Real.neg, "where": Real.select}
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
+_CHUNK = 1024  # elements among which one large angle is enough for the slower code; they stay in the nearest cache
 _SHARE_UNITS = 4  # rows or grains per part; below that, shares of them are too uneven
 
 # Past the caches: what is computed goes into a buffer, which stays in the first-level cache, and from there in whole
@@ -63,7 +65,7 @@ line:
   %source = getelementptr inbounds i8, ptr %from, i64 %at
   %target = getelementptr inbounds i8, ptr %to, i64 %at
   %values = load <16 x float>, ptr %source, align {_LINE_BYTES}
-  store <16 x float> %values, ptr %target, align {_LINE_BYTES}, !nontemporal !3
+  store <16 x float> %values, ptr %target, align {_LINE_BYTES}, !nontemporal !2
   %n.next = add nuw i64 %n, 1
   %copied = mul i64 %n.next, {_LINE_BYTES}
   %more = icmp ult i64 %n.next, %lines
@@ -123,8 +125,11 @@ class _Writer:
         self.wide = Real(self.code, DOUBLE)
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
+        self.loop_count = 0
 
     def write(self, name: str, *, ranges: bool, streamed: bool) -> str:
+        # Not where large angles are looked for first: such formulas are not bound by memory.
+        streamed = streamed and not self.varying_angles()
         buffers = self.write_buffers() if streamed else []
         sizes = self.write_range() if ranges else self.write_bounds()
         addresses = self.words(self.layout.first_address, len(self.layout.dtypes))
@@ -141,17 +146,18 @@ class _Writer:
         self.code.label("done")
         self.code.do("ret i64 0")
         what = "i64 %start, i64 %stop" if ranges else "i64 %part, i64 %parts"
+        helpers = [_STREAM] if streamed else []
         lines = [
             *self.code.declarations,
-            *([_STREAM] if streamed else []),
+            *helpers,
             f"define i64 @{name}(i64 %block, {what}) nounwind {{",
         ]
         lines += ["entry:", *self.code.lines, "}"]
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
         # an output is an input. Saying so spares the vectorizer run-time checks, which in place would always fail.
-        lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = distinct !{!2, !1}"]
-        lines += ["!3 = !{i32 1}", ""]
-        return "\n".join(lines)
+        lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = !{i32 1}"]
+        lines += [f"!{loop} = distinct !{{!{loop}, !1}}" for loop in range(3, 3 + self.loop_count)]
+        return "\n".join([*lines, ""])
 
     # --- once per call ---
 
@@ -216,7 +222,7 @@ class _Writer:
         self.uniform.update(zip(map(name_node, attributes), values, strict=True))
         for node in self.nodes:
             if self.is_uniform(node):
-                self.uniform[node] = self.compute(self.wide, node, self.uniform_value)
+                self.uniform[node] = self.compute(self.wide, node, self.uniform_value, {})
 
     def is_uniform(self, expr: Expr) -> bool:
         return expr.names.isdisjoint(self.inputs)
@@ -261,10 +267,22 @@ class _Writer:
     # --- once per element ---
 
     def write_row(self, pointers: list[str]) -> None:
-        self.load_fixed(pointers)
-        self.code.do("br label %loop.head")
-        self.code.label("loop.head")
-        self.write_loop(pointers, "%start", "%loop.head", "%stop", lambda i: self.element(i, pointers[i]))
+        varying = self.load_fixed(pointers)
+        angles = self.varying_angles()
+        if angles:
+            self.write_chunks(pointers, varying, angles)
+        else:
+            self.write_elements("loop", "%start", "%stop", pointers, varying, CIRCULAR)
+
+    def load_fixed(self, pointers: list[str]) -> list[tuple[int, Expr]]:
+        """Loads the inputs that are the same all along the row; returns the others as (operand, node)."""
+        varying = []
+        for i, name in enumerate(self.program.inputs):
+            if self.layout.inner_strides[i]:
+                varying.append((i, name_node(name)))
+            else:
+                self.values[name_node(name)] = self.load(i, pointers[i], "")
+        return varying
 
     def write_buffers(self) -> list[str]:
         """Memory of the call for some elements of each output."""
@@ -272,29 +290,30 @@ class _Writer:
         return [self.code.let(f"alloca [{_BUFFERED} x {type}], align {_LINE_BYTES}") for type in types]
 
     def write_streamed_row(self, addresses: list[str], pointers: list[str], buffers: list[str]) -> None:
+        """The row in pieces, each computed into the buffers and written from there."""
         code, let = self.code, self.code.let
         first = len(self.program.inputs)
         outputs = range(first, len(pointers))
-        self.load_fixed(pointers)
-        past = [
-            self.may_pass_caches(i, addresses, let(f"ptrtoint ptr {self.at(i, pointers[i], '%start')} to i64"))
-            for i in outputs
-        ]
-        code.do("br label %piece.head")
-        code.label("piece.head")
+        varying = self.load_fixed(pointers)
+        begins = [let(f"ptrtoint ptr {self.element(i, pointers[i], '%start')} to i64") for i in outputs]
+        past = [self.may_pass_caches(i, addresses, begin) for i, begin in zip(outputs, begins, strict=True)]
+        code.do("br label %pieces")
+        code.label("pieces")
         code.do("br label %piece")
         code.label("piece")
-        code.do("%from = phi i64 [ %start, %piece.head ], [ %full, %loop.end ]")
+        code.do("%from = phi i64 [ %start, %pieces ], [ %full, %loop.end ]")
         code.do(f"%full = add nuw i64 %from, {_BUFFERED}")
         code.do("%is.last = icmp ule i64 %stop, %full")
         code.do("%to = select i1 %is.last, i64 %stop, i64 %full")
-        self.write_loop(
-            pointers, "%from", "%piece", "%to", lambda i: self.at(i, buffers[i - first], let("sub i64 %i, %from"))
-        )
+
+        def place(operand: int, index: str) -> str:
+            return self.element(operand, buffers[operand - first], let(f"sub i64 {index}, %from"))
+
+        self.write_elements("loop", "%from", "%to", pointers, varying, CIRCULAR, place)
         count = let("sub i64 %to, %from")
         for i, flag in zip(outputs, past, strict=True):
             nbytes = let(f"mul i64 {count}, {np.dtype(self.layout.dtypes[i]).itemsize}")
-            target = self.at(i, pointers[i], "%from")
+            target = self.element(i, pointers[i], "%from")
             code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
         code.do("br i1 %is.last, label %piece.done, label %piece")
         code.label("piece.done")
@@ -309,34 +328,114 @@ class _Writer:
             result = let(f"and i1 {result}, {let(f'icmp ne i64 {addresses[i]}, {addresses[output]}')}")
         return result
 
-    def load_fixed(self, pointers: list[str]) -> None:
-        """Loads the inputs that are the same all along the row."""
-        for i, name in enumerate(self.program.inputs):
-            if not self.layout.inner_strides[i]:
-                self.values[name_node(name)] = self.load(i, pointers[i], "")
+    def varying_angles(self) -> list[Expr]:
+        """The arguments of sines and the like that are computed in float32, element by element."""
+        if self.real.type != FLOAT:
+            return []
+        found = [node.args[0] for node in self.nodes if node.op in LARGE_ANGLES and not self.is_uniform(node)]
+        return list(dict.fromkeys(found))
 
-    def write_loop(self, pointers: list[str], start: str, before: str, stop: str, place: Callable[[int], str]) -> None:
-        """Computes the elements from `start` to `stop`; comes from the block `before`, ends in %loop.end.
+    def write_chunks(self, pointers: list[str], varying: list[tuple[int, Expr]], angles: list[Expr]) -> None:
+        """The row in chunks, each by the quick code unless it holds a large angle.
 
-        place: of an operand the pointer to where its element %i is written.
+        Looked at first instead of mended later: the outputs may have overwritten the inputs by then.
         """
-        code, inputs = self.code, self.program.inputs
-        code.do("br label %loop")
-        code.label("loop")
-        code.do(f"%i = phi i64 [ {start}, {before} ], [ %i.next, %loop ]")
-        for i, name in enumerate(inputs):
-            if self.layout.inner_strides[i]:
-                element = self.element(i, pointers[i])
-                self.values[name_node(name)] = self.load(i, element, ", !llvm.access.group !0")
-        for node in self.nodes:
+        code, let = self.code, self.code.let
+        code.do("br label %chunks")
+        code.label("chunks")
+        code.do("br label %chunk")
+        code.label("chunk")
+        code.do("%chunk.start = phi i64 [ %start, %chunks ], [ %chunk.stop, %chunk.end ]")
+        code.do(f"%chunk.full = add i64 %chunk.start, {_CHUNK}")
+        cut = let("icmp ult i64 %chunk.full, %stop")
+        code.do(f"%chunk.stop = select i1 {cut}, i64 %chunk.full, i64 %stop")
+        found = self.write_search(pointers, varying, angles)
+        code.do(f"br i1 {let(f'icmp eq i32 {found}, 0')}, label %small, label %large")
+        for name, functions in (("small", SMALL_ANGLES), ("large", LARGE_ANGLES)):
+            code.label(name)
+            table = CIRCULAR | functions
+            self.write_elements(f"{name}.loop", "%chunk.start", "%chunk.stop", pointers, varying, table)
+            code.do("br label %chunk.end")
+        code.label("chunk.end")
+        code.do("%chunk.more = icmp ult i64 %chunk.stop, %stop")
+        code.do("br i1 %chunk.more, label %chunk, label %chunk.done")
+        code.label("chunk.done")
+
+    def write_search(self, pointers: list[str], varying: list[tuple[int, Expr]], angles: list[Expr]) -> str:
+        """Whether the chunk holds an angle beyond LARGEST_SMALL_ANGLE, infinity included and NaN not: an i32, 0 if not.
+
+        An angle that depends on a large one may come out wrong here, but then the large one is found.
+        """
+        code, let, real = self.code, self.code.let, self.real
+        before = dict(self.values)
+        index = self.begin_loop(
+            "search", "%chunk.start", "%found = phi i32 [ 0, %search.head ], [ %found.next, %search ]"
+        )
+        used = postorder(angles)
+        names = frozenset().union(*(angle.names for angle in angles))
+        self.load_varying(index, pointers, [(i, node) for i, node in varying if node.names <= names])
+        self.compute_all(used, CIRCULAR | SMALL_ANGLES)
+        is_large = "false"
+        for angle in angles:
+            size = real.intrinsic("fabs", self.real_value(angle))
+            is_large = let(f"or i1 {is_large}, {real.compare('ogt', size, real.literal(LARGEST_SMALL_ANGLE))}")
+        code.do(f"%found.next = or i32 %found, {let(f'zext i1 {is_large} to i32')}")
+        self.end_loop("search", "%chunk.stop")
+        self.values = before
+        return "%found.next"
+
+    def write_elements(
+        self,
+        loop: str,
+        start: str,
+        stop: str,
+        pointers: list[str],
+        varying: list[tuple[int, Expr]],
+        functions: Mapping[str, Callable[[Real, str], str]],
+        place: Callable[[int, str], str] | None = None,
+    ) -> None:
+        """The elements of a row from start to stop, at least one, with these functions of float32.
+
+        place: (operand, index) -> where an element of an output is written; in its array if not given.
+        """
+        before = dict(self.values)
+        index = self.begin_loop(loop, start)
+        self.load_varying(index, pointers, varying)
+        self.compute_all(self.nodes, functions)
+        for i, expression in enumerate(self.expressions, len(self.program.inputs)):
+            target = self.element(i, pointers[i], index) if place is None else place(i, index)
+            self.store(i, target, self.real_value(expression))
+        self.end_loop(loop, stop)
+        self.values = before  # values of one loop are none in another
+
+    def begin_loop(self, loop: str, start: str, *phis: str) -> str:
+        """Opens a loop; returns its index."""
+        code = self.code
+        code.do(f"br label %{loop}.head")
+        code.label(f"{loop}.head")
+        code.do(f"br label %{loop}")
+        code.label(loop)
+        code.do(f"%{loop}.i = phi i64 [ {start}, %{loop}.head ], [ %{loop}.i.next, %{loop} ]")
+        for phi in phis:
+            code.do(phi)
+        return f"%{loop}.i"
+
+    def end_loop(self, loop: str, stop: str) -> None:
+        code = self.code
+        code.do(f"%{loop}.i.next = add nuw i64 %{loop}.i, 1")
+        code.do(f"%{loop}.more = icmp ult i64 %{loop}.i.next, {stop}")
+        code.do(f"br i1 %{loop}.more, label %{loop}, label %{loop}.end, !llvm.loop !{3 + self.loop_count}")
+        code.label(f"{loop}.end")
+        self.loop_count += 1
+
+    def load_varying(self, index: str, pointers: list[str], varying: list[tuple[int, Expr]]) -> None:
+        for i, node in varying:
+            self.values[node] = self.load(i, self.element(i, pointers[i], index), ", !llvm.access.group !0")
+
+    def compute_all(self, nodes: Sequence[Apply], functions: Mapping[str, Callable[[Real, str], str]]) -> None:
+        for node in nodes:
             if not self.is_uniform(node):
-                self.values[node] = self.compute(self.real, node, self.real_value)
-        for i, expression in enumerate(self.expressions, len(inputs)):
-            self.store(i, place(i), self.real_value(expression))
-        code.do("%i.next = add nuw i64 %i, 1")
-        code.do(f"%i.more = icmp ult i64 %i.next, {stop}")
-        code.do("br i1 %i.more, label %loop, label %loop.end, !llvm.loop !2")
-        code.label("loop.end")
+                self.values[node] = self.compute(self.real, node, self.real_value, functions)
 
     def real_value(self, expr: Expr) -> str:
         if isinstance(expr, Number):
@@ -347,7 +446,13 @@ class _Writer:
             self.values[expr] = value if expr.kind == CONDITION else self.wide.convert(value, self.real.type)
         return self.values[expr]
 
-    def compute(self, real: Real, node: Apply, get: Callable[[Expr], str]) -> str:
+    def compute(
+        self,
+        real: Real,
+        node: Apply,
+        get: Callable[[Expr], str],
+        functions: Mapping[str, Callable[[Real, str], str]],
+    ) -> str:
         args = [get(arg) for arg in node.args]
         if node.op in _ARITHMETIC:
             return _ARITHMETIC[node.op](real, *args)
@@ -355,18 +460,13 @@ class _Writer:
             return real.compare(_PREDICATES[node.op], *args)
         if node.op in _LOGIC:
             return self.code.let(_LOGIC[node.op].format(*args))
-        if real.type == FLOAT and node.op in CIRCULAR:
-            return CIRCULAR[node.op](real, *args)
+        if real.type == FLOAT and node.op in functions:
+            return functions[node.op](real, *args)
         return call_function(real, node.op, args)
 
-    def element(self, operand: int, pointer: str) -> str:
-        return self.at(operand, pointer, "%i")
-
-    def at(self, operand: int, pointer: str, index: str) -> str:
-        """The address of an element of an operand, whose first one is at `pointer`."""
-        return self.code.let(
-            f"getelementptr inbounds {self.types[self.layout.dtypes[operand]]}, ptr {pointer}, i64 {index}"
-        )
+    def element(self, operand: int, pointer: str, index: str) -> str:
+        element_type = self.types[self.layout.dtypes[operand]]
+        return self.code.let(f"getelementptr inbounds {element_type}, ptr {pointer}, i64 {index}")
 
     def load(self, operand: int, pointer: str, metadata: str) -> str:
         """The element at `pointer` in the type computed in."""

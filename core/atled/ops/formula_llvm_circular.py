@@ -1,261 +1,187 @@
-"""LLVM IR of the circular and hyperbolic functions and their inverses for float32, without branches and calls.
+"""LLVM IR of the inverse circular functions, and of the hyperbolic ones and their inverses, for float32.
 
-All are computed in float64 to about ten digits and rounded once: right to one unit in the last place of float32,
-denormals, infinities and NaN included, and sines of the largest numbers too. Straight-line code, so that loops over it
-run in vectors; float32 throughout would be up to twice as fast, but needs two-part arithmetic in most of them.
+In float32 to one or two units in the last place, without branches and calls, so that loops over it run in vectors:
+denormals, infinities and NaN are right. Most of the code is there to keep digits that float32 would lose.
+
+The polynomials are fits of our own, made like those of `formula_llvm_angles`.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from atled.ops.formula_llvm_math import DOUBLE, FLOAT, Code, Real, exp_ten_digits, log_ten_digits
+from atled.ops.formula_llvm_math import LN2_HIGH, LN2_LOW, Real, scaled_exp
 
+# pi / 2 rounded to float32, and what is lost by that.
+_QUARTER_TURN, _QUARTER_TURN_REST = 1.57079637050628662109375, -4.37113882867379e-08
 
-def _in_double(compute: Callable[[Real, str], str]) -> Callable[[Real, str], str]:
-    """The function of a float32 that `compute` gives for a float64."""
+# --- inverse circular functions -------------------------------------------------------------------------------------
 
-    def function(r: Real, x: str) -> str:
-        d = Real(r.code, DOUBLE)
-        return d.convert(compute(d, r.convert(x, DOUBLE)), FLOAT)
-
-    return function
-
-
-def _odd(d: Real, x: str, coefficients: tuple[float, ...]) -> str:
-    """x times a polynomial in x**2, highest power first: for a tiny x that is x times the last coefficient."""
-    return d.mul(x, d.polynomial(d.mul(x, x), coefficients))
-
-
-# --- sine, cosine, tangent ------------------------------------------------------------------------------------------
-
-# Taylor series on |r| <= pi / 4: the first terms left out are below 1e-12.
-_SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(6, -1, -1))
-_COSINE = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(7, -1, -1))
-
-# Exponent bits of 0.5, below which an angle is not reduced, and of the largest numbers.
-_FIRST_EXPONENT, _LAST_EXPONENT = 126, 254
-
-
-@functools.cache
-def _turns() -> tuple[tuple[int, int, int], ...]:
-    """Per exponent the part of a turn that the last digit of a float32 of that exponent is: 96 bits, in three words.
-
-    Method of Payne and Hanek: of m * 2**e / (2 pi), whole turns do not matter, so they are left out before multiplying.
-    """
-    bits = 400
-    one = 1 << bits
-
-    def arctangent_of_inverse(n: int) -> int:
-        total, term, k = 0, one // n, 1
-        while term:
-            total += term // k if k % 4 == 1 else -(term // k)
-            term //= n * n
-            k += 2
-        return total
-
-    pi = 4 * (4 * arctangent_of_inverse(5) - arctangent_of_inverse(239))  # Machin's formula
-    words = []
-    for exponent in range(_FIRST_EXPONENT, _LAST_EXPONENT + 1):
-        # 2**(exponent - 150) is the value of the last digit.
-        part = (one << (exponent - 150 + 96)) // (2 * pi) % (1 << 96)
-        words.append((part >> 64, part >> 32 & 0xFFFFFFFF, part & 0xFFFFFFFF))
-    return tuple(words)
-
-
-def _table_entry(code: Code, name: str, type: str, values: Sequence[int], place: str) -> str:
-    """The entry of a table at `place`."""
-    listed = ", ".join(f"{type} {value}" for value in values)
-    code.declarations[f"{name} = private unnamed_addr constant [{len(values)} x {type}] [{listed}]"] = None
-    address = code.let(f"getelementptr inbounds [{len(values)} x {type}], ptr {name}, i64 0, i64 {place}")
-    # In the group of the loop's other loads: LLVM would else have to prove that stores do not change the table.
-    return code.let(f"load {type}, ptr {address}, !llvm.access.group !0")
-
-
-def _quarter_turns(r: Real, x: str) -> tuple[str, str]:
-    """(q, angle) with |x| = q * pi / 2 + angle, |angle| <= pi / 4: an i64, whose low two bits count, and a double."""
-    code, d = r.code, Real(r.code, DOUBLE)
-    let = code.let
-    size = r.intrinsic("fabs", x)
-    bits = let(f"bitcast float {size} to i32")
-    exponent = let(f"lshr i32 {bits}, 23")
-    is_small = let(f"icmp ult i32 {exponent}, {_FIRST_EXPONENT}")
-    is_large = let(f"icmp ugt i32 {exponent}, {_LAST_EXPONENT}")
-    inside = let(f"select i1 {is_small}, i32 {_FIRST_EXPONENT}, i32 {exponent}")
-    inside = let(f"select i1 {is_large}, i32 {_LAST_EXPONENT}, i32 {inside}")
-    place = let(f"zext i32 {let(f'sub i32 {inside}, {_FIRST_EXPONENT}')} to i64")
-    mantissa = let(f"or i32 {let(f'and i32 {bits}, {(1 << 23) - 1}')}, {1 << 23}")
-    wide = let(f"zext i32 {mantissa} to i64")
-    # Products of 32-bit numbers, which processors have in vectors; of a turn, in 64 bits; overflow is whole turns.
-    # Two loads: gathering them costs more than all the arithmetic.
-    first = _table_entry(code, "@turns", "i64", [word[0] << 32 | word[1] for word in _turns()], place)
-    last = _table_entry(code, "@turns_rest", "i32", [word[2] for word in _turns()], place)
-    words = let(f"lshr i64 {first}, 32"), let(f"and i64 {first}, {(1 << 32) - 1}"), let(f"zext i32 {last} to i64")
-    high, middle, low = (let(f"mul i64 {wide}, {word}") for word in words)
-    turn = let(f"add i64 {let(f'shl i64 {high}, 32')}, {middle}")
-    turn = let(f"add i64 {turn}, {let(f'lshr i64 {low}, 32')}")
-    quarter = let(f"lshr i64 {let(f'add i64 {turn}, {1 << 61}')}, 62")
-    rest = let(f"sub i64 {turn}, {let(f'shl i64 {quarter}, 62')}")
-    # In two halves: AVX2 has no conversion from i64.
-    upper = let(f"trunc i64 {let(f'lshr i64 {rest}, 32')} to i32")
-    lower = let(f"lshr i32 {let(f'trunc i64 {rest} to i32')}, 1")
-    upper, lower = (let(f"sitofp i32 {half} to double") for half in (upper, lower))
-    unit = 2 * math.pi / 2.0**64
-    angle = d.add(d.mul(upper, d.literal(unit * 2.0**32)), d.mul(lower, d.literal(unit * 2)))
-    angle = let(f"select i1 {is_small}, double {r.convert(size, DOUBLE)}, double {angle}")
-    angle = let(f"select i1 {is_large}, double {d.literal(math.nan)}, double {angle}")
-    return let(f"select i1 {is_small}, i64 0, i64 {quarter}"), angle
-
-
-def _sine_and_cosine(r: Real, x: str) -> tuple[str, str, str]:
-    """(q, sine, cosine) of the angle that `_quarter_turns` gives."""
-    d = Real(r.code, DOUBLE)
-    quarter, angle = _quarter_turns(r, x)
-    return quarter, _odd(d, angle, _SINE), d.polynomial(d.mul(angle, angle), _COSINE)
-
-
-def _is_set(code: Code, number: str, bit: int) -> str:
-    return code.let(f"icmp ne i64 {code.let(f'and i64 {number}, {bit}')}, 0")
-
-
-def _sin(r: Real, x: str) -> str:
-    d = Real(r.code, DOUBLE)
-    quarter, sine, cosine = _sine_and_cosine(r, x)
-    value = d.select(_is_set(r.code, quarter, 1), cosine, sine)
-    value = d.convert(d.select(_is_set(r.code, quarter, 2), d.neg(value), value), FLOAT)
-    return r.mul(value, r.intrinsic("copysign", r.literal(1.0), x))
-
-
-def _cos(r: Real, x: str) -> str:
-    d = Real(r.code, DOUBLE)
-    quarter, sine, cosine = _sine_and_cosine(r, x)
-    value = d.select(_is_set(r.code, quarter, 1), d.neg(sine), cosine)
-    return d.convert(d.select(_is_set(r.code, quarter, 2), d.neg(value), value), FLOAT)
-
-
-def _tan(r: Real, x: str) -> str:
-    d = Real(r.code, DOUBLE)
-    quarter, sine, cosine = _sine_and_cosine(r, x)
-    is_odd = _is_set(r.code, quarter, 1)
-    value = d.div(d.select(is_odd, d.neg(cosine), sine), d.select(is_odd, sine, cosine))
-    return r.mul(d.convert(value, FLOAT), r.intrinsic("copysign", r.literal(1.0), x))
-
-
-# --- their inverses -------------------------------------------------------------------------------------------------
-
-_TANGENT_OF_EIGHTH = math.sqrt(2.0) - 1
-# atan(z) / z in u = z**2, on z <= tan(pi / 8), to 1e-10: 1 + u g(u), with g interpolated at Chebyshev's points there.
+# (asin(s) / s - 1) / s**2 in s**2 up to 1/4, error 5e-9; (atan(t) / t - 1) / t**2 in t**2 up to 1, error 3e-9.
+_ARCSINE = (0.042211797, 0.024152093, 0.04547604, 0.07495252, 0.16666754)
 _ARCTANGENT = (
-    *(0.050481385119452764, -0.08624676142741868, 0.11071365021033437),
-    *(-0.14284151193535094, 0.19999977258684865, -0.33333333279254773, 1.0),
+    *(-0.0017821442, 0.010866271, -0.031093534, 0.05787887, -0.08399208),
+    *(0.10950861, -0.14264014, 0.1999853, -0.333333),
 )
 
 
-def _atan_of_ratio(d: Real, a: str, b: str) -> str:
-    """The angle of the tangent a / b in [0, 1], for b > 0, infinity included: with one division, which costs most."""
-    is_steep = d.compare("ogt", a, d.mul(b, d.literal(_TANGENT_OF_EIGHTH)))
-    turned = d.div(d.select(is_steep, d.sub(a, b), a), d.select(is_steep, d.add(a, b), b))
-    angle = _odd(d, turned, _ARCTANGENT)
-    return d.select(is_steep, d.add(angle, d.literal(math.pi / 4)), angle)
+def _from_quarter_turn(r: Real, a: str, rest: str) -> str:
+    """pi / 2 - (a + rest), the small parts first."""
+    return r.sub(r.literal(_QUARTER_TURN), r.sub(a, r.sub(r.literal(_QUARTER_TURN_REST), rest)))
 
 
-def _atan(d: Real, x: str) -> str:
-    size, one = d.intrinsic("fabs", x), d.literal(1.0)
-    is_steep = d.compare("ogt", size, one)
-    angle = _atan_of_ratio(d, d.select(is_steep, one, size), d.select(is_steep, size, one))
-    return d.intrinsic("copysign", d.select(is_steep, d.sub(d.literal(math.pi / 2), angle), angle), x)
+def _atan(r: Real, x: str) -> str:
+    size, one = r.intrinsic("fabs", x), r.literal(1.0)
+    is_steep = r.compare("ogt", size, one)
+    ratio = r.select(is_steep, r.div(one, size), size)
+    square = r.mul(ratio, ratio)
+    rest = r.mul(r.polynomial(square, _ARCTANGENT), r.mul(square, ratio))
+    angle = r.select(is_steep, _from_quarter_turn(r, ratio, rest), r.add(ratio, rest))
+    return r.intrinsic("copysign", angle, x)
 
 
-def _size_and_root(d: Real, x: str) -> tuple[str, str, str]:
-    """|x|, 1 + |x|, and the root of 1 - x**2, which is NaN beyond 1."""
-    size, one = d.intrinsic("fabs", x), d.literal(1.0)
-    above = d.add(one, size)
-    return size, above, d.intrinsic("sqrt", d.mul(d.sub(one, size), above))
+def _arcsine_parts(r: Real, x: str) -> tuple[str, str, str]:
+    """(is_far, s, rest) where asin(s) = s + rest: s is |x| up to 1/2, and beyond it the root of (1 - |x|) / 2."""
+    size, half = r.intrinsic("fabs", x), r.literal(0.5)
+    is_far = r.compare("ogt", size, half)
+    square = r.select(is_far, r.sub(half, r.mul(half, size)), r.mul(size, size))
+    s = r.select(is_far, r.intrinsic("sqrt", square), size)
+    return is_far, s, r.mul(r.polynomial(square, _ARCSINE), r.mul(square, s))
 
 
-def _asin(d: Real, x: str) -> str:
-    # Twice the angle whose tangent is |x| / (1 + root).
-    size, _, root = _size_and_root(d, x)
-    half = _atan_of_ratio(d, size, d.add(d.literal(1.0), root))
-    return d.intrinsic("copysign", d.add(half, half), x)
+def _asin(r: Real, x: str) -> str:
+    # Beyond 1/2: asin(x) = pi / 2 - 2 asin(s).
+    is_far, s, rest = _arcsine_parts(r, x)
+    far = _from_quarter_turn(r, r.add(s, s), r.add(rest, rest))
+    return r.intrinsic("copysign", r.select(is_far, far, r.add(s, rest)), x)
 
 
-def _acos(d: Real, x: str) -> str:
-    # Twice the angle whose tangent is root / (1 + |x|); of -|x| it is what is left to half a turn.
-    _, above, root = _size_and_root(d, x)
-    half = _atan_of_ratio(d, root, above)
-    angle = d.add(half, half)
-    is_negative = d.compare("olt", x, d.literal(0.0))
-    return d.select(is_negative, d.sub(d.literal(math.pi), angle), angle)
+def _acos(r: Real, x: str) -> str:
+    # Near 0: acos(x) = pi / 2 - asin(x). Near 1 it is 2 asin(s), and of -|x| what is left to half a turn.
+    is_far, s, rest = _arcsine_parts(r, x)
+    signed, signed_rest = r.intrinsic("copysign", s, x), r.intrinsic("copysign", rest, x)
+    near = _from_quarter_turn(r, signed, signed_rest)
+    is_negative = r.compare("olt", x, r.literal(0.0))
+    left = _from_quarter_turn(r, s, rest)
+    half = r.select(is_negative, left, r.add(s, rest))
+    return r.select(is_far, r.add(half, half), near)
 
 
-# --- hyperbolic functions and their inverses ------------------------------------------------------------------------
+# --- hyperbolic functions -------------------------------------------------------------------------------------------
 
-# The series of sinh on |x| <= 1, and those of its inverse and of atanh where logarithms lose digits.
-_SINH = tuple(1.0 / math.factorial(2 * n + 1) for n in range(6, -1, -1))
-_ASINH = (-15 / 336, 3 / 40, -1 / 6, 1.0)
-_ATANH = (1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
-_NEAR_0 = 1 / 32
+_SINH = (0.00020376634, 0.008330223, 0.16666718)  # (sinh(x) / x - 1) / x**2 in x**2 up to 1, error 3e-8
 
 
-def _near_0(d: Real, x: str, limit: float, series: tuple[float, ...], beyond: str) -> str:
-    """The odd function with this series up to the limit; `beyond` it, where that is its value for |x|."""
-    is_near = d.compare("olt", d.intrinsic("fabs", x), d.literal(limit))
-    return d.select(is_near, _odd(d, x, series), d.intrinsic("copysign", beyond, x))
+def _half_exponentials(r: Real, x: str) -> tuple[str, str, str]:
+    """|x|, exp(|x|) / 2 and exp(-|x|) / 2."""
+    size = r.intrinsic("fabs", x)
+    inside = r.select(r.compare("ogt", size, r.literal(90.0)), r.literal(90.0), size)
+    eighth = scaled_exp(r, inside, -3)  # even of 90 not beyond 2**127
+    return size, r.mul(eighth, r.literal(4.0)), r.div(r.literal(1.0 / 16.0), eighth)
 
 
-def _half_exponentials(d: Real, x: str) -> tuple[str, str]:
-    """exp(|x|) / 2 and exp(-|x|) / 2."""
-    grown = exp_ten_digits(d, d.intrinsic("fabs", x))
-    return d.mul(grown, d.literal(0.5)), d.div(d.literal(0.5), grown)
+def _sinh(r: Real, x: str) -> str:
+    size, grown, fallen = _half_exponentials(r, x)
+    square = r.mul(x, x)
+    near = r.add(size, r.mul(r.polynomial(square, _SINH), r.mul(square, size)))
+    value = r.select(r.compare("olt", size, r.literal(1.0)), near, r.sub(grown, fallen))
+    return r.intrinsic("copysign", value, x)
 
 
-def _sinh(d: Real, x: str) -> str:
-    grown, fallen = _half_exponentials(d, x)
-    return _near_0(d, x, 1.0, _SINH, d.sub(grown, fallen))
+def _cosh(r: Real, x: str) -> str:
+    return r.add(*_half_exponentials(r, x)[1:])
 
 
-def _cosh(d: Real, x: str) -> str:
-    return d.add(*_half_exponentials(d, x))
+# --- their inverses -------------------------------------------------------------------------------------------------
+#
+# All are logarithms y of a number w from 1 on. With w = v 2**k: y = k log(2) + 2 atanh(s), s = (v - 1) / (v + 1). Where
+# k = 0 that is s = sinh(y) / (1 + cosh(y)), which loses no digits near 0.
+
+# (2 atanh(u / 2) / u - 1) / u**2 for u up to 2/3, from a fit of atanh up to 1/3, error 5e-9.
+_ATANH_OF_HALF = tuple(
+    c / 4.0**n for c, n in zip((0.1405452, 0.13991702, 0.20011279, 0.333332), (4, 3, 2, 1), strict=True)
+)
+# (atanh(s) / s - 1) / s**2 in s**2 up to (5/11)**2, error 7e-9.
+_ATANH = (0.15990469, 0.09343086, 0.14480099, 0.19990867, 0.3333347)
+_MANTISSA_BITS = (1 << 23) - 1
+_NO_LONGER_SEEN = 4096.0  # |x| from which 1 + x**2 is x**2 in float32
 
 
-def _asinh(d: Real, x: str) -> str:
-    size = d.intrinsic("fabs", x)
-    root = d.intrinsic("sqrt", d.add(d.mul(size, size), d.literal(1.0)))
-    return _near_0(d, x, _NEAR_0, _ASINH, log_ten_digits(d, d.add(size, root)))
+def _area(r: Real, u: str, series: tuple[float, ...], k: str, scale: float) -> str:
+    """u + u**3 series(u**2) + k scale log(2), smallest terms first."""
+    square = r.mul(u, u)
+    small = r.add(r.mul(r.polynomial(square, series), r.mul(square, u)), r.mul(k, r.literal(LN2_LOW * scale)))
+    return r.add(r.mul(k, r.literal(LN2_HIGH * scale)), r.add(u, small))
 
 
-def _acosh(d: Real, x: str) -> str:
-    root = d.intrinsic("sqrt", d.sub(d.mul(x, x), d.literal(1.0)))
-    result = log_ten_digits(d, d.add(x, root))
-    return d.select(d.compare("olt", x, d.literal(1.0)), d.literal(math.nan), result)
+def _area_of(r: Real, x: str, sinh: str, cosh: str) -> str:
+    """The y of these sinh and cosh, one of which is the positive x, the other 1 more or less under a root."""
+    let = r.code.let
+    # Of a large x half the sum, which could overflow, and nothing of a root that has.
+    is_large = r.compare("ogt", x, r.literal(_NO_LONGER_SEEN))
+    sinh, cosh = r.select(is_large, r.literal(0.0), sinh), r.select(is_large, x, cosh)
+    w = r.add(cosh, sinh)
+    bits = let(f"bitcast float {w} to i32")
+    k = let(f"sub i32 {let(f'lshr i32 {bits}, 23')}, 127")
+    k = let(f"add i32 {k}, {let(f'zext i1 {is_large} to i32')}")
+    v = let(f"or i32 {let(f'and i32 {bits}, {_MANTISSA_BITS}')}, {127 << 23}")
+    v = let(f"bitcast i32 {v} to float")
+    is_near, one = r.compare("olt", w, r.literal(2.0)), r.literal(1.0)
+    s = r.div(r.select(is_near, sinh, r.sub(v, one)), r.select(is_near, r.add(cosh, one), r.add(v, one)))
+    # sinh(y) = 2 s / (1 - s**2), so 2 s is sinh(y) less a small part, in which the errors of s hardly count.
+    near = r.sub(sinh, r.mul(sinh, r.mul(s, s)))
+    # The sum lost something when it was rounded, which counts 1 / w times; that is cosh(y) - sinh(y).
+    lost = r.sub(sinh, r.sub(w, cosh))
+    far = r.add(r.add(s, s), r.mul(lost, r.sub(cosh, sinh)))
+    result = _area(r, r.select(is_near, near, far), _ATANH_OF_HALF, let(f"sitofp i32 {k} to float"), 1.0)
+    return r.select(r.compare("olt", x, r.literal(math.inf)), result, x)
 
 
-def _atanh(d: Real, x: str) -> str:
-    size, one = d.intrinsic("fabs", x), d.literal(1.0)
-    logarithm = log_ten_digits(d, d.div(d.add(one, size), d.sub(one, size)))
-    result = _near_0(d, x, _NEAR_0, _ATANH, d.mul(logarithm, d.literal(0.5)))
-    return d.select(d.compare("ogt", size, one), d.literal(math.nan), result)
+def _asinh(r: Real, x: str) -> str:
+    size = r.intrinsic("fabs", x)
+    root = r.intrinsic("sqrt", r.add(r.mul(size, size), r.literal(1.0)))
+    return r.intrinsic("copysign", _area_of(r, size, size, root), x)
+
+
+def _acosh(r: Real, x: str) -> str:
+    # x**2 - 1 = t**2 + 2 t, and t = x - 1 is exact where that is small.
+    one = r.literal(1.0)
+    t = r.sub(x, one)
+    root = r.intrinsic("sqrt", r.add(r.mul(t, t), r.add(t, t)))
+    return r.select(r.compare("olt", x, one), r.literal(math.nan), _area_of(r, x, root, x))
+
+
+# Of 0.75: P brings 1 - |x| into [0.75, 1.5), from where s is -1/11 to 5/11. Where P is above 1, |x| is 1/4 or more, so
+# that nothing is lost in P |x| + (1 - P).
+_SPLIT_BITS = 0x3F400000
+
+
+def _atanh(r: Real, x: str) -> str:
+    # Half the logarithm of (1 + |x|) / (1 - |x|), with P = 2**k from the denominator alone:
+    # s = (1 + |x| - P (1 - |x|)) / (1 + |x| + P (1 - |x|)), in an order of sums that gives |x| / 1 for P = 1 and loses
+    # nothing where P is large.
+    let = r.code.let
+    size, one = r.intrinsic("fabs", x), r.literal(1.0)
+    bits = let(f"bitcast float {r.sub(one, size)} to i32")
+    minus_k = let(f"and i32 {let(f'sub i32 {bits}, {_SPLIT_BITS}')}, {-(1 << 23)}")  # times 2**23
+    power = let(f"bitcast i32 {let(f'sub i32 {127 << 23}, {minus_k}')} to float")
+    product = r.mul(power, size)  # exact
+    numerator = r.add(size, r.add(product, r.sub(one, power)))
+    s = r.div(numerator, r.add(numerator, r.mul(r.literal(2.0), r.sub(power, product))))
+    result = _area(r, s, _ATANH, let(f"sitofp i32 {minus_k} to float"), -0.5 / 2**23)
+    at_end = r.select(r.compare("oeq", size, one), r.literal(math.inf), r.literal(math.nan))
+    return r.intrinsic("copysign", r.select(r.compare("olt", size, one), result, at_end), x)
 
 
 CIRCULAR: dict[str, Callable[[Real, str], str]] = {
-    "sin": _sin,
-    "cos": _cos,
-    "tan": _tan,
-    **{
-        name: _in_double(compute)
-        for name, compute in {
-            "atan": _atan,
-            "asin": _asin,
-            "acos": _acos,
-            "sinh": _sinh,
-            "cosh": _cosh,
-            "asinh": _asinh,
-            "acosh": _acosh,
-            "atanh": _atanh,
-        }.items()
-    },
+    "atan": _atan,
+    "asin": _asin,
+    "acos": _acos,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "asinh": _asinh,
+    "acosh": _acosh,
+    "atanh": _atanh,
 }
 """The functions by their names in the formula language, on values of a `Real` of float32."""

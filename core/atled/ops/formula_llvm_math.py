@@ -1,7 +1,8 @@
 """LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
 
 No branches and no library calls in the float32 functions (exp, expm1, log, log1p, tanh, pow; those of angles are in
-`formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals right. float64 calls the C library.
+`formula_llvm_angles` and `formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals right.
+float64 calls the C library.
 
 Floating-point flags: `contract` only. Reciprocals (`arcp`) would turn x / y into NaN or infinity where 1 / y overflows,
 `nnan` and `ninf` would drop the special cases, and the correction terms below must not be reassociated.
@@ -210,14 +211,24 @@ def _power_of_two(code: Code, k: str, bias: int = 127) -> str:
     return code.let(f"bitcast i32 {exponent} to float")
 
 
+def scaled_exp(r: Real, x: str, exponent: int) -> str:
+    """exp(x) times 2 ** exponent, where that is normal and the power of two nearest to it too."""
+    k, q = _reduce(r, x)
+    scale = _power_of_two(r.code, k, 127 + exponent)
+    return r.add(scale, r.mul(scale, q))
+
+
+def _times_power(r: Real, value: str, k: str) -> str:
+    """value * 2 ** k for an i32 k up to 250 either way, in two steps: 2 ** 128 and 2 ** -127 are no normal float32."""
+    half = r.code.let(f"ashr i32 {k}, 1")
+    rest = r.code.let(f"sub i32 {k}, {half}")
+    return r.mul(r.mul(value, _power_of_two(r.code, half)), _power_of_two(r.code, rest))
+
+
 def _exp(r: Real, x: str) -> str:
     # Beyond the limits the result is 0 or infinity by underflow or overflow of the last product.
     k, q = _reduce(r, r.clamp(x, -105.0, 89.0))
-    # In two steps, because 2 ** 128 and 2 ** -127 are no normal float32 but the result may be near them.
-    half = r.code.let(f"ashr i32 {k}, 1")
-    rest = r.code.let(f"sub i32 {k}, {half}")
-    scaled = r.mul(r.add(q, r.literal(1.0)), _power_of_two(r.code, half))
-    return r.mul(scaled, _power_of_two(r.code, rest))
+    return _times_power(r, r.add(q, r.literal(1.0)), k)
 
 
 def _expm1(r: Real, x: str) -> str:
@@ -293,13 +304,17 @@ def _log_edges(r: Real, x: str, result: str) -> str:
     return r.select(r.compare("olt", x, r.literal(0.0)), r.literal(math.nan), result)
 
 
-def _log(r: Real, x: str) -> str:
+def _exponent_of_any(r: Real, x: str) -> tuple[str, str]:
+    """(k, m) as `_exponent` gives them, k a float, for any positive x, denormals included."""
     is_denormal = r.compare("olt", x, r.literal(MIN_NORMAL))
-    normal = r.select(is_denormal, r.mul(x, r.literal(2.0**23)), x)
-    k, mantissa = _exponent(r.code, normal)
+    k, mantissa = _exponent(r.code, r.select(is_denormal, r.mul(x, r.literal(2.0**23)), x))
     shift = r.select(is_denormal, r.literal(-23.0), r.literal(0.0))
-    k_float = r.add(r.code.let(f"sitofp i32 {k} to float"), shift)
-    return _log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k_float))
+    return r.add(r.code.let(f"sitofp i32 {k} to float"), shift), mantissa
+
+
+def _log(r: Real, x: str) -> str:
+    k, mantissa = _exponent_of_any(r, x)
+    return _log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
 def _log1p(r: Real, x: str) -> str:
@@ -317,19 +332,43 @@ def _log1p(r: Real, x: str) -> str:
 
 # --- pow --------------------------------------------------------------------------------------------------------
 
-SQRT_HALF_HIGH_BITS = 0x3FE6A09E  # of the double
-ATANH_SERIES = tuple(1.0 / n for n in range(13, 0, -2))  # log(m) = 2 atanh(s): error below 1e-11 for s**2 <= 0.03
-EXP_SERIES = tuple(1.0 / math.factorial(n) for n in range(9, -1, -1))  # error below 1e-11 on |r| <= ln(2) / 2
+# log2(1 + t) / t on sqrt(1/2) - 1 <= t <= sqrt(2) - 1, relative error 1e-10; (2**r - 1) / r on |r| <= 1/2, error 3e-9
+# of 2**r. Fits of our own, made like those of `formula_llvm_angles`; the first is for float64 and not rounded.
+LOG2_FIT = (
+    *(-0.08634603867749, 0.1548575613272, -0.1569822568965, 0.1590014910973, -0.1790469522359, 0.2060962566338),
+    *(-0.2405041741445, 0.288540643553, -0.3606728005461, 0.4808983207294, -0.7213475252132, 1.442695040939),
+)
+EXP2_FIT = (0.00015326463, 0.0013390806, 0.009618506, 0.0555036, 0.24022648, 0.6931472)
 DOUBLE_ROUNDER = 6755399441055744.0  # 1.5 * 2 ** 52
 
 
-def _pow(r: Real, x: str, y: str) -> str:
-    # exp(y * log|x|) in float64 with ten digits: float32 would lose a digit for every power of ten in y * log|x|.
+def _wide_log2(r: Real, x: str) -> str:
+    """log2(x) as a double to ten digits, for a float that is not negative."""
     d = Real(r.code, DOUBLE)
-    wide_y = r.convert(y, DOUBLE)
+    k, mantissa = _exponent_of_any(r, x)
+    k = r.select(r.compare("olt", x, r.literal(math.inf)), k, x)
+    k = r.select(r.compare("oeq", x, r.literal(0.0)), r.literal(-math.inf), k)
+    t = r.convert(r.sub(mantissa, r.literal(1.0)), DOUBLE)
+    return d.add(d.mul(d.polynomial(t, LOG2_FIT), t), r.convert(k, DOUBLE))
+
+
+def _exp2_of_wide(r: Real, x: str) -> str:
+    """2 ** x as a float, for a double x."""
+    d = Real(r.code, DOUBLE)
+    x = d.clamp(x, -160.0, 140.0)  # beyond these as in `_exp`
+    shifted = d.add(x, d.literal(DOUBLE_ROUNDER))
+    rest = d.convert(d.sub(x, d.sub(shifted, d.literal(DOUBLE_ROUNDER))), FLOAT)
+    k = r.code.let(f"trunc i64 {r.code.let(f'bitcast double {shifted} to i64')} to i32")  # the low bits hold it
+    return _times_power(r, r.add(r.mul(r.polynomial(rest, EXP2_FIT), rest), r.literal(1.0)), k)
+
+
+def _pow(r: Real, x: str, y: str) -> str:
+    # The exponent in float64 with ten digits: float32 would lose a digit for every power of ten in it.
+    d = Real(r.code, DOUBLE)
     size = r.intrinsic("fabs", x)
-    log_size = log_ten_digits(d, r.convert(size, DOUBLE))
-    result = d.convert(exp_ten_digits(d, d.mul(wide_y, log_size)), FLOAT)
+    # A finite y as good as infinity leaves 1 ** inf at 1 (C99, F.9.4.4).
+    bounded = r.convert(r.clamp(y, -1e30, 1e30), DOUBLE)
+    result = _exp2_of_wide(r, d.mul(bounded, _wide_log2(r, size)))
     # A negative base has a result for integral exponents, negative for odd ones.
     whole = r.intrinsic("trunc", y)
     is_integral = r.compare("oeq", whole, y)
@@ -341,40 +380,9 @@ def _pow(r: Real, x: str, y: str) -> str:
     is_fractional = r.compare("one", whole, y)
     undefined = r.code.let(f"and i1 {r.code.let(f'and i1 {is_negative}, {is_finite}')}, {is_fractional}")
     result = r.select(undefined, r.literal(math.nan), result)
-    # 1 ** NaN, NaN ** 0 and (-1) ** inf are 1 (C99, F.9.4.4).
-    result = r.select(r.compare("oeq", x, r.literal(1.0)), r.literal(1.0), result)
-    result = r.select(r.compare("oeq", y, r.literal(0.0)), r.literal(1.0), result)
-    is_unit = r.compare("oeq", size, r.literal(1.0))
-    is_endless = r.compare("oeq", r.intrinsic("fabs", y), r.literal(math.inf))
-    return r.select(r.code.let(f"and i1 {is_unit}, {is_endless}"), r.literal(1.0), result)
-
-
-def log_ten_digits(d: Real, x: str) -> str:
-    """The logarithm of a double that is 0, NaN, infinite or normal and positive."""
-    code = d.code
-    bits = code.let(f"bitcast double {x} to i64")
-    # On the upper half alone: AVX2 has no 64-bit arithmetic shift and no conversion from i64.
-    high = code.let(f"trunc i64 {code.let(f'lshr i64 {bits}, 32')} to i32")
-    k = code.let(f"ashr i32 {code.let(f'sub i32 {high}, {SQRT_HALF_HIGH_BITS}')}, 20")
-    shift = code.let(f"shl i64 {code.let(f'zext i32 {k} to i64')}, 52")
-    mantissa = code.let(f"bitcast i64 {code.let(f'sub i64 {bits}, {shift}')} to double")
-    s = d.div(d.sub(mantissa, d.literal(1.0)), d.add(mantissa, d.literal(1.0)))
-    series = d.mul(d.polynomial(d.mul(s, s), ATANH_SERIES), d.add(s, s))
-    result = d.add(series, d.mul(code.let(f"sitofp i32 {k} to double"), d.literal(math.log(2.0))))
-    result = d.select(d.compare("olt", x, d.literal(math.inf)), result, x)
-    return d.select(d.compare("oeq", x, d.literal(0.0)), d.literal(-math.inf), result)
-
-
-def exp_ten_digits(d: Real, x: str) -> str:
-    """The exponential for a result that is rounded to float32: 0 below and infinite above its range."""
-    code = d.code
-    x = d.clamp(x, -110.0, 90.0)
-    shifted = d.add(d.mul(x, d.literal(LOG2E)), d.literal(DOUBLE_ROUNDER))
-    k = d.sub(shifted, d.literal(DOUBLE_ROUNDER))
-    rest = d.sub(x, d.mul(k, d.literal(math.log(2.0))))
-    bits = code.let(f"shl i64 {code.let(f'bitcast double {shifted} to i64')}, 52")  # the low bits hold k
-    scale = code.let(f"bitcast i64 {code.let(f'add i64 {bits}, {1023 << 52}')} to double")
-    return d.mul(d.polynomial(rest, EXP_SERIES), scale)
+    # 1 ** NaN and NaN ** 0 are 1, whatever else (C99).
+    is_one = r.code.let(f"or i1 {r.compare('oeq', x, r.literal(1.0))}, {r.compare('oeq', y, r.literal(0.0))}")
+    return r.select(is_one, r.literal(1.0), result)
 
 
 _FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {

@@ -26,7 +26,6 @@ ADOPTED: Mapping[str, str] = {
     "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
-    "ImageAugmentation": "images go through one by one, 30 times NNabla's time; once per batch, before the network",
     "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
     "MatrixDiag": f"{_COPIES}; 0.8 of NNabla's time",
     "MatrixDiagPart": f"{_COPIES}; 0.7 of NNabla's time",

@@ -44,6 +44,7 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "DepthwiseDeconvolution",
     ),
     "kernels.convolution_weight": ("ConvolutionWeightGrad",),
+    "kernels.augmentation": ("ImageAugmentation",),
     "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
     "kernels.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
