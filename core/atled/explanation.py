@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from atled.apply import input_value
 from atled.array import FLOAT32
 from atled.call import ArrayDesc, Call
-from atled.errors import four_parts
+from atled.errors import four_parts, in_words
 from atled.graph.dispatch import describe_call, opaque_candidate
 from atled.graph.value import Function, functions_before
 from atled.ops.spec import OpSpec
@@ -24,7 +25,15 @@ class CallExplanation:
     is_view: whether the result shares the memory of the first input, so that nobody has to compute it.
     """
 
-    def __init__(self, spec: OpSpec, context: Context, call: str, candidates: Sequence[Candidate]) -> None:
+    def __init__(
+        self,
+        spec: OpSpec,
+        context: Context,
+        call: str,
+        candidates: Sequence[Candidate],
+        make_call: Callable[[str, str], Call] | None = None,
+    ) -> None:
+        self._make_call = make_call
         self.op = spec.name
         self.is_view = spec.views
         self.context = context
@@ -36,10 +45,27 @@ class CallExplanation:
         """The candidate that would compute the call; None where the call would raise."""
         return next((candidate for candidate in self.candidates if candidate.state == "chosen"), None)
 
+    @cached_property
+    def way(self) -> str:
+        """How the chosen implementation would go about this call, such as "winograd 4x4"; "" where it does not say.
+
+        It prepares the call for that, as the first run of a plan does, and so may compile a kernel.
+        """
+        chosen = self.chosen
+        if chosen is None or chosen.implementation is None or self._make_call is None or self.is_view:
+            return ""
+        try:
+            prepared = chosen.implementation.prepare(self._make_call(chosen.type_config, chosen.device_id))
+        except Exception as error:  # third-party code; what it raises is what the user has to know
+            return f"preparing it fails: {in_words(error)}"
+        note: str = prepared.note
+        return note
+
     def to_json(self) -> dict[str, Any]:
         """The same as plain values for `json.dumps`."""
         return {
             "op": self.op,
+            "way": self.way,
             "call": self.call,
             "context": self.context.backend,
             "device_id": self.context.device_id,
@@ -67,7 +93,8 @@ class CallExplanation:
             lines.append("nobody whom the Context allows computes it: the call would raise SelectionError")
         elif chosen.fallback:
             lines.append(f"a fallback: {chosen.reason}")
-        return "\n".join([*lines, candidates_table(self.candidates)])
+        table = candidates_table(self.candidates)
+        return "\n".join([*lines, table, *([f"the way: {self.way}"] if self.way else [])])
 
 
 class Explanation:
@@ -90,7 +117,7 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
     target: a function of `atled.functions`, with the arguments it would get, `using` included, or a Variable that a
         graph computes.
 
-    Nothing is computed, counted or cached. Raises what the call itself would raise for wrong shapes or attributes,
+    Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`. Raises what the call itself would raise for wrong shapes or attributes,
     TypeError for another target.
     """
     if isinstance(target, Variable):
@@ -154,4 +181,4 @@ def _explain(
     call = make_call(context.backends[0][1], context.device_id)
     if spec.opaque:
         return CallExplanation(spec, context, repr(call), [opaque_candidate(spec, context)])
-    return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call))
+    return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call), make_call)

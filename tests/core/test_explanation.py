@@ -129,3 +129,23 @@ def test_a_missing_or_foreign_input_is_refused_as_by_the_call():
         nn.explain(F.relu)
     with pytest.raises(TypeError, match="pass a Variable or an NdArray"):
         nn.explain(F.relu, 3)
+
+
+def test_the_way_that_an_implementation_takes_is_shown(monkeypatch):
+    pytest.importorskip("atled_cpu_numba")
+    x, w = nn.Variable((4, 16, 28, 28)), nn.Variable((32, 16, 3, 3))
+    for deterministic in (False, True):
+        with nn.context_scope(nn.Context("cpu", deterministic=deterministic)):
+            explained = nn.explain(F.convolution, x, w, pad=(1, 1))
+        way = explained.calls[0].way
+        assert ("winograd" in way) is not deterministic
+        assert f"the way: {way}" in str(explained)
+        assert explained.to_json()[0]["way"] == way
+    explained = nn.explain(F.convolution, x, w, pad=(1, 1))
+    implementation = explained.calls[0].chosen.implementation
+
+    def fails(call):
+        raise OSError("no room")
+
+    monkeypatch.setattr(implementation, "prepare", fails, raising=False)
+    assert explained.calls[0].way == "preparing it fails: OSError: no room"
