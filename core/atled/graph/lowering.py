@@ -10,6 +10,7 @@ from atled.graph.fusion import fuse
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.memory import reuse_memory
 from atled.graph.plan import Slot, Step, Template
+from atled.graph.product_parts import narrow_products
 from atled.ops.spec import SPECS
 from atled.place import HOST
 
@@ -18,11 +19,12 @@ def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) ->
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory, an outside array or a view gets a copy of its own.
-    is_fused: whether steps may be fused with elementwise neighbours.
+    is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = nodes_for(graph, values)
     if is_fused:
+        nodes = narrow_products(graph, nodes, values)
         nodes = fuse(graph, nodes, values)
     slots: list[Slot] = []
     slot_of: dict[IRValue, int] = {}
