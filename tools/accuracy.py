@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,13 @@ def _normalized(x: Any, beta: Any, gamma: Any) -> Any:
     return F.batch_normalization(x, beta, gamma, mean, variance, batch_stat=True)
 
 
+def _recurrent(function: Callable[..., Any], x: Any, weight: Any, bias: Any) -> Any:
+    """The outputs of all steps, from states that are zero."""
+    _, batch, _ = x.shape
+    states = [nn.Variable.from_numpy_array(np.zeros((1, 1, batch, weight.shape[-2]), np.float32)) for _ in "hc"]
+    return function(x, *(states if function is F.lstm else states[:1]), weight * 0.1, bias=bias)[0]
+
+
 SUMS = (
     Sum("Affine", "128x1024 by 1024x256", F.affine, [(128, 1024), (1024, 256), (256,)], 2e-6, (2e-6, 2e-6, 5e-7)),
     Sum("BatchMatmul", "8 of 64x256 by 256x64", F.batch_matmul, [(8, 64, 256), (8, 256, 64)], 2e-6, (1e-6, 1e-6)),
@@ -129,6 +137,14 @@ SUMS = (
     Sum(
         "BatchNormalization", "16x32x14x14", _normalized,
         [(16, 32, 14, 14), (1, 32, 1, 1), (1, 32, 1, 1)], 5e-7, (1e-6, 5e-7, 5e-7),
+    ),
+    Sum(
+        "LSTMSequence, 128 to 128 units, weights a tenth", "30x16x128", partial(_recurrent, F.lstm),
+        [(30, 16, 128), (1, 4, 128, 256), (1, 1, 4, 128)], 2e-6, (2e-6, 2e-6, 5e-7),
+    ),
+    Sum(
+        "GRUSequence, 128 to 128 units, weights a tenth", "30x16x128", partial(_recurrent, F.gru),
+        [(30, 16, 128), (1, 3, 128, 256), (1, 1, 4, 128)], 3e-6, (2e-6, 2e-6, 5e-7),
     ),
 )  # fmt: skip  # a table
 

@@ -121,3 +121,17 @@ def test_what_is_no_array_is_refused():
     inputs = variables(arrays("gru", layers=1, directions=1))
     with pytest.raises(TypeError, match="input h"):
         F.gru(inputs[0], np.zeros((1, 1, B, H)), *inputs[2:])
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sequence_that_nobody_holds_is_kept_for_backward(kind, is_dynamic):
+    inputs = variables(arrays(kind, layers=1, directions=1))
+    with nn.auto_forward(is_dynamic):
+        loss = F.sum(getattr(F, kind)(*inputs)[1])
+    if not is_dynamic:
+        loss.forward()
+    with nn.trace() as trace:
+        loss.backward()
+    assert f"{kind.upper()}SequenceGrad" in (ran := {row.op for row in trace.rows()})
+    assert f"{kind.upper()}Sequence" not in ran

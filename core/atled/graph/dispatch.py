@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from atled_contexts import (
     array_class,
     backend_info,
     backend_status,
+    consider,
     plugin_generation,
     select,
 )
@@ -109,6 +111,15 @@ def choose(
         return _decide_opaque(spec, context, make_call)
     # Whoever runs the decision counts it, if it is a fallback: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static), make_call, count=False)
+
+
+def backend_for(
+    spec: OpSpec, inputs: Sequence[ArrayDesc], attributes: Mapping[str, Any], context: Context
+) -> str | None:
+    """The backend that would compute a call; None if none would, which is no error here."""
+    checked = spec.check_attributes(attributes, inputs)
+    candidates = consider(spec.name, context, partial(describe_call, spec, inputs, checked, context))
+    return next((candidate.backend for candidate in candidates if candidate.state == "chosen"), None)
 
 
 def place_of(decision: Decision, context: Context) -> Place:

@@ -98,6 +98,7 @@ class _Groups:
         self._turns = _turns(nodes)
         self.group_of: dict[IRNode, int] = {}
         self.members: dict[int, list[IRNode]] = {}
+        self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
             if _formula(node) is not None:
                 self._place(position, node)
@@ -139,6 +140,8 @@ class _Groups:
         self.members[group] = sorted([*self.members[group], *moved], key=self._index.__getitem__)
         for node in moved:
             self.group_of[node] = group
+        last = self._index[self.members[group][-1]]
+        self._inside[group + 1 : last + 1] = bytes([1]) * (last - group)
         return group
 
     def _fit(self, one: int, other: int) -> bool:
@@ -179,12 +182,14 @@ class _Groups:
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
         own = self.group_of[node]
+        # No group reaches across this place in the order: what is before it depends on nothing behind it.
+        earliest = self._inside.rfind(0, 0, group + 1)
         seen: set[int | IRNode] = set()
         stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
         while stack:
             outside = stack.pop()
             unit = self.group_of.get(outside, outside)
-            if unit in seen or outside not in self._index:
+            if unit in seen or self._index.get(outside, -1) < earliest:
                 continue
             if unit == group:
                 return True

@@ -93,6 +93,11 @@ class IRValue:
         """Count of elements."""
         return self.desc.size
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is an outside array that the op which makes it changed."""
+        return self.node is not None and self.node.spec is not None and self.position in self.node.spec.inplace
+
     def _operate(self, other: IRValue | float, op: str, scalar_op: str, sign: int = 1) -> IRValue:
         if isinstance(other, IRValue):
             return self.graph.op(op, self, other)

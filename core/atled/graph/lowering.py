@@ -10,6 +10,7 @@ from atled.graph.fusion import fuse
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.memory import reuse_memory
 from atled.graph.plan import Slot, Step, Template
+from atled.graph.product_parts import narrow_products
 from atled.ops.spec import SPECS
 from atled.place import HOST
 
@@ -17,12 +18,13 @@ from atled.place import HOST
 def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) -> Template:
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
-    A result that is another result's memory, an outside array or a view gets a copy of its own.
-    is_fused: whether steps may be fused with elementwise neighbours.
+    A result that is another result's memory or an outside array gets a copy of its own.
+    is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = nodes_for(graph, values)
     if is_fused:
+        nodes = narrow_products(graph, nodes, values)
         nodes = fuse(graph, nodes, values)
     slots: list[Slot] = []
     slot_of: dict[IRValue, int] = {}
@@ -105,10 +107,11 @@ def _is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
 
 
 def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
-    """The value, or a copy of it where it cannot be a result as it is."""
-    in_place = value.node is not None and value.node.spec is not None and value.position in value.node.spec.inplace
-    if in_place or _is_own(value, results[:index]):
+    """The value, or what it is a view of, or a copy of it: whichever can be a result."""
+    if value.is_in_place or _is_own(value, results[:index]):
         return value
+    if _is_own(value.base, results[:index]) and not value.base.is_in_place:
+        return value.base
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from atled.graph.dispatch import describe_call
+from atled.graph.dispatch import backend_for
 from atled.graph.ir import Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
-from atled_contexts import consider
 
 
 def is_short_product(value: IRValue) -> bool:
@@ -60,14 +58,10 @@ def _can_join(nodes: Sequence[IRNode]) -> bool:
     context, decision = nodes[0].context, nodes[0].decision
     assert decision is not None  # by `_product`
     spec = SPECS["Concatenate"]
-    for parts in zip(*map(_factors, nodes), strict=True):
-        descs = [part.desc for part in parts]
-        attributes = spec.check_attributes({"axis": 0}, descs)
-        describe = partial(describe_call, spec, descs, attributes, context)
-        chosen = [found.backend for found in consider(spec.name, context, describe) if found.state == "chosen"]
-        if chosen != [decision.backend]:
-            return False
-    return True
+    return all(
+        backend_for(spec, [part.desc for part in parts], {"axis": 0}, context) == decision.backend
+        for parts in zip(*map(_factors, nodes), strict=True)
+    )
 
 
 def _product(value: IRValue) -> IRNode | None:

@@ -359,6 +359,8 @@ class Function:
         self.auxiliary = [
             ArrayCell(desc.size) if position >= first_auxiliary else None for position, desc in enumerate(descs)
         ]
+        for position in self.spec.kept_positions:
+            self.auxiliary[position] = ArrayCell(descs[position].size)
 
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
         """Make ready for inputs of these shapes; whether that changed anything."""

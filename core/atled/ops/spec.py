@@ -178,7 +178,8 @@ class OpSpec:
         category: heading under which the pages list it.
         inputs, attributes: see `Input`, `Attribute`.
         outputs: names; the last may be variadic ("y...").  auxiliary: those of them at the end which the user
-            does not see but the gradient needs.
+            does not see but the gradient needs.  kept: those the user does see, but may drop before the gradient, which
+            needs them, too.
         mutates: names of inputs that the op changes in place.
         repeats: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is computed
             again from the inputs that it left; a plan need then not store what nobody looks at.
@@ -202,6 +203,7 @@ class OpSpec:
     attributes: Sequence[Attribute] = ()
     outputs: Sequence[str] = ("y",)
     auxiliary: Sequence[str] = ()
+    kept: Sequence[str] = ()
     mutates: Sequence[str] = ()
     repeats: bool = False
     views: bool = False
@@ -233,6 +235,7 @@ class OpSpec:
         self.variadic = bool(self.inputs) and self.inputs[-1].variadic
         self.user_inputs = tuple(item for item in self.inputs if item.kind not in ("stream", "state"))
         self.states = tuple(item.name for item in self.inputs if item.kind == "state")
+        self.kept_positions = tuple(self.outputs.index(name) for name in self.kept)
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)

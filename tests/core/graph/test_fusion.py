@@ -103,6 +103,17 @@ def test_what_depends_on_the_chain_through_another_op_does_not_join_it():
     assert names[:2] == ["Tanh", "Sum"]
 
 
+def test_a_long_graph_is_fused_to_its_end():
+    with nn.context_scope(nn.Context(["fusing:float"])):
+        h = nn.Variable((4, 4))
+        for _ in range(100):
+            turned = F.transpose(h, (1, 0))
+            h = F.tanh(turned) * F.sigmoid(F.transpose(turned, (1, 0)))
+        h.forward()
+        names = [step.name for step in h.plan.steps]
+    assert names == ["Transpose", "Transpose", "Tanh+Sigmoid+Mul2"] * 100
+
+
 def test_values_in_the_middle_of_a_backward_share_memory():
     with nn.context_scope(nn.Context(["reference:float"])):
         x = nn.Variable((50, 40), need_grad=True)

@@ -1,4 +1,4 @@
-"""The pieces that all matrix products share: packing a matrix into panels, and multiplying packed panels.
+"""The pieces that all matrix products share: packing a matrix into panels, and multiplying by one narrow panel.
 
 A panel holds `width` rows of a matrix, k by k: element (r, i) of panel p is at p * width * k + i * width + r. A is
 packed by rows (width `Lanes.rows`), B by columns (width `Lanes.columns`). The pieces are kernels of their own, called
@@ -7,12 +7,8 @@ by address with a block in the caller's workspace, so that they are compiled onc
 Block of PACK: source, row stride, column stride, rows, k, target, width. Strides are in elements. Rows missing in the
 last panel hold anything. Writes up to PACK_SLACK elements behind the last panel.
 
-Block of MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column: C = A B + S, m x n elements, A packed.
-b_step: from B[i, j] to B[i + 1, j], b_panel: from one panel of columns to the next one; so B may also be a matrix in
-place, as far as it has whole panels. s_column: 1, or 0 where all columns share one S of WIDEST_TILES panels: zeros.
-
-Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: the same for n <= `Lanes.vector`
-columns, with A in place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
+Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: C = A B + S, m x n elements, for n <=
+`Lanes.vector` columns, with A in place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from atled_cpu_numba.store import Kernel
 PACK_SLACK = 64
 BLOCK_WORDS = 16  # room that a caller reserves for the block of either piece
 NARROW_ROWS = 8
-WIDEST_TILES = 4  # a tile of one row is that many panels wide
 _PANEL_GROUP = 16
 
 
@@ -82,67 +77,6 @@ def _build_pack() -> Callable[..., int]:
     return pack
 
 
-def _build_multiply() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.tiles import make_tile
-
-    lanes = host_lanes()
-    vector, rows, columns = lanes.vector, lanes.rows, lanes.columns
-    vectors = columns // vector
-    third, two_thirds = rows // 3, 2 * rows // 3
-    # Lower tiles for the last rows: a full one would waste up to 11 of 12.
-    wide = make_tile(rows, vectors, packed_rows=rows)
-    wide_two_thirds = make_tile(two_thirds, vectors, packed_rows=rows)
-    wide_third = make_tile(third, vectors, packed_rows=rows)
-    slim = make_tile(rows, 1, packed_rows=rows)
-    # One row alone is bound by reading B: many columns at once, as long as B is in place.
-    single = make_tile(1, WIDEST_TILES * vectors, packed_rows=rows)
-
-    @kernel
-    def multiply(block, part, parts):
-        w = words(block)
-        k, m, n, a, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]
-        s, s_row, s_column = w[9], w[10], w[11]
-        done = n - n % (WIDEST_TILES * columns) if m == 1 and b_panel == columns else 0
-        for j in range(0, done, WIDEST_TILES * columns):
-            single(
-                (
-                    k,
-                    a,
-                    0,
-                    0,
-                    b + 4 * j,
-                    b_step,
-                    c + 4 * j,
-                    c_row,
-                    s + 4 * j * s_column,
-                    s_row,
-                    1,
-                    WIDEST_TILES * columns,
-                )
-            )
-        for j in range(done, n, columns):
-            b_at = b + 4 * (j // columns) * b_panel
-            n_left = n - j
-            for i in range(0, m, rows):
-                m_left = min(rows, m - i)
-                a_at = a + 4 * i * k
-                c_at = c + 4 * (i * c_row + j)
-                s_at = s + 4 * (i * s_row + j * s_column)
-                if n_left <= vector:
-                    slim((k, a_at, 0, 0, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left))
-                elif m_left > two_thirds:
-                    wide((k, a_at, 0, 0, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left))
-                elif m_left > third:
-                    wide_two_thirds((k, a_at, 0, 0, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left))
-                else:
-                    wide_third((k, a_at, 0, 0, b_at, b_step, c_at, c_row, s_at, s_row, m_left, n_left))
-        return 0
-
-    return multiply
-
-
 def _build_multiply_narrow() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.options import kernel
@@ -192,5 +126,4 @@ def _build_multiply_narrow() -> Callable[..., int]:
 
 
 PACK = Kernel("pack", _build_pack)
-MULTIPLY = Kernel("multiply", _build_multiply)
 MULTIPLY_NARROW = Kernel("multiply_narrow", _build_multiply_narrow)

@@ -3,7 +3,7 @@
 gw (maps, channels) = sum over images of gy (maps, positions) by x transposed (positions, channels).
 
 Block (64-bit words):
-    0 PACK, 1 MULTIPLY                        addresses of the pieces
+    0 PACK, 1 MULTIPLY_ROWS                   addresses of the pieces
     2 x, 3 gy, 4 gw, 5 workspace, 6 bytes of it per share
     7 images, 8 channels, 9 maps, 10 positions
     11 positions at once, 12 maps at once
@@ -18,7 +18,8 @@ from collections.abc import Callable
 from atled.call import Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
-from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY, PACK, PACK_SLACK, WIDEST_TILES
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK
+from atled_cpu_numba.kernels.row_products import MULTIPLY_ROWS, packed_bytes
 from atled_cpu_numba.store import Kernel
 
 LEAST_POSITIONS = 32  # of an image: sums this long, or reading and writing gw for each image takes longer
@@ -32,27 +33,22 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.options import kernel
 
-    tile_rows, tile_columns = host_lanes().rows, host_lanes().columns
-    zero_count = WIDEST_TILES * tile_columns
+    tile_columns = host_lanes().columns
     block_bytes = 8 * BLOCK_WORDS
 
     @kernel
     def pointwise_weight(block, part, parts):
         w = words(block)
         images, channels, maps, positions, at_once, rows_at_once, pieces = w[7], w[8], w[9], w[10], w[11], w[12], w[13]
-        m0, m1 = (
-            min(maps, pieces * part // parts * rows_at_once),
-            min(maps, pieces * (part + 1) // parts * rows_at_once),
-        )
+        m0 = min(maps, pieces * part // parts * rows_at_once)
+        m1 = min(maps, pieces * (part + 1) // parts * rows_at_once)
         if m0 == m1:
             return 0
         inner = w[5] + part * w[6]
         zeros = inner + block_bytes
-        packed_x = zeros + 4 * zero_count
-        panels = (channels + tile_columns - 1) // tile_columns
-        packed_gy = packed_x + 4 * (panels * tile_columns * at_once) + 4 * PACK_SLACK
+        packed_x = zeros + 4 * tile_columns
         q, zero = words(inner), floats32(zeros)
-        for i in range(zero_count):
+        for i in range(tile_columns):
             zero[i] = 0.0
         for image in range(images):
             for step in range((positions + at_once - 1) // at_once):
@@ -65,16 +61,16 @@ def _build() -> Callable[..., int]:
                 for piece in range((m1 - m0 + rows_at_once - 1) // rows_at_once):
                     m = m0 + piece * rows_at_once
                     rows = min(rows_at_once, m1 - m)
-                    q[0], q[1], q[2] = w[3] + 4 * ((image * maps + m) * positions + k0), positions, 1
-                    q[3], q[4], q[5], q[6] = rows, k, packed_gy, tile_rows
-                    call3(w[0], inner, 0, 1)
-                    # MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column
-                    q[0], q[1], q[2], q[3], q[4] = k, rows, channels, packed_gy, packed_x
-                    q[5], q[6], q[7], q[8] = tile_columns, tile_columns * k, w[4] + 4 * m * channels, channels
+                    # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead,
+                    # a_column
+                    q[0], q[1], q[2] = k, rows, channels
+                    q[3], q[4] = w[3] + 4 * ((image * maps + m) * positions + k0), positions
+                    q[5], q[6], q[7] = packed_x, tile_columns, tile_columns * k
+                    q[8], q[9], q[13], q[14], q[15] = w[4] + 4 * m * channels, channels, 0, 0, 1
                     if image == 0 and k0 == 0:
-                        q[9], q[10], q[11] = zeros, 0, 0
+                        q[10], q[11], q[12] = zeros, 0, 0
                     else:
-                        q[9], q[10], q[11] = q[7], channels, 1
+                        q[10], q[11], q[12] = q[8], channels, 1
                     call3(w[1], inner, 0, 1)
         return 0
 
@@ -94,10 +90,9 @@ def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
     pieces = -(-maps // rows)
     parts = min(parts, pieces)
     at_once = min(positions, _POSITIONS_AT_ONCE)
-    packed = (-(-channels // lanes.columns) * lanes.columns + rows) * at_once + 2 * PACK_SLACK
-    share_bytes = -(-(8 * BLOCK_WORDS + 4 * (WIDEST_TILES * lanes.columns + packed)) // 64) * 64
+    share_bytes = -(-(8 * BLOCK_WORDS + 4 * lanes.columns + packed_bytes(at_once, channels)) // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [PACK.address(), MULTIPLY.address(), 0, 0, 0, 0, share_bytes, images, channels, maps, positions]
+    words = [PACK.address(), MULTIPLY_ROWS.address(), 0, 0, 0, 0, share_bytes, images, channels, maps, positions]
     words += [at_once, rows, pieces]
     workspace = share_bytes * parts
     return launch(POINTWISE_WEIGHT, words, (2, 3, 4, 5), parts=parts, workspace=workspace, note="product per image")

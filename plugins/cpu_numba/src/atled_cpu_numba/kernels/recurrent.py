@@ -4,7 +4,7 @@ A share takes some of the sequences, which do not depend on each other, through 
 The products of all steps' x come first, many rows at a time; in the loop remains the product with h, then the cell.
 
 Block of the forward kernels (64-bit words):
-    0 PACK, 1 MULTIPLY    addresses of the pieces
+    0 PACK, 1 MULTIPLY_ROWS    addresses of the pieces
     2 steps, 3 batch, 4 depth, 5 size, 6 reverse
     7 x, 8 h, 9 c, 10 weight, 11 bias or 0, 12 y, 13 h_n, 14 c_n, 15 gates, 16 cells
     17 workspace, 18 bytes of it per share
@@ -23,11 +23,12 @@ from typing import NamedTuple
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.panels import BLOCK_WORDS, MULTIPLY, PACK, PACK_SLACK, WIDEST_TILES
+from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.row_products import MULTIPLY_ROWS
 from atled_cpu_numba.store import Kernel
 
 K_STEP = 256  # a panel of B, k_step x 32 float32, and a tile of A stay in the level-1 cache
-ROW_STEP = 192  # rows of A packed at a time
+ROW_STEP = 192  # rows of A at a time, which stay in the level-2 cache
 _SHARE_ROWS = 16  # the fewest sequences worth a share: each share packs and reads all of the weight
 _WEIGHT = 10  # its word in both blocks
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
@@ -42,7 +43,7 @@ def _build_forward(name: str) -> Callable[..., int]:
     cell: recurrent_cells.Cell = getattr(recurrent_cells, name)
     maps, saved, separate, forward = cell.maps, cell.saved, cell.separate, cell.forward
     width = max(1, saved)
-    zero_count = WIDEST_TILES * host_lanes().columns
+    zero_count = host_lanes().columns
 
     @kernel
     def sequence(block, part, parts):
@@ -56,7 +57,6 @@ def _build_forward(name: str) -> Callable[..., int]:
         packed_x = zeros + 4 * zero_count
         packed_h = packed_x + 4 * padded(maps * size) * depth
         packed_new = packed_h + 4 * padded((maps - separate) * size) * size
-        packed_a = packed_new + 4 * padded(separate * size) * size + 4 * PACK_SLACK
         zero = floats32(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
@@ -75,7 +75,7 @@ def _build_forward(name: str) -> Callable[..., int]:
         for group in range(groups):
             at = group * batch + first
             product(
-                pack, multiply, inner, packed_a, w[7] + 4 * at * depth, depth, rows, depth, maps * size, packed_x,
+                multiply, inner, w[7] + 4 * at * depth, depth, rows, depth, maps * size, packed_x,
                 gates + 4 * at * width * size, width * size, s, 0, s_column,
             )  # fmt: skip
         rows = after - first
@@ -85,12 +85,12 @@ def _build_forward(name: str) -> Callable[..., int]:
             at = t * batch + first
             maps_at = gates + 4 * at * width * size
             product(
-                pack, multiply, inner, packed_a, before_h, size, rows, size, joined * size, packed_h,
+                multiply, inner, before_h, size, rows, size, joined * size, packed_h,
                 maps_at, width * size, maps_at, width * size, 1,
             )  # fmt: skip
             if separate > 0:
                 product(
-                    pack, multiply, inner, packed_a, before_h, size, rows, size, separate * size, packed_new,
+                    multiply, inner, before_h, size, rows, size, separate * size, packed_new,
                     maps_at + 4 * maps * size, width * size, s + 4 * maps * size * s_column, 0, s_column,
                 )  # fmt: skip
             y_at, cells_at = y + 4 * at * size, cells + 4 * at * size
@@ -121,7 +121,7 @@ def _build_backward(name: str) -> Callable[..., int]:
     cell: recurrent_cells.Cell = getattr(recurrent_cells, name)
     maps, saved, separate, carries, backward = cell.maps, cell.saved, cell.separate, cell.carries, cell.backward
     width = max(1, saved)
-    zero_count = WIDEST_TILES * host_lanes().columns
+    zero_count = host_lanes().columns
 
     @kernel
     def sequence_grad(block, part, parts):
@@ -136,7 +136,6 @@ def _build_backward(name: str) -> Callable[..., int]:
         zeros = inner + 8 * BLOCK_WORDS
         packed_w = zeros + 4 * zero_count
         scratch = packed_w + 4 * padded(size) * maps * size + 4 * PACK_SLACK
-        packed_a = scratch + 4 * size
         zero = floats32(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
@@ -171,7 +170,7 @@ def _build_backward(name: str) -> Callable[..., int]:
                 )
             s, s_row, s_column = (gh, size, 1) if carries else (zeros, 0, 0)
             product(
-                pack, multiply, inner, packed_a, of_h + 4 * at * maps * size, maps * size, rows, maps * size, size,
+                multiply, inner, of_h + 4 * at * maps * size, maps * size, rows, maps * size, size,
                 packed_w, gh, size, s, s_row, s_column,
             )  # fmt: skip
         return 0
@@ -245,17 +244,16 @@ def prepare(call: Call) -> Prepared:
     steps, batch = sequence.shape[:2]
     size = weight.shape[1]
     depth = weight.shape[2] - size
-    # Per share: blocks, zeros, the packed weight, a scratch row, packed rows of A.
+    # Per share: blocks, zeros, the packed weight, a scratch row.
     columns = host_lanes().columns
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size
-    share_bytes = 8 * BLOCK_WORDS + 4 * WIDEST_TILES * columns
+    share_bytes = 8 * BLOCK_WORDS + 4 * columns
     share_bytes += 4 * (_round_up(n, columns) + 2 * columns) * inner + 8 * PACK_SLACK + 4 * size
-    share_bytes += 4 * _round_up(min(ROW_STEP, steps * batch), host_lanes().rows) * K_STEP
     share_bytes = _round_up(share_bytes, 64)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
-    words = [PACK.address(), MULTIPLY.address(), steps, batch, depth, size, int(call.attributes["reverse"])]
+    words = [PACK.address(), MULTIPLY_ROWS.address(), steps, batch, depth, size, int(call.attributes["reverse"])]
     workspace_word = 17 if forward else 18
     words += [0] * (22 - len(words))
     words[workspace_word + 1] = share_bytes

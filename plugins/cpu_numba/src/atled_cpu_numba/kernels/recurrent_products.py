@@ -11,7 +11,7 @@ from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.options import piece
 from atled_cpu_numba.kernels.recurrent import K_STEP, ROW_STEP
 
-_ROWS, _COLUMNS = host_lanes().rows, host_lanes().columns
+_COLUMNS = host_lanes().columns
 
 
 @piece
@@ -33,8 +33,8 @@ def pack_weight(pack, inner, source, row, column, n, k, target):
 
 
 @piece
-def product(pack, multiply, inner, packed_a, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
-    """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY."""
+def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
+    """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS."""
     q = words(inner)
     for row_part in range((m + ROW_STEP - 1) // ROW_STEP):
         i = row_part * ROW_STEP
@@ -43,17 +43,14 @@ def product(pack, multiply, inner, packed_a, a, a_row, m, k, n, b, c, c_row, s, 
         for k_part in range((k + K_STEP - 1) // K_STEP):
             k0 = k_part * K_STEP
             kc = min(K_STEP, k - k0)
-            q[0], q[1], q[2], q[3], q[4] = a + 4 * (i * a_row + k0), a_row, 1, rows, kc
-            q[5], q[6] = packed_a, _ROWS
-            call3(pack, inner, 0, 1)
-            # MULTIPLY: k, m, n, a, b, b_step, b_panel, c, c_row, s, s_row, s_column
-            q[0], q[1], q[2], q[3] = kc, rows, n, packed_a
-            q[4], q[5], q[6] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
-            q[7], q[8] = c_at, c_row
+            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column
+            q[0], q[1], q[2], q[3], q[4] = kc, rows, n, a + 4 * (i * a_row + k0), a_row
+            q[5], q[6], q[7] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
+            q[8], q[9], q[13], q[14], q[15] = c_at, c_row, 0, 0, 1
             if k0 > 0:
-                q[9], q[10], q[11] = c_at, c_row, 1
+                q[10], q[11], q[12] = c_at, c_row, 1
             else:
-                q[9], q[10], q[11] = s + 4 * i * s_row, s_row, s_column
+                q[10], q[11], q[12] = s + 4 * i * s_row, s_row, s_column
             call3(multiply, inner, 0, 1)
 
 

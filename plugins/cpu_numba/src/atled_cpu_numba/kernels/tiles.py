@@ -22,12 +22,12 @@ _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
 _LINE = 16  # float32 in a line of the cache
 
 
-def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
+def make_tile(rows: int, vectors: int) -> Any:
     """An intrinsic that computes one tile of C in registers: C = A B + S, all sums over k in order.
 
     tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n)):
     k: length of the sums, 0 or more.
-    a: A[r, i] at a[i * packed_rows + r]; or, if packed_rows is 0, at a[r * a_row + i * a_column].
+    a: A[r, i] at a[r * a_row + i * a_column].
     b: B[i, j] at b[i * b_step + j] for all `vectors` vectors of columns: reads whole vectors.
     c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
     m, n: rows and columns of the tile that are written, and read from S: 1 <= m <= rows, 1 <= n.
@@ -37,16 +37,14 @@ def make_tile(rows: int, vectors: int, *, packed_rows: int = 0) -> Any:
     def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n):
         builder = w.builder
         a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
-        starts = [] if packed_rows else [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
-        carried = [_ZEROS] * (rows * vectors) + [b] + ([a] if packed_rows else starts)
-        with w.counted(k, carried) as (_, phis, following):
+        starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [b, *starts]) as (_, phis, following):
             b_now, a_now = phis[rows * vectors], phis[rows * vectors + 1 :]
             b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
             for r in range(rows):
-                value = w.splat(builder.load(w.at(a_now[0], r) if packed_rows else a_now[r], typ=_FLOAT))
+                value = w.splat(builder.load(a_now[r], typ=_FLOAT))
                 following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
-            following.append(w.at(b_now, b_step))
-            following += [w.at(a_now[0], packed_rows)] if packed_rows else [w.at(p, a_column) for p in a_now]
+            following += [w.at(b_now, b_step), *(w.at(start, a_column) for start in a_now)]
         _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
 
     return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
