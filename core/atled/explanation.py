@@ -117,8 +117,8 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
     target: a function of `atled.functions`, with the arguments it would get, `using` included, or a Variable that a
         graph computes.
 
-    Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`. Raises what the call itself would raise for wrong shapes or attributes,
-    TypeError for another target.
+    Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`. Raises what the call
+    itself would raise for wrong shapes or attributes, TypeError for another target.
     """
     if isinstance(target, Variable):
         return Explanation([_explain_function(function) for function in functions_before(target.value)])
