@@ -102,7 +102,10 @@ def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = tuning.loop_interleaving = tuning.slp_vectorization = True  # off unless asked for
+    # Off unless asked for. Vectors of unlike operations in one iteration (SLP) stay off, as they are in numba: there a
+    # product and a sum may not be contracted that are in the loop's own vectors, and the last elements of an array
+    # would be rounded in another way than the others.
+    tuning.loop_vectorization = tuning.loop_interleaving = True
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
     return _checked(name, machine.emit_object(module), name, module, python_api=python_api)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from atled_cpu_numba.machine_code import ObjectCode
 
-FORMAT = 1  # of the files; part of every key
+FORMAT = 2  # of the files; part of every key
 LIMIT_BYTES = 512 << 20  # of the folder; a full set of kernels takes a few MiB, generated ones some KiB each
 
 _MAGIC = b"ATLEDOBJ"
