@@ -17,7 +17,7 @@ from atled.graph.bound import Bound
 from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage
@@ -261,10 +261,10 @@ class Solver:
         key = (op, context, tuple(id(parameter) for parameter in active))
         bound = self._plans.get(key)
         if bound is None or bound.epoch != EPOCH.value:
-            cells = [cell for parameter in active for cell in cells_of(parameter)]
-            bound = self._plans[key] = _bind(op, active, cells, context, floats, bound)
-        bound.binding.set_floats(floats)
-        bound.run()
+            with PLANNING:
+                cells = [cell for parameter in active for cell in cells_of(parameter)]
+                bound = self._plans[key] = _bind(op, active, cells, context, floats, bound)
+        bound.run(floats)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from atled.array import ArrayCell
 from atled.epoch import EPOCH, WRITES
 from atled.graph.binding import Binding
@@ -46,9 +48,9 @@ class Bound:
         self.epoch = EPOCH.value
         return True
 
-    def run(self) -> None:
-        """Run the plan."""
-        self.binding.run()
+    def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
+        """Run the plan, with new values of its floats, if they are given."""
+        self.binding.run(floats)
         for cell in self.written:
             cell.lazy = None
             cell.zeroed = False

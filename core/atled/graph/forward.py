@@ -16,7 +16,7 @@ from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import Structure, calls_before
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value
 from atled_contexts import plugin_generation
 
@@ -117,6 +117,13 @@ def plan_forward(root: Value) -> Bound:
     bound: Bound | None = root.forward
     if bound is not None and bound.epoch == EPOCH.value:
         return bound
+    with PLANNING:
+        return _planned(root)
+
+
+def _planned(root: Value) -> Bound:
+    """The plan of a root, looked at again or made anew."""
+    bound: Bound | None = root.forward
     structure = Structure(calls_before(root))
     lost = _lost(structure, root)
     key = ("forward", plugin_generation(), structure.key, lost)

@@ -21,7 +21,7 @@ from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded
 from atled.graph.structure import Structure, calls_before, dtype_number
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Value, functions_before
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
@@ -70,6 +70,10 @@ class Training:
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        with PLANNING:
+            self._plan(root, rule, parameters, before)
+
+    def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
         structure = Structure(calls_before(root))
         _refuse_resuming(structure)
         lost = unobserved(structure, root, lambda function: not function.spec.views)
@@ -121,8 +125,7 @@ class Training:
 
         floats: per parameter the float attributes of its update, and "scale" and "rate" where gradients are decayed.
         """
-        binding = self._bound.binding
-        values = binding.floats
+        values = self._bound.binding.floats
         if len({id(given) for given in floats}) == 1:
             for name, numbers in self._numbers.items():
                 values[numbers] = floats[0][name]
@@ -130,8 +133,7 @@ class Training:
             for number, source in enumerate(self.template.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
-        binding.set_floats(values)
-        self._bound.run()
+        self._bound.run(values)
 
 
 class _Gone(Lost):
