@@ -262,8 +262,9 @@ class Solver:
         bound = self._plans.get(key)
         if bound is None or bound.epoch != EPOCH.value:
             with PLANNING:
+                epoch = EPOCH.value
                 cells = [cell for parameter in active for cell in cells_of(parameter)]
-                bound = self._plans[key] = _bind(op, active, cells, context, floats, bound)
+                bound = self._plans[key] = _bind(op, active, cells, context, floats, epoch, bound)
         bound.run(floats)
 
     def __repr__(self) -> str:
@@ -276,6 +277,7 @@ def _bind(
     cells: Sequence[ArrayCell],
     context: Context,
     floats: Sequence[float],
+    epoch: int,
     before: Bound | None,
 ) -> Bound:
     descs = []
@@ -286,7 +288,7 @@ def _bind(
         assert cell.dtype is not None
         descs.append(ArrayDesc(shape, cell.dtype))
     key = (op, context, plugin_generation(), tuple(descs))
-    if before is not None and before.holds(key, cells):
+    if before is not None and before.holds(key, cells, epoch):
         return before
 
     def compile_update() -> Template:
@@ -303,7 +305,7 @@ def _bind(
         return lower(graph, results)
 
     template = TEMPLATES.get(key, compile_update)
-    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats))
+    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats), epoch)
 
 
 def in_full_precision(context: Context, type_config: str) -> Context:

@@ -120,7 +120,6 @@ class Backward:
         if bound is None:
             with PLANNING:
                 bound = self.bound[accumulate] = self._bind(accumulate)
-                self.epoch = EPOCH.value
         bound.run()
         return accumulate
 
@@ -151,7 +150,7 @@ class Backward:
             if middle is not None:
                 middle.is_data = True
         self._lose(compiled.lost)
-        return Bound(key, binding, leaf_cells, last_run=self.last_run if compiled.lost else None)
+        return Bound(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
 
     def _lose(self, numbers: Sequence[int]) -> None:
         """Let the gradients of values know how they come back."""
@@ -246,6 +245,7 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
 
 def _planned(root: Value, seed: ArrayCell) -> Backward | None:
     """The backward of a root, looked at again or made anew."""
+    epoch = EPOCH.value
     record: Backward | None = root.backwards
     bound: Bound | None = root.forward
     if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
@@ -267,9 +267,9 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
         fresh.last_run = record.last_run
     if record is not None and record.key == fresh.key:
         for accumulate, bound in record.bound.items():
-            if bound.holds(bound.key, fresh.cells):
+            if bound.holds(bound.key, fresh.cells, epoch):
                 fresh.bound[accumulate] = bound
-    fresh.epoch = EPOCH.value
+    fresh.epoch = epoch
     root.backwards = fresh
     return fresh
 

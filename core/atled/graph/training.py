@@ -74,6 +74,7 @@ class Training:
             self._plan(root, rule, parameters, before)
 
     def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        epoch = EPOCH.value
         structure = Structure(calls_before(root))
         _refuse_resuming(structure)
         lost = unobserved(structure, root, lambda function: not function.spec.views)
@@ -90,7 +91,7 @@ class Training:
             tuple(map(dtype_number, cells)),
             root.position,
         )
-        if before is not None and before._bound.holds(key, cells):
+        if before is not None and before._bound.holds(key, cells, epoch):
             self.template, self.moved, self._bound = before.template, before.moved, before._bound
             self._numbers = before._numbers
             return
@@ -113,7 +114,7 @@ class Training:
             recipe = _Gone(last_run, root)
             for number in lost:
                 lose(structure.cells[number], recipe)
-        self._bound = Bound(key, binding, structure=structure, last_run=last_run)
+        self._bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
     def is_current(self) -> bool:
