@@ -31,6 +31,7 @@ from atled_contexts.errors import (
 )
 from atled_contexts.explain import candidates_table, explain_decision
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.lookup import (
     array_class,
     backend_info,
@@ -161,6 +162,7 @@ __all__ = [
     "implementations",
     "is_observed",
     "is_preparation_watched",
+    "lock_across_forks",
     "native_executor",
     "package_folder",
     "parse_bool",

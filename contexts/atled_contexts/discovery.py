@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from atled_contexts import settings
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.package_files import CONFORMANCE, MANIFEST, read_package_file
 from atled_contexts.plugin import API_VERSION, PluginInfo, Unusable, Usable, api_number
 from atled_contexts.record import (
@@ -77,7 +77,7 @@ class Plugins:
 
     def __init__(self) -> None:
         self.generation = next(_generations)
-        self._lock = threading.RLock()
+        self._lock = lock_across_forks()
         self._given: dict[str, _Source] = {}
         self._installed: tuple[_Source, ...] | None = None
         self._examined: dict[_Source, PluginRecord | Loaded] = {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 
 from atled_contexts.errors import FallbackWarning, PluginWarning, in_words, message
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
 from atled_contexts.registry import Registry
 
@@ -37,7 +37,7 @@ class FallbackCount:
         return f"FallbackCount(calls={self.calls}, bytes_moved={self.bytes_moved})"
 
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _counts: dict[tuple[str, str], FallbackCount] = {}
 _told: dict[tuple[str, str], None] = {}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from atled_contexts.forks import lock_across_forks
 
 
 class Preparation:
@@ -34,7 +35,7 @@ class Preparation:
 
 Watcher = Callable[[Preparation], None]
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _watchers: tuple[Watcher, ...] = ()
 
 

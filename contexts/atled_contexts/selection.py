@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +11,7 @@ from atled_contexts.context import Context
 from atled_contexts.errors import SelectionError, message
 from atled_contexts.explain import candidates_table
 from atled_contexts.fallback import count_fallback, notify, warn_once
+from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
 from atled_contexts.registrar import Implementation
 
@@ -84,7 +84,7 @@ class Decision(Generic[C]):
 
 # `Any`: decisions about calls of any type; `select` gives each back under the type that it was made with.
 _cache: dict[tuple[str, Context, Hashable], Decision[Any]] = {}
-_lock = threading.Lock()
+_lock = lock_across_forks()
 
 
 def select(

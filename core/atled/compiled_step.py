@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,6 +74,8 @@ class CompiledStep:
         self._training: Training | None = None
         self._rule: Rule | None = None
         self._known: tuple[int, ...] = ()
+        # Threads that call one step take whole steps, each on its own batch.
+        self._lock = threading.RLock()
 
     @property
     def plan(self) -> Template:
@@ -97,6 +100,10 @@ class CompiledStep:
                     "give one per input of compile_step, in their order, or none",
                 )
             )
+        with self._lock:
+            return self._run(batch)
+
+    def _run(self, batch: Sequence[Any]) -> Variable:
         for variable, values in zip(self.inputs, batch, strict=False):
             variable.d = values
         training = self._current()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -15,6 +14,7 @@ from atled.array import check_shape
 from atled.errors import did_you_mean, four_parts
 from atled.initializer import BaseInitializer
 from atled.variable import Variable
+from atled_contexts import lock_across_forks
 
 Initializer = np.ndarray | BaseInitializer | Callable[[tuple[int, ...]], Any]
 
@@ -22,7 +22,7 @@ _Names = tuple[str, ...]
 # What a scope holds, in the order in which it came; an inner scope is a dict of its own.
 _Scope = dict[str, Union[Variable, "_Scope"]]
 
-LOCK = threading.RLock()
+LOCK = lock_across_forks()
 """Held while scopes are read or changed; hold it to make one step of several."""
 
 _root: _Scope = {}

@@ -17,7 +17,7 @@ from atled.graph.bound import Bound
 from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage
@@ -261,10 +261,11 @@ class Solver:
         key = (op, context, tuple(id(parameter) for parameter in active))
         bound = self._plans.get(key)
         if bound is None or bound.epoch != EPOCH.value:
-            cells = [cell for parameter in active for cell in cells_of(parameter)]
-            bound = self._plans[key] = _bind(op, active, cells, context, floats, bound)
-        bound.binding.set_floats(floats)
-        bound.run()
+            with PLANNING:
+                epoch = EPOCH.value
+                cells = [cell for parameter in active for cell in cells_of(parameter)]
+                bound = self._plans[key] = _bind(op, active, cells, context, floats, epoch, bound)
+        bound.run(floats)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"
@@ -276,6 +277,7 @@ def _bind(
     cells: Sequence[ArrayCell],
     context: Context,
     floats: Sequence[float],
+    epoch: int,
     before: Bound | None,
 ) -> Bound:
     descs = []
@@ -286,7 +288,7 @@ def _bind(
         assert cell.dtype is not None
         descs.append(ArrayDesc(shape, cell.dtype))
     key = (op, context, plugin_generation(), tuple(descs))
-    if before is not None and before.holds(key, cells):
+    if before is not None and before.holds(key, cells, epoch):
         return before
 
     def compile_update() -> Template:
@@ -303,7 +305,7 @@ def _bind(
         return lower(graph, results)
 
     template = TEMPLATES.get(key, compile_update)
-    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats))
+    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats), epoch)
 
 
 def in_full_precision(context: Context, type_config: str) -> Context:

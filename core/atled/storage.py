@@ -74,10 +74,10 @@ class Pool:
 
     def allocate(self, capacity: int) -> tuple[np.ndarray, int]:
         """A new aligned buffer and its address."""
+        whole = np.empty(capacity + ALIGNMENT, np.uint8)
         self.allocated_count += 1
         self._allocated_bytes += capacity
         self._peak_bytes = max(self._peak_bytes, self._allocated_bytes - self._released_bytes)
-        whole = np.empty(capacity + ALIGNMENT, np.uint8)
         start = whole.ctypes.data
         offset = -start % ALIGNMENT
         return whole[offset : offset + capacity], start + offset
@@ -222,9 +222,13 @@ class HostStorage:
     def __del__(self) -> None:
         shelf = self._shelf
         capacity = shelf.capacity
+        try:
+            buffer = self._buffer
+        except AttributeError:  # the system had no memory for it
+            return
         if self.exported:
             self._pool.release(capacity)
         elif len(shelf.free) < shelf.limit and (capacity < _LARGE_BYTES or self._pool.has_room(capacity)):
-            shelf.free.append(self._buffer)
+            shelf.free.append(buffer)
         else:
             self._pool.release(capacity)

@@ -1,11 +1,14 @@
 """Host memory: alignment, the pool, and views that outlive their storage."""
 
 import gc
+import sys
+import threading
 
 import numpy as np
 import pytest
 
 from atled.storage import ALIGNMENT, HostStorage, Pool, size_class
+from memory_stress import run_in_threads
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -62,3 +65,43 @@ def test_the_pool_keeps_no_more_than_its_limit():
     assert pool.kept_bytes == 3 << 20
     pool.clear()
     assert pool.kept_bytes == 0
+
+
+def test_a_pool_counts_right_while_its_limit_changes():
+    pool = Pool()
+    done = threading.Event()
+
+    def work():
+        for number in range(3000):
+            storages = [HostStorage(nbytes, pool) for nbytes in (64, 1 << 16, 1 << 17)]
+            if number % 10 == 0:
+                storages[0].export((4,), FLOAT32)
+
+    def limit():
+        while not done.is_set():
+            pool.set_limit(0)
+            pool.set_limit(1 << 30)
+
+    def work_then_end():
+        try:
+            run_in_threads(work, work)
+        finally:
+            done.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        run_in_threads(work_then_end, limit)
+    finally:
+        sys.setswitchinterval(interval)
+    gc.collect()
+    assert pool.statistics()["bytes_in_use"] == 0
+
+
+def test_memory_that_the_system_refuses_is_not_counted():
+    pool = Pool()
+    with pytest.raises(MemoryError):
+        HostStorage(1 << 60, pool)
+    gc.collect()
+    counts = pool.statistics()
+    assert (counts["bytes_in_use"], counts["peak_bytes"], counts["allocated_count"]) == (0, 0, 0)

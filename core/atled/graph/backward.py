@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from atled.graph.lowering import lower, nodes_for
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value, needs_gradient
 from atled_contexts import plugin_generation
 
@@ -79,6 +78,7 @@ class Backward:
             *(cell for _, cell in self.wanted),
         ]
         self.key = self._key()
+        self._written: frozenset[int] | None = None
 
     def _key(self) -> Hashable:
         structure = self.structure
@@ -118,17 +118,19 @@ class Backward:
             cell.settle()
         bound = self.bound.get(accumulate)
         if bound is None:
-            bound = self.bound[accumulate] = self._bind(accumulate)
-            self.epoch = EPOCH.value
+            with PLANNING:
+                bound = self.bound[accumulate] = self._bind(accumulate)
         bound.run()
         return accumulate
 
-    @cached_property
+    @property
     def written(self) -> frozenset[int]:
         """The identities of the arrays in which it leaves gradients."""
-        kept = map(self.structure.value, self.kept)
-        cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in kept if value is not None]
-        return frozenset(map(id, cells))
+        if self._written is None:
+            kept = map(self.structure.value, self.kept)
+            cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in kept if value is not None]
+            self._written = frozenset(map(id, cells))
+        return self._written
 
     def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
@@ -148,7 +150,7 @@ class Backward:
             if middle is not None:
                 middle.is_data = True
         self._lose(compiled.lost)
-        return Bound(key, binding, leaf_cells, last_run=self.last_run if compiled.lost else None)
+        return Bound(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
 
     def _lose(self, numbers: Sequence[int]) -> None:
         """Let the gradients of values know how they come back."""
@@ -237,6 +239,14 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     record: Backward | None = root.backwards
     if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
         return record
+    with PLANNING:
+        return _planned(root, seed)
+
+
+def _planned(root: Value, seed: ArrayCell) -> Backward | None:
+    """The backward of a root, looked at again or made anew."""
+    epoch = EPOCH.value
+    record: Backward | None = root.backwards
     bound: Bound | None = root.forward
     if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
         structure = bound.structure
@@ -257,9 +267,9 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
         fresh.last_run = record.last_run
     if record is not None and record.key == fresh.key:
         for accumulate, bound in record.bound.items():
-            if bound.holds(bound.key, fresh.cells):
+            if bound.holds(bound.key, fresh.cells, epoch):
                 fresh.bound[accumulate] = bound
-    fresh.epoch = EPOCH.value
+    fresh.epoch = epoch
     root.backwards = fresh
     return fresh
 

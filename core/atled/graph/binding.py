@@ -44,7 +44,7 @@ class Binding:
     ) -> None:
         self.template = template
         self.cells = list(cells)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # re-entered by code of the user that runs its own graph: it shall be told
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
@@ -193,7 +193,7 @@ class Binding:
                 if status:
                     raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
 
-            return run_native
+            return self._with_scratch(run_native)
         launches = [self._launch(step) for step in self.template.steps[first:end]]
 
         def run_python() -> None:
@@ -201,6 +201,18 @@ class Binding:
                 launch()
 
         return run_python
+
+    def _with_scratch(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """The same, with the scratch memory to itself."""
+        if self._scratch is None:
+            return launch
+        lock = self._scratch.lock
+
+        def run_alone() -> None:
+            with lock:
+                launch()
+
+        return run_alone
 
     def _launch(self, step: Step) -> Callable[[], None]:
         if step.node.spec is not None and step.node.spec.opaque:
@@ -224,10 +236,12 @@ class Binding:
                     "a fault of the plugin: report it to its authors",
                 )
             )
-        if not step.floats:
-            return lambda: guarded(step, run, arguments)
-        floats = self.floats
-        return lambda: guarded(step, run, [*arguments, *(float(floats[i]) for i in step.floats)])
+        floats, numbers = self.floats, step.floats
+
+        def launch() -> None:
+            guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
+
+        return self._with_scratch(launch) if prepared.workspace else launch
 
     def _launch_opaque(self, step: Step) -> Callable[[], None]:
         """Code of the user: it gets NdArrays over the storages, which it may move or replace at its will."""
@@ -274,16 +288,14 @@ class Binding:
 
         return transfer
 
-    def run(self) -> None:
-        """Run all steps. An error names op, backend and call; what was computed before it stays."""
-        if self._scratch is None:
-            self._run()
-        else:
-            with self._scratch.lock:
-                self._run()
+    def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
+        """Run all steps. An error names op, backend and call; what was computed before it stays.
 
-    def _run(self) -> None:
+        floats: new values of all floats, in the template's order; None leaves them as they are.
+        """
         with self.lock:
+            if floats is not None:
+                self.set_floats(floats)
             if self._reads or self._writes:
                 self._fetch(active_trace())
             for stream in self.streams:
@@ -352,7 +364,7 @@ class Binding:
             if status:
                 raise native_error(step, status)
 
-        return run_alone
+        return self._with_scratch(run_alone)
 
 
 class _Travelling:

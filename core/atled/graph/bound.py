@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from atled.array import ArrayCell
-from atled.epoch import EPOCH, WRITES
+from atled.epoch import WRITES
 from atled.graph.binding import Binding
 from atled.graph.lost import LastRun
 from atled.graph.structure import Structure
@@ -14,6 +16,7 @@ from atled.graph.structure import Structure
 class Bound:
     """A binding and what it was made from, so that it can be seen whether it still holds.
 
+    epoch: when its making began: what changes meanwhile, by another thread, is seen by the next run.
     structure: of the graph it computes, where that is a recorded one.
     written: cells whose lazy mark a run must clear.
     last_run: where the runs are to be noted, None where nothing depends on it.
@@ -25,6 +28,7 @@ class Bound:
         self,
         key: Hashable,
         binding: Binding,
+        epoch: int,
         written: Sequence[ArrayCell] = (),
         structure: Structure | None = None,
         last_run: LastRun | None = None,
@@ -34,21 +38,24 @@ class Bound:
         self.structure = structure
         self.written = tuple(written)
         self.last_run = last_run
-        self.epoch = EPOCH.value
+        self.epoch = epoch
 
-    def holds(self, key: Hashable, cells: Sequence[ArrayCell]) -> bool:
-        """Whether the binding can be used again for a structure of this key and these cells; renews its epoch if so."""
+    def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
+        """Whether the binding can be used again for a structure of this key and these cells, found out since an epoch.
+
+        The epoch is renewed if so.
+        """
         binding = self.binding
         if self.key != key or len(cells) != len(binding.cells) or not binding.is_current(self.written):
             return False
         if any(mine is not theirs for mine, theirs in zip(binding.cells, cells, strict=True)):
             return False
-        self.epoch = EPOCH.value
+        self.epoch = epoch
         return True
 
-    def run(self) -> None:
-        """Run the plan."""
-        self.binding.run()
+    def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
+        """Run the plan, with new values of its floats, if they are given."""
+        self.binding.run(floats)
         for cell in self.written:
             cell.lazy = None
             cell.zeroed = False

@@ -16,7 +16,7 @@ from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import Structure, calls_before
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value
 from atled_contexts import plugin_generation
 
@@ -98,7 +98,7 @@ def _can_repeat(function: Function) -> bool:
 
 
 def _bind_forward(
-    structure: Structure, key: Hashable, lost: frozenset[int], root: Value, before: Bound | None
+    structure: Structure, key: Hashable, epoch: int, lost: frozenset[int], root: Value, before: Bound | None
 ) -> Bound:
     template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
     results = cells_of(structure, results_of(structure, lost))
@@ -109,7 +109,7 @@ def _bind_forward(
         recipe = LostValues(last_run, root, [structure.reference(number) for number in lost], call_function)
         for number in lost:
             lose(structure.cells[number], recipe)
-    return Bound(key, binding, structure=structure, last_run=last_run)
+    return Bound(key, binding, epoch, structure=structure, last_run=last_run)
 
 
 def plan_forward(root: Value) -> Bound:
@@ -117,13 +117,21 @@ def plan_forward(root: Value) -> Bound:
     bound: Bound | None = root.forward
     if bound is not None and bound.epoch == EPOCH.value:
         return bound
+    with PLANNING:
+        return _planned(root)
+
+
+def _planned(root: Value) -> Bound:
+    """The plan of a root, looked at again or made anew."""
+    epoch = EPOCH.value
+    bound: Bound | None = root.forward
     structure = Structure(calls_before(root))
     lost = _lost(structure, root)
     key = ("forward", plugin_generation(), structure.key, lost)
-    if bound is not None and bound.holds(key, structure.cells):
+    if bound is not None and bound.holds(key, structure.cells, epoch):
         bound.structure = structure  # with the flags of now
         return bound
-    bound = root.forward = _bind_forward(structure, key, lost, root, bound)
+    bound = root.forward = _bind_forward(structure, key, epoch, lost, root, bound)
     return bound
 
 

@@ -11,8 +11,8 @@ from atled.storage import HostStorage
 class Scratch:
     """One piece of scratch memory.
 
-    storage: the memory.  lock: held by a plan while it runs. A plan may run within a Python step of another in the same
-    thread: no step of that one is then in the midst of using the memory.
+    storage: the memory.  lock: held by a plan while steps that use the memory run, and not while code of the user does,
+    which may wait for a plan that another thread runs.
     """
 
     __slots__ = ("__weakref__", "lock", "storage")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from atled.array import ArrayCell
@@ -65,6 +64,8 @@ class Structure:
         self.extra: list[tuple[tuple[int, ...], int]] = []
         for function in self.functions:
             self.extra.append(self._number_state(function))
+        self._flags: list[bool | None] | None = None
+        self._needs: list[bool] | None = None
         self.key = self._key()
         self.overwrites = self._finds_overwriting()
 
@@ -91,15 +92,24 @@ class Structure:
         assert isinstance(found, weakref.ref), "leaves are held"
         return found
 
-    @cached_property
+    # Not cached_property, which up to Python 3.11 has one lock for all structures, and whatever thread of a parent held
+    # that one holds it for ever in a child.
+    @property
     def flags(self) -> list[bool | None]:
         """Per value its need_grad, as it was set when this was first asked for; what changes one raises the epoch."""
-        values = map(self.value, range(len(self.shapes)))
-        return [None if value is None else value.need_grad for value in values]
+        if self._flags is None:
+            values = map(self.value, range(len(self.shapes)))
+            self._flags = [None if value is None else value.need_grad for value in values]
+        return self._flags
 
-    @cached_property
+    @property
     def needs(self) -> list[bool]:
         """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
+        if self._needs is None:
+            self._needs = self._find_needs()
+        return self._needs
+
+    def _find_needs(self) -> list[bool]:
         flags = self.flags
         needs = [bool(flag) for flag in flags]
         for references, made in zip(self.references, self.made, strict=True):

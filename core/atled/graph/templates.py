@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
+
+from atled_contexts import lock_across_forks
 
 
 class TemplateCache:
@@ -14,7 +15,7 @@ class TemplateCache:
     def __init__(self, limit: int = 4096) -> None:
         self.limit = limit
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = lock_across_forks()
 
     def find(self, key: Hashable) -> Any:
         """What was made for the key; None if nothing was."""
@@ -46,3 +47,6 @@ class TemplateCache:
 
 
 TEMPLATES = TemplateCache()
+
+PLANNING = lock_across_forks()
+"""Held by whoever makes a plan and binds it: what it finds out about arrays, and does to them, must be of one piece."""

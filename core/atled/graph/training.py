@@ -21,7 +21,7 @@ from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded
 from atled.graph.structure import Structure, calls_before, dtype_number
-from atled.graph.templates import TEMPLATES
+from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Value, functions_before
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
@@ -70,6 +70,11 @@ class Training:
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        with PLANNING:
+            self._plan(root, rule, parameters, before)
+
+    def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        epoch = EPOCH.value
         structure = Structure(calls_before(root))
         _refuse_resuming(structure)
         lost = unobserved(structure, root, lambda function: not function.spec.views)
@@ -86,7 +91,7 @@ class Training:
             tuple(map(dtype_number, cells)),
             root.position,
         )
-        if before is not None and before._bound.holds(key, cells):
+        if before is not None and before._bound.holds(key, cells, epoch):
             self.template, self.moved, self._bound = before.template, before.moved, before._bound
             self._numbers = before._numbers
             return
@@ -109,7 +114,7 @@ class Training:
             recipe = _Gone(last_run, root)
             for number in lost:
                 lose(structure.cells[number], recipe)
-        self._bound = Bound(key, binding, structure=structure, last_run=last_run)
+        self._bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
     def is_current(self) -> bool:
@@ -121,8 +126,7 @@ class Training:
 
         floats: per parameter the float attributes of its update, and "scale" and "rate" where gradients are decayed.
         """
-        binding = self._bound.binding
-        values = binding.floats
+        values = self._bound.binding.floats
         if len({id(given) for given in floats}) == 1:
             for name, numbers in self._numbers.items():
                 values[numbers] = floats[0][name]
@@ -130,8 +134,7 @@ class Training:
             for number, source in enumerate(self.template.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
-        binding.set_floats(values)
-        self._bound.run()
+        self._bound.run(values)
 
 
 class _Gone(Lost):

@@ -70,7 +70,10 @@ class Unbound:
         """
         template = self.template
         arena = HostStorage(self._arena_bytes)
-        spare = self._spares.pop() if self._spares else self._new_block()  # popping is atomic
+        try:
+            spare = self._spares.pop()  # atomic: each thread takes one of its own
+        except IndexError:
+            spare = self._new_block()
         block, _, rows_address = spare
         memories = np.empty(template.memory_count + 1, np.int64)
         memories[self.given] = addresses

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
-from atled_contexts import Context
+from atled_contexts import Context, lock_across_forks
 
 
 class Sharing:
@@ -35,7 +34,7 @@ class Sharing:
         self.identity = hash(first)
 
 
-_MAKING = threading.Lock()
+_MAKING = lock_across_forks()
 
 
 class Value:

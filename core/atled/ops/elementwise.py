@@ -8,7 +8,6 @@ when it is first needed, and so does the gradient of a gradient, whose formula c
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from atled.errors import four_parts, nearest
 from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, number, parse
 from atled.ops.samples import Away, Data, Grid, Normal, Refused, Sample, Uniform
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec, register
+from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
     from atled.graph.gradient import GradientCall
@@ -285,7 +285,7 @@ def _describe(row: Row, output: str) -> str:
 # --- derived specs ----------------------------------------------------------------------------------------------
 
 _DERIVED = "derived"
-_lock = threading.RLock()  # re-entered: the gradient of a gradient makes the gradient first
+_lock = lock_across_forks()  # re-entered: the gradient of a gradient makes the gradient first
 
 
 class ElementwiseGradient(Elementwise, abstract=True):

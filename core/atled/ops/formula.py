@@ -15,10 +15,11 @@ everything else is computed in one real type (float32 for float16 arrays) and ro
 from __future__ import annotations
 
 import math
-from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from keyword import iskeyword
 from weakref import WeakValueDictionary
+
+from atled_contexts import lock_across_forks
 
 NUMBER, CONDITION = "number", "condition"
 CONSTANTS = {"pi": math.pi, "inf": math.inf}
@@ -136,7 +137,7 @@ class Apply(Expr):
 
 
 _nodes: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
-_lock = allocate_lock()  # two threads must not make two nodes for one formula: equality is identity
+_lock = lock_across_forks()  # two threads must not make two nodes for one formula: equality is identity
 
 
 def _intern(node_class: type, key: tuple[object, ...], fields: Mapping[str, object]) -> Expr:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from atled_contexts import is_preparation_watched, report_preparation
+from atled_contexts import is_preparation_watched, lock_across_forks, report_preparation
 
 PLUGIN_NAME = "cpu-numba"
 QUIET_S = 1.0  # of compiling in all before the line on stderr
 
 Progress = Callable[[int, int, str], None]
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _callback: Progress | None = None
 _done = 0
 _total = 0
