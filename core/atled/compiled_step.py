@@ -105,18 +105,18 @@ class CompiledStep:
         for parameter in active:
             parameter.steps += 1
         try:
-            training.run(self._floats(parameters))
+            training.run(self._floats(active))
         except BaseException:
             for parameter in active:
                 parameter.steps -= 1
             raise
-        for parameter in active:
+        for parameter in parameters:
             if parameter.gradient.lazy != 0.0:
                 parameter.gradient.zero()
         return self.loss
 
     def _floats(self, parameters: Sequence[Any]) -> list[Mapping[str, float]]:
-        """Per parameter what its update depends on: the same for all that have moved equally often."""
+        """Per parameter that moves what its update depends on: the same for all that have moved equally often."""
         decay = {"scale": self.scale_grad, "rate": self.weight_decay}
         by_steps: dict[int, Mapping[str, float]] = {}
         result = []
