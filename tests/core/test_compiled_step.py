@@ -183,6 +183,29 @@ def test_what_changes_between_steps_counts() -> None:
     np.testing.assert_array_equal(values()["a/affine/W"], after["a/affine/W"])
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_solver_that_forgets_its_states_starts_anew(count: int) -> None:
+    def moved(*, compiled: bool) -> np.ndarray:
+        w = nn.Variable.from_numpy_array(np.ones(3, np.float32), need_grad=True)
+        loss = F.sum(w * w)
+        solver = S.Momentum(0.125, 0.5)
+        solver.set_parameters({"w": w})
+        step = nn.compile_step(loss, solver)
+        for _ in range(2):
+            if compiled:
+                step()
+            else:
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.update()
+            for _ in range(count):
+                solver.set_parameters({"w": w}, retain_state=False)
+        return w.d.copy()
+
+    np.testing.assert_array_equal(moved(compiled=True), moved(compiled=False))
+
+
 def test_a_held_value_is_there_and_another_one_says_why_it_is_not() -> None:
     x, t = nn.Variable((5, 8)), nn.Variable((5, 1))
     a = PF.affine(x, 6, name="a")
