@@ -9,7 +9,7 @@ from typing import Any
 from atled.errors import four_parts
 from atled.graph.plan import Template
 from atled.graph.training import Moved, Rule, Training
-from atled.solvers import Solver, in_full_precision
+from atled.solvers import Solver, Tracked, in_full_precision
 from atled.variable import Variable
 from atled_contexts import get_current_context
 
@@ -73,7 +73,7 @@ class CompiledStep:
         self.scale_grad = float(scale_grad)
         self._training: Training | None = None
         self._rule: Rule | None = None
-        self._known: tuple[int, ...] = ()
+        self._known: Sequence[Tracked] = ()
         # Threads that call one step take whole steps, each on its own batch.
         self._lock = threading.RLock()
 
@@ -112,18 +112,18 @@ class CompiledStep:
         for parameter in active:
             parameter.steps += 1
         try:
-            training.run(self._floats(parameters))
+            training.run(self._floats(active))
         except BaseException:
             for parameter in active:
                 parameter.steps -= 1
             raise
-        for parameter in active:
+        for parameter in parameters:
             if parameter.gradient.lazy != 0.0:
                 parameter.gradient.zero()
         return self.loss
 
     def _floats(self, parameters: Sequence[Any]) -> list[Mapping[str, float]]:
-        """Per parameter what its update depends on: the same for all that have moved equally often."""
+        """Per parameter that moves what its update depends on: the same for all that have moved equally often."""
         decay = {"scale": self.scale_grad, "rate": self.weight_decay}
         by_steps: dict[int, Mapping[str, float]] = {}
         result = []
@@ -137,7 +137,6 @@ class CompiledStep:
     def _current(self) -> Training:
         """The plan, made anew where something changed that plans must look at."""
         parameters = self.solver.tracked()
-        known = tuple(map(id, parameters))
         context = get_current_context()
         is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0
         rule = self._rule
@@ -146,10 +145,10 @@ class CompiledStep:
             rule = self._rule = Rule(self.solver.update_op, context, single, double, is_decayed)
             self._training = None
         training = self._training
-        if training is None or not training.is_current or known != self._known:
+        if training is None or not training.is_current or parameters != self._known:
             moved = [Moved(p.variable.value.data.cell, p.variable.shape, p.states) for p in parameters]
             training = self._training = Training(self.loss.value, rule, moved, training)
-            self._known = known
+            self._known = parameters  # the objects: the number of one that is gone may be given again
         return training
 
     def __repr__(self) -> str:

@@ -108,6 +108,37 @@ def test_networks_with_state_and_shared_weights_move_alike(network: Network) -> 
     check_same(by_step(network, S.Momentum(0.05)), by_calls(network, S.Momentum(0.05)), 1e-5)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_parameter_that_nothing_uses_stays(solver: type[S.Solver]) -> None:
+    check_same(by_step(shared, solver(0.05)), by_calls(shared, solver(0.05)), 1e-5)
+
+
+def test_gradients_of_all_parameters_are_zero_afterwards() -> None:
+    x, t, loss = fresh(shared)
+    solver = S.Sgd(0.1)
+    solver.set_parameters(nn.get_parameters())
+    unused = nn.get_parameters()["unused"]
+    unused.g = 1
+    nn.compile_step(loss, solver, [x, t])(*batches()[0])
+    assert not unused.g.any()
+    before = unused.d.copy()
+    solver.update()
+    np.testing.assert_array_equal(unused.d, before)
+
+
+@pytest.mark.parametrize("context", ["cpu:float", "reference:float"])
+def test_a_weight_that_is_read_unlinked_moves_after_the_last_read(context: str) -> None:
+    def unlinked(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+        get = nn.parameter.get_parameter_or_create
+        w, early = get("w", (8, 8)), get("early", (8, 8))
+        # Gradients are computed from the last call to the first: that of `w` is there before `fixed` is read for it.
+        fixed = F.affine(F.tanh(F.affine(x, early)), w.unlinked(need_grad=False))
+        return F.mean(F.softmax_cross_entropy(F.tanh(fixed) * F.tanh(F.affine(x, w)), t))
+
+    with nn.context_scope(nn.Context(context)):
+        check_same(by_step(unlinked, S.Sgd(2.0)), by_calls(unlinked, S.Sgd(2.0)), 1e-5)
+
+
 def test_decay_and_scale_are_part_of_the_step() -> None:
     check_same(by_step(mlp, S.Momentum(0.1), 0.02, 0.5), by_calls(mlp, S.Momentum(0.1), 0.02, 0.5))
 
@@ -150,6 +181,29 @@ def test_what_changes_between_steps_counts() -> None:
     after = values()
     step()
     np.testing.assert_array_equal(values()["a/affine/W"], after["a/affine/W"])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_solver_that_forgets_its_states_starts_anew(count: int) -> None:
+    def moved(*, compiled: bool) -> np.ndarray:
+        w = nn.Variable.from_numpy_array(np.ones(3, np.float32), need_grad=True)
+        loss = F.sum(w * w)
+        solver = S.Momentum(0.125, 0.5)
+        solver.set_parameters({"w": w})
+        step = nn.compile_step(loss, solver)
+        for _ in range(2):
+            if compiled:
+                step()
+            else:
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.update()
+            for _ in range(count):
+                solver.set_parameters({"w": w}, retain_state=False)
+        return w.d.copy()
+
+    np.testing.assert_array_equal(moved(compiled=True), moved(compiled=False))
 
 
 def test_a_held_value_is_there_and_another_one_says_why_it_is_not() -> None:

@@ -122,7 +122,7 @@ class _Units:
     def _array(self, number: int) -> tuple[str, int]:
         """What tells arrays apart: slots of an outside array may have different memories in the plan."""
         slot = self._slots[number]
-        return ("external", slot.source[1]) if slot.source[0] == "external" else ("memory", slot.memory)
+        return ("external", slot.source[2]) if slot.source[0] == "external" else ("memory", slot.memory)
 
     def _touched(self, step: Step) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """The arrays that a step reads, and those that it writes."""

@@ -239,8 +239,9 @@ class OneCall:
     ) -> None:
         """The way of several native steps."""
         if self._stream >= 0:
-            storage: Any = inputs[self._stream].storage  # type: ignore[union-attr]  # it is there
-            storage.array((2,), _INT64)[1] += 1  # the count of calls
+            stream: Any = inputs[self._stream]  # it is there
+            stream.storage.array((2,), _INT64)[1] += 1  # the count of calls
+            stream.touched()
         sources = self.template.floats
         unbound.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
 

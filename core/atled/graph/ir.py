@@ -40,7 +40,7 @@ class IRValue:
     desc: shape and dtype.
     node, position: the node that makes it and which of its outputs it is; node is None for an external value.
     external: number of the array outside the graph that holds it, or -1.
-    base: the value whose memory it shows; itself unless it is a view.
+    base: the value whose memory it shows; itself unless it is a view, or an outside array under a second number.
     """
 
     __slots__ = ("_place", "base", "desc", "external", "graph", "node", "position")
@@ -190,15 +190,18 @@ class Graph:
         self._mutated: dict[int, IRValue] = {}  # by outside array: the value at the place where ops change it
         self._constants: dict[float, FloatSlot] = {}
 
-    def external(self, number: int, desc: ArrayDesc, place: Place | None = None) -> IRValue:
+    def external(
+        self, number: int, desc: ArrayDesc, place: Place | None = None, base: IRValue | None = None
+    ) -> IRValue:
         """The value of outside array `number`, at a place and in a dtype; one IRValue for each.
 
         place: None for where it is first used, so that a plan does not depend on where the array happens to be.
+        base: the value of the same array under the number that it had first: what changes one changes the other.
         """
         key = (number, desc.shape, place, desc.dtype)
         value = self._external_at.get(key)
         if value is None:
-            value = self._external_at[key] = IRValue(self, desc, place, external=number)
+            value = self._external_at[key] = IRValue(self, desc, place, external=number, base=base)
             self.externals.append(value)
         return value
 
@@ -282,7 +285,7 @@ class Graph:
         value.settle(place)
         if value.place is not place or value.dtype != dtype:
             assert value.external >= 0, "ops change only arrays that exist outside the graph"
-            value = self.external(value.external, ArrayDesc(value.shape, dtype), place)
+            value = self._copy_of(value, place, dtype)
         before = self._mutated.setdefault(number, value.base)
         if number >= 0 and (before.place is not place or before.dtype != dtype):
             raise RuntimeError(
@@ -295,6 +298,13 @@ class Graph:
             )
         self._moved = {key: moved for key, moved in self._moved.items() if key[0].base.external != number}
         return value
+
+    def _copy_of(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
+        """The copy that an outside array has at a place in a dtype."""
+        base = self.external(value.base.external, ArrayDesc(value.base.shape, dtype), place)
+        if value is value.base:
+            return base
+        return self.external(value.external, ArrayDesc(value.shape, dtype), place, base)
 
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
@@ -316,8 +326,8 @@ class Graph:
         kept_outside = base.external >= 0 and base.external not in self._mutated
         node = IRNode(None, (value,), {}, context, None, computed=kept_outside)
         if kept_outside:
-            moved = self.external(base.external, base.desc, place)
-            if value is not base:
+            moved = self._copy_of(value if value.external >= 0 else base, place, base.dtype)
+            if value.external < 0:
                 assert value.node is not None
                 view = IRNode(value.node.spec, (moved,), value.node.attributes, context, None)
                 moved = IRValue(self, value.desc, None, view, 0, base=moved)

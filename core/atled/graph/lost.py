@@ -165,8 +165,11 @@ class LostGradients(Lost):
         root = self.root()
         assert root is not None
         record = root.backwards
+        functions = record.structure.functions
+        # Of what functions keep for their gradients, not what the user sees: to look at a result is no reason.
+        kept = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
         seeds = [seed for _, seed in record.seeds]
-        self._check_inputs(f"gradient of a Variable of shape {value.shape}", record.structure.functions, seeds)
+        self._check_inputs(f"gradient of a Variable of shape {value.shape}", functions, [*kept, *seeds])
         record.recompute(value)
 
 

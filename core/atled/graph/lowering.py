@@ -45,7 +45,7 @@ def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) ->
                 slot.source = ("internal",)
         else:
             if value.external >= 0:
-                origin: tuple[Any, ...] = ("external", value.external)
+                origin: tuple[Any, ...] = ("external", value.external, value.base.external)
             elif value in target_of:
                 origin = ("target", target_of[value])
             else:

@@ -21,7 +21,8 @@ class Slot:
 
     desc, place: what and where.
     memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
-    source: whose storage it is: ("external", number of the request), ("target", number) or ("internal",).
+    source: whose storage it is: ("external", number of the outside array, the first number of the same array),
+        ("target", number) or ("internal",).
     """
 
     __slots__ = ("desc", "memory", "place", "source")

@@ -26,11 +26,13 @@ class Recorded:
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
         made: dict[int, IRValue] = {}
-        leaves = {
-            number: self._outside(number, shape)
-            for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True))
-            if origin is None
-        }
+        leaves: dict[int, IRValue] = {}
+        first: dict[int, IRValue] = {}  # by array: a leaf that has it, of which others with it are aliases
+        for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True)):
+            if origin is None:
+                cell = structure.cells[number]
+                leaf = leaves[number] = self._outside(number, shape, base=first.get(id(cell)))
+                first.setdefault(id(cell), leaf)
         for number in range(len(structure.functions)):
             node = self._add(number, {**leaves, **made}, computed)
             self.calls.append(node)
@@ -68,7 +70,9 @@ class Recorded:
             return self.graph.external(number, output.desc, output.place)
         return self._outside(number, output.shape, output.place)
 
-    def _outside(self, number: int, shape: tuple[int, ...], place: Place | None = None) -> IRValue:
+    def _outside(
+        self, number: int, shape: tuple[int, ...], place: Place | None = None, base: IRValue | None = None
+    ) -> IRValue:
         cell = self.structure.cells[number]
         if cell.dtype is None:
             raise RuntimeError(
@@ -79,7 +83,7 @@ class Recorded:
                     "call forward() on the same Variable before backward()",
                 )
             )
-        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place)
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place, base)
 
 
 def float_values(template: Template, structure: Structure) -> list[float]:

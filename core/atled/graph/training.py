@@ -124,7 +124,8 @@ class Training:
     def run(self, floats: Sequence[Mapping[str, float]]) -> None:
         """Run the step.
 
-        floats: per parameter the float attributes of its update, and "scale" and "rate" where gradients are decayed.
+        floats: per parameter that moves the float attributes of its update, and "scale" and "rate" where gradients are
+            decayed.
         """
         values = self._bound.binding.floats
         if len({id(given) for given in floats}) == 1:
@@ -240,8 +241,8 @@ def _compile(
                 part = graph.reshape(part, parameter.shape)
                 gradient = part if gradient is None else graph.op("Add2", gradient, part)
         if gradient is not None:
+            updates.append(_update(graph, structure, len(moved), parameter, numbers[0], first_state, gradient, rule))
             moved.append(index)
-            updates.append(_update(graph, structure, index, parameter, numbers[0], first_state, gradient, rule))
         first_state += len(parameter.states)
     _move_forward(graph, updates)
     return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites), tuple(moved))
@@ -250,21 +251,21 @@ def _compile(
 def _update(
     graph: Graph,
     structure: Structure,
-    index: int,
+    order: int,
     parameter: Moved,
     leaf: int,
     first_state: int,
     gradient: IRValue,
     rule: Rule,
 ) -> IRNode:
-    """The node that moves one parameter."""
+    """The node that moves one parameter; `order` is its place among those that move."""
 
     def array(number: int, cell: ArrayCell) -> IRValue:
         assert cell.dtype is not None
         return graph.external(number, ArrayDesc(parameter.shape, cell.dtype))
 
     def given(name: str) -> FloatSlot:
-        return graph.float_from("solver", index, name)
+        return graph.float_from("solver", order, name)
 
     before = graph.context
     # Half keeps fp32 master weights: the update runs in the precision of the parameter.

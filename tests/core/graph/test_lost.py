@@ -385,3 +385,18 @@ def test_a_gradient_set_by_a_late_handle_lasts_until_the_next_backward(was_looke
     x.grad.zero()
     y.backward()
     assert_array_equal(middle_of(middle_of(y)).g, [2, 2])
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: F.dropout(x, 0.5, seed=3), lambda x: F.max_pooling(x, (1, 4))], ids=["dropout", "pooling"]
+)
+def test_a_gradient_in_the_middle_is_not_computed_from_what_a_function_kept_of_another_call(function):
+    x = leaf(np.arange(32).reshape(1, 1, 4, 8) / 32, True)
+    y = function(F.sin(x * 3))
+    root = F.sum(y * y)
+    root.forward()
+    root.backward()
+    other = nn.Variable.from_numpy_array(-np.arange(32, dtype=np.float32).reshape(x.shape))
+    y.parent.forward([other], [nn.Variable(y.shape)])
+    with pytest.raises(RuntimeError, match="compute the graph again"):
+        y.parent.inputs[0].g  # noqa: B018
