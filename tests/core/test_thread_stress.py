@@ -321,3 +321,25 @@ def test_a_child_of_a_process_whose_threads_run_graphs_can_run_graphs():
 
     other = trained(51, 2)
     run_in_threads(run, run, fork)
+
+
+def test_threads_that_train_one_graph_without_agreement_lose_no_memory():
+    shared = Net(60)
+    others = [Net(60, is_held=False) for _ in range(2)]
+    for other in others:
+        for name, parameter in other.parameters.items():
+            parameter.data = shared.parameters[name].data
+            parameter.grad = shared.parameters[name].grad
+
+    def task(net: Net) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(15):
+                net.step()
+                churn(1)
+
+        return run
+
+    run_in_threads(task(shared), task(shared), *(task(net) for net in others))
+    shared.step()
+    assert all(np.isfinite(values).all() for values in shared.arrays().values())
+    assert_array_equal(others[0].w.d, shared.w.d)
