@@ -39,7 +39,7 @@ class Program:
         self.statistics: dict[str, Variable] = {}
         self.handles: list[Variable] = []
         self.roots: list[Variable] = []
-        self.solver = self.random.choice([S.Sgd, S.Momentum])(0.02)
+        self.solver = self.random.choice([S.Sgd, S.Momentum])(0.05)
         self.steps: dict[int, Callable[[], Variable]] = {}
         self.leaves = [self.leaf((4, 8), True), self.leaf((2, 2, 4, 4), None)]
 
