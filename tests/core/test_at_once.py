@@ -202,3 +202,17 @@ def test_large_arrays_are_no_spares():
     spares = spares_of(1 << 20, np.dtype(np.float32))
     spares.put(spares.get())
     assert spares.count == 0
+
+
+def test_what_a_call_changes_is_brought_to_the_dtype_of_the_call():
+    single = nn.get_current_context()
+    double = nn.Context([entry.replace("float", "double") for entry in single.backend], fallback="raise")
+    x = np.random.default_rng(5).standard_normal((4, 3))
+    for _ in range(3):
+        mean, variance = array(0, 0, 0), array(1, 1, 1)
+        statistics = [NdArray.over(mean.cell, (1, 3)), NdArray.over(variance.cell, (1, 3))]
+        scale = [NdArray.over(array(number, number, number).cell, (1, 3)) for number in (0, 1)]
+        with nn.context_scope(double):
+            F.batch_normalization(NdArray.from_numpy_array(x), *scale, *statistics, decay_rate=0.5)
+        np.testing.assert_allclose(mean.data, 0.5 * x.mean(0), rtol=1e-6)
+        np.testing.assert_allclose(variance.data, 0.5 + 0.5 * x.var(0, ddof=1), rtol=1e-6)

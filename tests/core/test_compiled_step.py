@@ -157,6 +157,20 @@ def test_a_device_moves_alike() -> None:
         check_same(by_step(normalized, S.Momentum(0.05)), by_calls(normalized, S.Momentum(0.05)), 1e-5)
 
 
+def test_a_weight_that_two_devices_read_moves_alike() -> None:
+    pytest.importorskip("atled_sim")
+
+    def network(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+        weight = nn.parameter.get_parameter_or_create("w", (8, 8))
+        h = F.tanh(F.affine(x, weight))
+        with nn.context_scope(nn.Context("reference:float")):
+            h = F.tanh(F.affine(F.tanh(PF.affine(h, 8, name="a")), weight))
+        return F.mean(F.softmax_cross_entropy(h, t))
+
+    with nn.context_scope(nn.get_extension_context("sim")):
+        check_same(by_step(network, S.Momentum(0.5)), by_calls(network, S.Momentum(0.5)), 1e-5)
+
+
 def test_what_changes_between_steps_counts() -> None:
     x, t, loss = fresh(mlp)
     solver = S.Sgd(0.1)

@@ -61,7 +61,8 @@ class Binding:
         streams = [step.stream_slot for step in template.steps if step.stream_slot >= 0]
         self.streams = [self.array(slot) for slot in streams]
         drawn = {template.slots[slot].source[1] for slot in streams}
-        self._changed = [self.cells[number] for number in sorted(template.written | drawn)]
+        changed = {number for number, _, _ in template.written}
+        self._changed = [self.cells[number] for number in sorted(changed | drawn)]
         self._segments = [self._segment(*segment) for segment in template.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
@@ -82,7 +83,7 @@ class Binding:
         template = self.template
         for number, place, dtype, slot in template.requests:
             cell = self.cells[number]
-            is_changed = number in template.written
+            is_changed = (number, place, dtype) in template.written
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
                 travelling = _Travelling(cell, place, dtype, storage, template.feeds.get(slot, -1))

@@ -121,12 +121,18 @@ class OneCall:
         self._unbound: Unbound | None = None
         self._python: Callable[..., None] | None = None
         self._mutated = tuple(spec.mutated)
-        if all(cell is None or cell.place is HOST for cell in cells):
+        if self._reads_as_given(cells):
             self._plan_native(self.template)
             if self.outputs is None and not spec.inplace and not spec.views and Unbound.fits(self.template):
                 self._plan_unbound(self.template, len(cells) - 1 if spec.random else -1)
             if self.outputs is None:
                 self._plan_python(self.template)
+
+    def _reads_as_given(self, cells: Sequence[ArrayCell | None]) -> bool:
+        """Whether all inputs are where and as they are read: what an op changes has to be there in its dtype first."""
+        in_host_memory = all(cell is None or cell.place is HOST for cell in cells)
+        wanted = [(cells[number], dtype) for number, _, dtype, _ in self.template.requests]
+        return in_host_memory and all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)
 
     def _plan_native(self, template: Template) -> None:
         """Work out the short way, if there is one."""

@@ -166,14 +166,14 @@ class Template:
             if slot.source[0] == "external"
         ]
 
-    def _written(self) -> frozenset[int]:
-        written: set[int] = set()
+    def _written(self) -> frozenset[tuple[int, Place, np.dtype]]:
+        written: set[tuple[int, Place, np.dtype]] = set()
         for step in self.steps:
             if step.node.spec is None:
                 continue
             changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
-            sources = [self.slots[step.arguments[i]].source for i in changed]
-            written.update(source[1] for source in sources if source[0] == "external")
+            slots = [self.slots[step.arguments[i]] for i in changed]
+            written.update((s.source[1], s.place, s.desc.dtype) for s in slots if s.source[0] == "external")
         return frozenset(written)
 
     def _workspaces(self) -> dict[Place, int]:

@@ -141,8 +141,8 @@ class RebuiltPlan:
         values = [structure.value(number) for number in range(len(structure.shapes))]
         numbers = [-1 if value is None else found.index[value] for value in values]
         slots = template.slots
-        # What is read: number of a value, and what of it.
-        self._inputs: list[tuple[int, int]] = []
+        # What is read: number of a value, what of it, and the dtype.
+        self._inputs: list[tuple[int, int, np.dtype]] = []
         state = {
             outside: (numbers[structure.made[call][0]], position)
             for call, (auxiliary, _) in enumerate(structure.extra)
@@ -151,15 +151,15 @@ class RebuiltPlan:
         }
         given: list[int] = []
         first_seed = len(structure.cells)
-        for outside, _, _, slot in template.requests:
+        for outside, _, dtype, slot in template.requests:
             if outside < len(numbers):
-                self._inputs.append((numbers[outside], _VALUE))
+                self._inputs.append((numbers[outside], _VALUE, dtype))
             elif outside < first_seed:
-                self._inputs.append(state[outside])
+                self._inputs.append((*state[outside], dtype))
             elif outside == first_seed:
-                self._inputs.append((-1, _SEED))
+                self._inputs.append((-1, _SEED, dtype))
             else:
-                self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT))
+                self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT, dtype))
             given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
@@ -184,13 +184,13 @@ class RebuiltPlan:
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
-        for number, what in self._inputs:
+        for number, what, dtype in self._inputs:
             if what == _VALUE:
                 storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
             elif what >= 0:
                 storages.append(values[number].saved[what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
-                storages.append((seed if what == _SEED else wanted[number]).settle())
+                storages.append((seed if what == _SEED else wanted[number]).settle(dtype))
         written = []
         for number, dtype in self._leaves:
             cell = wanted[number]
@@ -217,6 +217,7 @@ def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
         Unbound.fits(template)
         and len(backward.seeds) == 1
         and not template.written
+        and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in template.requests)
         and all(step.stream_slot < 0 for step in template.steps)
         and not {outside for outside, *_ in template.requests} & {stream for _, stream in structure.extra}
     )

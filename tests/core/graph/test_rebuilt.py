@@ -261,3 +261,13 @@ def test_a_failed_run_leaves_the_gradient_unwritten(runs: list[int], monkeypatch
         with pytest.raises(RuntimeError, match="as asked for"):
             F.exp(x).backward()
     assert not x.grad.cell.is_written
+
+
+def test_a_filled_gradient_is_read_in_the_dtype_of_its_sum(runs: list[int]) -> None:
+    with nn.context_scope(nn.Context("cpu:double")), nn.auto_forward():
+        for _ in range(4):
+            x = Variable.from_numpy_array(np.array([1.0, 2.0]), need_grad=True)
+            x.grad.fill(0.25)
+            F.sin(x).backward()
+            np.testing.assert_allclose(x.g, 0.25 + np.cos([1, 2]), rtol=1e-12)
+    assert len(runs) < 4
