@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,31 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-
-
-def leaf(values: Any, need_grad: bool | None = None) -> nn.Variable:
-    return nn.Variable.from_numpy_array(np.asarray(values, np.float32), need_grad=need_grad)
-
-
-def run_in_threads(*tasks: Callable[[], None]) -> None:
-    """Run all tasks at the same time; raise the first error of any."""
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(tasks))
-
-    def guarded(task: Callable[[], None]) -> None:
-        try:
-            barrier.wait()
-            task()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=nn.bind(lambda task=task: guarded(task))) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+from memory_stress import leaf, run_in_threads
 
 
 def train(seed: int, steps: int = 60) -> list[float]:

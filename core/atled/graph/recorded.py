@@ -87,8 +87,12 @@ class Recorded:
 
 
 def float_values(template: Template, structure: Structure) -> list[float]:
-    """The present value of every float of a template."""
+    """The present value of every float of a template; 0 for those of a solver, which come with each run."""
     return [
-        source[1] if source[0] == "constant" else structure.functions[source[1]].attributes[source[2]]
+        0.0
+        if source[0] == "solver"
+        else source[1]
+        if source[0] == "constant"
+        else structure.functions[source[1]].attributes[source[2]]
         for source in template.floats
     ]

@@ -19,7 +19,7 @@ from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.lost import LastRun, Lost, lose
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
-from atled.graph.recorded import Recorded
+from atled.graph.recorded import Recorded, float_values
 from atled.graph.structure import Structure, calls_before, dtype_number
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Value, functions_before
@@ -107,7 +107,7 @@ class Training:
             for name in {source[2] for source in self.template.floats if source[0] == "solver"}
         }
         results = [cell for cell in cells_of(structure, results_of(structure, lost)) if cell is not None]
-        binding = Binding(self.template, cells, results, _floats(self.template, structure))
+        binding = Binding(self.template, cells, results, float_values(self.template, structure))
         last_run = None
         if lost:
             last_run = LastRun()
@@ -191,18 +191,6 @@ def _settled(parameter: Moved) -> Sequence[ArrayCell]:
     return parameter.states
 
 
-def _floats(template: Template, structure: Structure) -> list[float]:
-    """The present value of every float that does not come from the solver; 0 for those that do."""
-    return [
-        0.0
-        if source[0] == "solver"
-        else source[1]
-        if source[0] == "constant"
-        else structure.functions[source[1]].attributes[source[2]]
-        for source in template.floats
-    ]
-
-
 def _compile(
     structure: Structure,
     root: int,
@@ -215,11 +203,10 @@ def _compile(
     graph = Graph(context)
     recorded = Recorded(graph, structure, computed=False)
     values = recorded.values
+    results = results_of(structure, lost)
     stored = [
         recorded.calls[call].outputs[position]
-        for (call, position), cell in zip(
-            results_of(structure, lost), cells_of(structure, results_of(structure, lost)), strict=True
-        )
+        for (call, position), cell in zip(results, cells_of(structure, results), strict=True)
         if cell is not None
     ]
     start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)

@@ -15,7 +15,6 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.storage import HostStorage
 
 Variable = nn.Variable
 
@@ -218,18 +217,6 @@ class Program:
             self.look("final result", lambda root=root: root.d)
 
 
-@pytest.fixture
-def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = HostStorage.__del__
-
-    def poison(storage: HostStorage) -> None:
-        if not storage.exported:
-            storage._buffer[0].fill(0xFF)  # NaN in every float dtype
-        free(storage)
-
-    monkeypatch.setattr(HostStorage, "__del__", poison)
-
-
 def run(seed: int, context: str, *, is_compiled: bool) -> list[tuple[str, np.ndarray | None]]:
     program = Program(seed, is_compiled=is_compiled)
     with nn.context_scope(nn.Context(context, fallback="raise")):
@@ -237,7 +224,7 @@ def run(seed: int, context: str, *, is_compiled: bool) -> list[tuple[str, np.nda
     return program.seen
 
 
-@pytest.mark.usefixtures("_poisoned")
+@pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("first", range(0, 16, 4))
 def test_random_training_agrees_with_the_reference(first: int) -> None:
     for seed in range(first, first + 4):

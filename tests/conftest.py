@@ -1,0 +1,27 @@
+"""Memory that shows misuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atled.storage import HostStorage
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill memory with NaN when it is freed, and when it is handed out: a value read from a wrong place shows."""
+    make, free = HostStorage.__init__, HostStorage.__del__
+
+    def filled(storage: HostStorage, *arguments: Any) -> None:
+        make(storage, *arguments)
+        storage._buffer[0].fill(0xFF)  # NaN in every float dtype
+
+    def poison(storage: HostStorage) -> None:
+        if not storage.exported:
+            storage._buffer[0].fill(0xFF)
+        free(storage)
+
+    monkeypatch.setattr(HostStorage, "__init__", filled)
+    monkeypatch.setattr(HostStorage, "__del__", poison)
