@@ -14,6 +14,7 @@ from atled.errors import four_parts
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
+from atled.waiting import WAITING, let_read
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -21,10 +22,13 @@ Storage = HostStorage | DeviceStorage
 
 
 class Recipe(Protocol):
-    """How to get values that no plan stored."""
+    """How to get values that no plan stored, or that wait for a change that was asked for."""
 
     def recover(self, cell: ArrayCell) -> None:
-        """Write the values into the cell, or raise RuntimeError where they are lost for good."""
+        """Write the values into the cell, or raise RuntimeError where they are lost for good.
+
+        A change that is being made by the same thread leaves the cell as it is: what is changed is wanted.
+        """
 
     def hold(self) -> None:
         """Keep what is needed for that: a user has got at an array."""
@@ -39,8 +43,8 @@ class ArrayCell:
     size: count of elements.
     dtype, place, storage: of the head; storage is None while nothing was allocated.
     lazy: what the values are, still to be written: the number that every element is (`zero()`, `fill()`), or how to
-        get what a plan computed and did not store; None once values are there. An array that is lazily zero counts as
-        not written, see `is_written`.
+        get what a plan computed and did not store, or what is still to be done to the values in the storage; None once
+        values are there. An array that is lazily zero counts as not written, see `is_written`.
     version: of the last write by others than the plan that computes the array; a view that is handed out counts as one.
         Kept up to date while plans read the array (`bound`).
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
@@ -87,8 +91,7 @@ class ArrayCell:
             self.lazy.recover(self)
         if self.storage is None:
             self._put(HOST, self.dtype or dtype)
-        if self.lazy is not None:
-            assert isinstance(self.lazy, float)
+        if isinstance(self.lazy, float):
             _fill(self.storage, self.place, self.size, self.dtype, self.lazy)
             self.lazy = None
         assert self.storage is not None
@@ -97,7 +100,12 @@ class ArrayCell:
     @property
     def is_lost(self) -> bool:
         """Whether a plan computed the values and did not store them."""
-        return self.lazy is not None and not isinstance(self.lazy, float)
+        return self.storage is None and self.lazy is not None and not isinstance(self.lazy, float)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is still to be done to the values in the storage."""
+        return self.lazy is not None and not isinstance(self.lazy, float) and self.storage is not None
 
     def lose(self, recipe: Recipe) -> None:
         """Give the memory away: whoever asks for the values gets them by the recipe."""
@@ -188,6 +196,8 @@ class ArrayCell:
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage for a step that is going to write all values; other copies are forgotten."""
+        if WAITING:
+            let_read(self)
         if self.storage is None or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
         else:
@@ -220,6 +230,8 @@ class ArrayCell:
 
     def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Take a storage with its values as the head."""
+        if WAITING:
+            let_read(self)
         self._set_head(place, dtype, storage)
         self.lazy = None
         self.zeroed = False
@@ -282,6 +294,8 @@ class ArrayCell:
 
     def host(self) -> HostStorage:
         """The head, moved to host memory with its dtype, for a user who may write into it."""
+        if WAITING:
+            let_read(self)
         storage = self.settle()
         assert self.dtype is not None
         if self.place is not HOST:
@@ -301,6 +315,8 @@ class ArrayCell:
 
     def fill(self, value: float) -> None:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
+        if WAITING:
+            let_read(self)
         if self.bound > 0 or self.has_live_view:
             _fill(self.storage, self.place, self.size, self.dtype, value)
             self.lazy = None
@@ -313,6 +329,8 @@ class ArrayCell:
 
     def zero(self) -> None:
         """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph reads it."""
+        if WAITING:
+            let_read(self)
         if self.has_live_view or (self.bound > 0 and self.is_data):
             self.fill(0.0)
             self.zeroed = True

@@ -9,7 +9,8 @@ from typing import Any
 from atled.errors import four_parts
 from atled.graph.plan import Template
 from atled.graph.training import Moved, Rule, Training
-from atled.solvers import Solver, Tracked, in_full_precision
+from atled.graph.updating import in_full_precision
+from atled.solvers import Solver, Tracked
 from atled.variable import Variable
 from atled_contexts import get_current_context
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from atled.array import ArrayCell
-from atled.call import ArrayDesc
-from atled.epoch import EPOCH
 from atled.errors import four_parts
-from atled.graph.binding import Binding
-from atled.graph.bound import Bound
-from atled.graph.ir import Graph, IRValue
-from atled.graph.lowering import lower
-from atled.graph.plan import Template
-from atled.graph.templates import PLANNING, TEMPLATES
+from atled.graph.changed_gradients import Change, change_gradients, common_changes
+from atled.graph.templates import PLANNING
+from atled.graph.updating import Updated, UpdatePlans, run_updates
 from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage
 from atled.variable import Variable
-from atled_contexts import Context, get_current_context, plugin_generation
+from atled_contexts import get_current_context
 
 __all__ = [
     "AMSGRAD",
@@ -88,7 +83,7 @@ class Solver:
 
     def __init__(self) -> None:
         self._parameters: dict[str, Tracked] = {}
-        self._plans: dict[Hashable, Bound] = {}
+        self._plans = UpdatePlans()
 
     @property
     def name(self) -> str:
@@ -173,23 +168,25 @@ class Solver:
         for parameter in active:
             parameter.steps += 1
         try:
-            self._run(self._op, active, lambda p: [p.variable.value.data.cell, p.gradient, *p.states], self._hyper)
+            if any(parameter.gradient.lazy is not None for parameter in active):
+                self._take_changes_in(active)
+            else:
+                self._move(active)
         except BaseException:
             for parameter in active:
                 parameter.steps -= 1
             raise
 
     def weight_decay(self, decay_rate: float) -> None:
-        """Add `decay_rate * w` to the gradients; call it after backward and before update."""
-        rate = _single("decay_rate", decay_rate)
-        self._run(
-            "WeightDecay", self._active(), lambda p: [p.variable.value.data.cell, p.gradient], lambda _: {"rate": rate}
-        )
+        """Add `decay_rate * w` to the gradients; call it after backward and before update.
+
+        As a rule it costs nothing but one more term in the update.
+        """
+        self._change("WeightDecay", _single("decay_rate", decay_rate))
 
     def scale_grad(self, scale: float) -> None:
-        """Multiply the gradients by a number."""
-        factor = _single("scale", scale)
-        self._run("ScaleGrad", self._active(), lambda p: [p.gradient], lambda _: {"scale": factor})
+        """Multiply the gradients by a number; as a rule it costs nothing but one more factor in the update."""
+        self._change("ScaleGrad", _single("scale", scale))
 
     def check_inf_grad(self) -> bool:
         """Whether any gradient holds an infinity."""
@@ -245,73 +242,45 @@ class Solver:
     def _active(self) -> list[Tracked]:
         return [parameter for parameter in self._parameters.values() if parameter.is_written]
 
-    def _run(
-        self,
-        op: str,
-        active: Sequence[Tracked],
-        cells_of: Callable[[Tracked], list[ArrayCell]],
-        attributes_of: Callable[[Tracked], Mapping[str, float]],
-    ) -> None:
-        """Run one op per parameter as one program."""
+    def _change(self, op: str, value: float) -> None:
+        """Change all gradients that were written, at the latest when somebody looks at them."""
+        values = [parameter.variable.value for parameter in self._active()]
+        if values:
+            change_gradients(Change(op, value), values, get_current_context(), self._plans)
+
+    def _take_changes_in(self, active: Sequence[Tracked]) -> None:
+        """Update from gradients some of which wait for changes: in the same pass, if all wait for the same ones."""
+        gradients = [parameter.gradient for parameter in active]
+        with PLANNING:  # others who look at a gradient must see it before or after all this
+            waiting = common_changes([parameter.variable.value for parameter in active], get_current_context())
+            if waiting is not None:
+                with waiting.taken(gradients):
+                    self._move(active, waiting.changes)
+                return
+            for cell in gradients:
+                cell.settle()
+        self._move(active)
+
+    def _move(self, active: Sequence[Tracked], changes: Sequence[Change] = ()) -> None:
+        """Run the update op on every parameter, after changes of its gradient."""
         if not active:
             return
-        names = SPECS[op].float_names
-        floats = [values[name] for values in map(attributes_of, active) for name in names]
-        context = get_current_context()
-        key = (op, context, tuple(id(parameter) for parameter in active))
-        bound = self._plans.get(key)
-        if bound is None or bound.epoch != EPOCH.value:
-            with PLANNING:
-                epoch = EPOCH.value
-                cells = [cell for parameter in active for cell in cells_of(parameter)]
-                bound = self._plans[key] = _bind(op, active, cells, context, floats, epoch, bound)
-        bound.run(floats)
+        names = SPECS[self._op].float_names
+        given = [change.value for change in changes]
+        floats: list[float] = []
+        for parameter in active:
+            hyper = self._hyper(parameter)
+            floats += given
+            floats += [hyper[name] for name in names]
+
+        def arrays() -> list[Updated]:
+            return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]
+
+        ops = [*(change.op for change in changes), self._op]
+        run_updates(ops, tuple(map(id, active)), arrays, floats, get_current_context(), self._plans)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"
-
-
-def _bind(
-    op: str,
-    active: Sequence[Tracked],
-    cells: Sequence[ArrayCell],
-    context: Context,
-    floats: Sequence[float],
-    epoch: int,
-    before: Bound | None,
-) -> Bound:
-    descs = []
-    width = len(cells) // len(active)
-    for number, cell in enumerate(cells):
-        shape = active[number // width].variable.shape
-        cell.settle()
-        assert cell.dtype is not None
-        descs.append(ArrayDesc(shape, cell.dtype))
-    key = (op, context, plugin_generation(), tuple(descs))
-    if before is not None and before.holds(key, cells, epoch):
-        return before
-
-    def compile_update() -> Template:
-        graph = Graph(context)
-        results: list[IRValue] = []
-        for start in range(0, len(cells), width):
-            # Half keeps fp32 master weights: the update runs in the precision of the parameter.
-            wide = descs[start].dtype == np.float64
-            graph.context = in_full_precision(context, "double" if wide else "float")
-            inputs = [graph.external(start + i, descs[start + i]) for i in range(width)]
-            attributes = {name: graph.float_from("solver", start // width, name) for name in SPECS[op].float_names}
-            made = graph.op(op, *inputs, **attributes)
-            results += made if isinstance(made, tuple) else (made,)
-        return lower(graph, results)
-
-    template = TEMPLATES.get(key, compile_update)
-    return Bound(key, Binding(template, cells, [None] * len(template.targets), floats), epoch)
-
-
-def in_full_precision(context: Context, type_config: str) -> Context:
-    """The Context with another type config."""
-    names = list(dict.fromkeys(name for name, _ in context.backends))
-    return context.replace(backend=[f"{name}:{type_config}" for name in names])
 
 
 class _WithLearningRate(Solver):

@@ -114,6 +114,9 @@ class Backward:
         """
         if accumulate is None:
             accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
+            for _, cell in self.wanted:
+                if cell.is_waiting:
+                    cell.settle()  # a plan that adds to a gradient reads its memory
         for _, cell in self.seeds:
             cell.settle()
         bound = self.bound.get(accumulate)

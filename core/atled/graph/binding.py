@@ -17,6 +17,7 @@ from atled.graph.plan import Slot, Step, Template
 from atled.graph.scratch import Scratch, scratch
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
+from atled.waiting import WAITING, let_read
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
@@ -294,6 +295,8 @@ class Binding:
 
         floats: new values of all floats, in the template's order; None leaves them as they are.
         """
+        if WAITING:
+            let_read(*self._written, *(item.cell for item in self._writes))
         with self.lock:
             if floats is not None:
                 self.set_floats(floats)

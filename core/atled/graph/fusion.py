@@ -31,6 +31,7 @@ class FusedOp(ProgramOp, abstract=True):
         self.attributes = tuple(Attribute(item, "float") for item in program.attributes)
         self.outputs = program.output_names
         vars(self).update(program=program, category="fused")
+        self.inplace = dict(program.in_place)
         different = list(dict.fromkeys(names))
         shown = "+".join(different[:_SHOWN]) + ("+..." if len(different) > _SHOWN else "")
         super().__init__(shown, f"Fused: {', '.join(names)}.")
@@ -48,17 +49,40 @@ def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list
     return _rewrite(graph, nodes, groups, values)
 
 
-def _formula(node: IRNode) -> Expr | None:
-    """The formula of a node that may be fused, in the names of its spec's inputs; None for other nodes."""
+def _formulas(node: IRNode) -> Sequence[Expr] | None:
+    """The formulas of a node that may be fused, in the names of its spec's inputs; None for other nodes.
+
+    One for its output, or one for each array that it changes in place.
+    """
     spec, decision = node.spec, node.decision
-    if spec is None or decision is None or not decision.implementation.fuses or node.computed or spec.inplace:
+    if spec is None or decision is None or not decision.implementation.fuses or node.computed:
         return None
     if spec.copies:
-        return _COPY
+        return (_COPY,)
     program = spec.program
-    if program is None or len(program.outputs) != 1 or program.in_place:
+    if program is None or (len(program.outputs) != 1 and not spec.inplace):
         return None
-    return program.expressions[0]
+    changed = dict(program.in_place)
+    if changed != spec.inplace or (changed and len(changed) != len(program.outputs)):
+        return None
+    if any(not _is_whole(node.inputs[position]) for position in changed.values()):
+        return None
+    return program.expressions
+
+
+def _is_whole(value: IRValue | None) -> bool:
+    """Whether a value is an outside array as it is there, no view of one and no second number of it."""
+    return value is not None and value.external >= 0 and value.base is value
+
+
+def _changed(node: IRNode) -> list[IRValue]:
+    """The arrays that a node changes in place, in the order of its outputs."""
+    sources = () if node.spec is None else node.spec.inplace.values()
+    return [value for value in map(node.inputs.__getitem__, sources) if value is not None]
+
+
+def _is_in_place(node: IRNode) -> bool:
+    return node.spec is not None and bool(node.spec.inplace)
 
 
 def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
@@ -100,7 +124,9 @@ class _Groups:
         self.members: dict[int, list[IRNode]] = {}
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
-            if _formula(node) is not None:
+            # What was changed is read as the array, as a rule: one who reads it as the result of the change is served.
+            is_read = _is_in_place(node) and any(v in self._readers or v in kept for v in node.outputs)
+            if not is_read and _formulas(node) is not None:
                 self._place(position, node)
         self.any = any(len(members) > 1 for members in self.members.values())
 
@@ -161,6 +187,8 @@ class _Groups:
             return False
         if self._operand_count(members) > MOST_OPERANDS:
             return False
+        if not _agree_on_changed(members):
+            return False
         if any(self._passes_outside(one, node) for node in self.members[other]):
             return False
         # Nothing depends yet on a node that was placed just now.
@@ -177,7 +205,8 @@ class _Groups:
             if member.outputs[0] in self._kept
             or any(reader not in inside for reader in self._readers.get(member.outputs[0], ()))
         ]
-        return len(written) + sum(1 for value in read if value.node not in inside)
+        changed = {value for member in members for value in _changed(member)}
+        return len(written) + len(changed) + sum(1 for value in read if value.node not in inside)
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
@@ -201,6 +230,15 @@ class _Groups:
         return False
 
 
+def _agree_on_changed(members: Sequence[IRNode]) -> bool:
+    """Whether all members know each array that one of them changes in place as the same value."""
+    changed = {value.external: value for member in members for value in _changed(member)}
+    if not changed:
+        return True
+    values = [value for member in members for value in member.inputs if value is not None]
+    return all(changed.get(value.base.external, value) is value for value in values if value.base.external >= 0)
+
+
 def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[IRValue]) -> list[IRNode]:
     readers: dict[IRValue, set[int | IRNode]] = {}
     for node in nodes:
@@ -220,7 +258,8 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[I
             outputs = [
                 member.outputs[0]
                 for member in members
-                if member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ()))
+                if not _is_in_place(member)
+                and (member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ())))
             ]
             result.append(_fused_node(graph, members, outputs))
     return result
@@ -251,22 +290,21 @@ def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[i
 
 
 def _fused_node(graph: Graph, members: Sequence[IRNode], outputs: Sequence[IRValue]) -> IRNode:
-    """One node for the members of a group; the given values become its outputs."""
-    inside = {member.outputs[0] for member in members}
+    """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
     inputs: dict[IRValue, str] = {}
     floats: dict[int, str] = {}
-    expressions: dict[IRValue, Expr] = {}
+    expressions: dict[IRValue, Expr] = {}  # of an array that is changed: what it holds after the last member so far
+    changed: dict[IRValue, IRValue] = {}  # per such array the value that stands for what it holds in the end
     for member in members:
-        formula = _formula(member)
-        assert formula is not None and member.spec is not None
+        formulas = _formulas(member)
+        assert formulas is not None and member.spec is not None
         names = ("x",) if member.spec.copies else member.spec.program.inputs  # type: ignore[union-attr]  # has a formula
         replaced: dict[str, Expr] = {}
         for item, value in zip(names, member.inputs, strict=True):
             assert value is not None
-            if value in inside:
-                replaced[item] = expressions[value]
-            else:
-                replaced[item] = name(inputs.setdefault(value, f"x{len(inputs)}"))
+            if value not in expressions:
+                expressions[value] = name(inputs.setdefault(value, f"x{len(inputs)}"))
+            replaced[item] = expressions[value]
         for item in member.spec.float_names:
             slot = member.attributes[item]
             assert isinstance(slot, FloatSlot)
@@ -275,13 +313,19 @@ def _fused_node(graph: Graph, members: Sequence[IRNode], outputs: Sequence[IRVal
             replaced[item] = (
                 number(source[0]) if kind == "constant" else name(floats.setdefault(slot.index, f"f{len(floats)}"))
             )
-        expressions[member.outputs[0]] = substitute(formula, replaced)
+        made = _changed(member)
+        changed.update(zip(made, member.outputs, strict=False))
+        results = [substitute(formula, replaced) for formula in formulas]
+        expressions.update(zip(made or member.outputs, results, strict=True))
     program = Program(
         tuple(inputs.values()),
         tuple(floats.values()),
-        tuple((f"y{position}", expressions[value]) for position, value in enumerate(outputs)),
+        (
+            *((inputs[value], expressions[value]) for value in changed),
+            *((f"y{position}", expressions[value]) for position, value in enumerate(outputs)),
+        ),
     )
-    return _node(members, program, list(inputs), list(floats), outputs)
+    return _node(members, program, list(inputs), list(floats), [*changed.values(), *outputs])
 
 
 def _node(
