@@ -141,7 +141,7 @@ def test_who_looks_in_between_sees_them_done(look: Callable[..., Any]) -> None:
 
 
 def test_checks_look_at_what_gradients_will_be() -> None:
-    w, solver = decayed()
+    _, solver = decayed()
     assert not solver.check_inf_or_nan_grad()
     solver.scale_grad(np.finfo(np.float32).max)
     assert solver.check_inf_grad()
@@ -316,7 +316,7 @@ def test_another_backward_adds_to_what_was_changed(dynamic: bool) -> None:
 
 
 def test_backward_of_one_function_adds_to_what_was_changed() -> None:
-    w, solver = decayed()
+    w, _ = decayed()
     y = w * 3
     y.forward()
     y.g = 1
