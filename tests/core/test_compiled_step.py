@@ -335,6 +335,39 @@ def test_code_of_the_user_runs_within_the_step_and_may_fail(monkeypatch: pytest.
         np.testing.assert_array_equal(value, before[name])
 
 
+def test_no_update_runs_before_code_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also none whose gradient is made by an elementwise op, with which it becomes one kernel."""
+
+    def network(x: nn.Variable, t: nn.Variable) -> nn.Variable:
+        factor = nn.parameter.get_parameter_or_create("factor", (5, 6), initializer=np.ones((5, 6), np.float32))
+        shift = nn.parameter.get_parameter_or_create("shift", (5, 3), initializer=np.ones((5, 3), np.float32))
+        h = F.tanh(Doubled()(PF.affine(x, 6, name="a"))) * factor
+        return F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="b") + shift, t))
+
+    check_same(by_step(network, S.Adam(0.01), 0.1, 0.5), by_calls(network, S.Adam(0.01), 0.1, 0.5), 1e-5)
+    x, t, loss = fresh(network)
+    solver = S.Adam(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver, [x, t], weight_decay=0.1)
+    before = values()
+    monkeypatch.setattr(Doubled, "fails", True)
+    with pytest.raises(ArithmeticError):
+        step(*batches()[0])
+    for name, value in values().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_decay_and_scale_are_read_into_the_updates() -> None:
+    x, t, loss = fresh(mlp)
+    solver = S.Adam(0.1)
+    solver.set_parameters(nn.get_parameters())
+    plain = nn.compile_step(loss, solver, [x, t]).plan
+    decayed = nn.compile_step(loss, solver, [x, t], weight_decay=0.1, scale_grad=0.5).plan
+    names = [[step.name for step in plan.steps] for plan in (plain, decayed)]
+    assert [name.replace("MulScalar+Add2+AdamUpdate", "AdamUpdate") for name in names[1]] == names[0]
+    assert names[0] != names[1]
+
+
 def test_verification_and_trace_see_the_step() -> None:
     x, t, loss = fresh(mlp)
     solver = S.Momentum(0.1)

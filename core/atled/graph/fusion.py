@@ -37,13 +37,14 @@ class FusedOp(ProgramOp, abstract=True):
         super().__init__(shown, f"Fused: {', '.join(names)}.")
 
 
-def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list[IRNode]:
+def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue], apart: Iterable[IRNode] = ()) -> list[IRNode]:
     """The nodes to run instead of `nodes`, in an order in which they can run.
 
-    kept: values that must exist afterwards although no node may read them.
+    kept: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
+    other only.
     """
     values = set(kept)
-    groups = _Groups(nodes, values)
+    groups = _Groups(nodes, values, set(apart))
     if not groups.any:
         return list(nodes)
     return _rewrite(graph, nodes, groups, values)
@@ -111,9 +112,10 @@ def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
-    def __init__(self, nodes: Sequence[IRNode], kept: set[IRValue]) -> None:
+    def __init__(self, nodes: Sequence[IRNode], kept: set[IRValue], apart: set[IRNode]) -> None:
         self._index = {node: position for position, node in enumerate(nodes)}
         self._kept = kept
+        self._apart = apart
         self._readers: dict[IRValue, list[IRNode]] = {}
         for node in nodes:
             for value in node.inputs:
@@ -183,7 +185,7 @@ class _Groups:
             and second.context.deterministic == first.context.deterministic
         )
         members = [*self.members[one], *self.members[other]]
-        if not alike or len(members) > MOST_NODES:
+        if not alike or len(members) > MOST_NODES or (first in self._apart) != (second in self._apart):
             return False
         if self._operand_count(members) > MOST_OPERANDS:
             return False

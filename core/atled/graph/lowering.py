@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from atled.graph.attachment import attach
@@ -15,17 +15,18 @@ from atled.ops.spec import SPECS
 from atled.place import HOST
 
 
-def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True) -> Template:
+def lower(graph: Graph, results: Sequence[IRValue], *, is_fused: bool = True, apart: Iterable[IRNode] = ()) -> Template:
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory or an outside array gets a copy of its own.
     is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
+    apart: nodes that are fused with each other only, because they must not run before others.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = nodes_for(graph, values)
     if is_fused:
         nodes = narrow_products(graph, nodes, values)
-        nodes = fuse(graph, nodes, values)
+        nodes = fuse(graph, nodes, values, apart)
     slots: list[Slot] = []
     slot_of: dict[IRValue, int] = {}
     memories = 0

@@ -95,8 +95,9 @@ class Training:
             self.template, self.moved, self._bound = before.template, before.moved, before._bound
             self._numbers = before._numbers
             return
+        made = structure.made[-1][root.position]
         compiled: StepTemplate = TEMPLATES.get(
-            key, lambda: _compile(structure, structure.made[-1][root.position], lost, leaves, parameters, rule)
+            key, lambda: _compile_safely(structure, made, lost, leaves, parameters, rule)
         )
         self.template, self.moved = compiled
         self._numbers = {
@@ -191,7 +192,7 @@ def _settled(parameter: Moved) -> Sequence[ArrayCell]:
     return parameter.states
 
 
-def _compile(
+def _compile_safely(
     structure: Structure,
     root: int,
     lost: Collection[int],
@@ -199,6 +200,38 @@ def _compile(
     parameters: Sequence[Moved],
     rule: Rule,
 ) -> StepTemplate:
+    """The best step that moves no parameter before something may fail: a failed step leaves all as they were."""
+    given = structure, root, lost, leaves, parameters, rule
+    compiled = _compile(*given, is_early=True)
+    return compiled if _is_safe(compiled.template) else _compile(*given, is_early=False)
+
+
+def _is_safe(template: Template) -> bool:
+    """Whether behind the first update nothing but updates and native steps runs.
+
+    What native steps of a backward refuse are indices, and those a forward step has made or looked at before.
+    """
+    updates = [step.node.spec is not None and bool(step.node.spec.inplace) for step in template.steps]
+    first = updates.index(True) if True in updates else len(updates)
+    rest = zip(updates[first:], template.steps[first:], strict=True)
+    return all(is_update or step.native is not None for is_update, step in rest)
+
+
+def _compile(
+    structure: Structure,
+    root: int,
+    lost: Collection[int],
+    leaves: Sequence[Sequence[int]],
+    parameters: Sequence[Moved],
+    rule: Rule,
+    *,
+    is_early: bool,
+) -> StepTemplate:
+    """The step.
+
+    is_early: whether updates run as soon as they can, so that the memory of a gradient soon serves the next one, or
+        behind all else.
+    """
     context = structure.functions[-1].context
     graph = Graph(context)
     recorded = Recorded(graph, structure, computed=False)
@@ -218,7 +251,7 @@ def _compile(
     wanted = [values[number] for numbers in leaves for number in numbers]
     found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, blocked)
     moved: list[int] = []
-    updates: list[IRNode] = []
+    updates: list[Sequence[IRNode]] = []
     first_state = len(structure.cells)
     for index, (parameter, numbers) in enumerate(zip(parameters, leaves, strict=True)):
         gradient: IRValue | None = None
@@ -231,8 +264,10 @@ def _compile(
             updates.append(_update(graph, structure, len(moved), parameter, numbers[0], first_state, gradient, rule))
             moved.append(index)
         first_state += len(parameter.states)
-    _move_forward(graph, updates)
-    return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites), tuple(moved))
+    if is_early:
+        _move_forward(graph, updates)
+    apart = [] if is_early else [node for nodes in updates for node in nodes]
+    return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites, apart=apart), tuple(moved))
 
 
 def _update(
@@ -244,8 +279,8 @@ def _update(
     first_state: int,
     gradient: IRValue,
     rule: Rule,
-) -> IRNode:
-    """The node that moves one parameter; `order` is its place among those that move."""
+) -> Sequence[IRNode]:
+    """The nodes that move one parameter; `order` is its place among those that move."""
 
     def array(number: int, cell: ArrayCell) -> IRValue:
         assert cell.dtype is not None
@@ -254,7 +289,7 @@ def _update(
     def given(name: str) -> FloatSlot:
         return graph.float_from("solver", order, name)
 
-    before = graph.context
+    before, count = graph.context, len(graph.nodes)
     # Half keeps fp32 master weights: the update runs in the precision of the parameter.
     graph.context = rule.double if parameter.data.dtype == np.float64 else rule.single
     data = array(leaf, parameter.data)
@@ -265,29 +300,22 @@ def _update(
     names = SPECS[rule.op].float_names
     graph.op(rule.op, data, gradient, *states, **{name: given(name) for name in names})
     graph.context = before
-    return graph.nodes[-1]
+    return graph.nodes[count:]
 
 
-def _move_forward(graph: Graph, updates: Sequence[IRNode]) -> None:
-    """Put each update right behind the last node that its parameter or gradient must wait for.
-
-    So the memory of a gradient soon serves the next one. Where code of the user runs, which may fail, updates stay
-    behind all of it: a step that fails leaves the parameters as they were.
-    """
-    if any(node.spec is not None and node.spec.opaque for node in graph.nodes):
-        return
-    place = {node: position for position, node in enumerate(graph.nodes)}
+def _move_forward(graph: Graph, updates: Sequence[Sequence[IRNode]]) -> None:
+    """Put the nodes of each update right behind the last other node that its parameter or gradient must wait for."""
+    own_nodes = {node for nodes in updates for node in nodes}
+    place = {node: position for position, node in enumerate(graph.nodes) if node not in own_nodes}
     last_use: dict[int, int] = {}
-    for position, node in enumerate(graph.nodes):
-        if node in updates:
-            continue
+    for node, position in place.items():
         for value in node.inputs:
             if value is not None and value.base.external >= 0:
                 last_use[value.base.external] = position
     ready: dict[IRNode, float] = {node: float(position) for node, position in place.items()}
-    for update in updates:
-        own = [value for value in update.inputs if value is not None]
+    for nodes in updates:
+        own = [value for node in nodes for value in node.inputs if value is not None]
         makers = [place[value.node] for value in own if value.node is not None and value.node in place]
         users = [last_use.get(value.base.external, -1) for value in own if value.base.external >= 0]
-        ready[update] = max([*makers, *users]) + 0.5
+        ready.update(dict.fromkeys(nodes, max([*makers, *users]) + 0.5))
     graph.nodes.sort(key=ready.__getitem__)

@@ -120,3 +120,54 @@ def test_failures_leak_no_memory(sim, device):
     fail_everywhere()
     gc.collect()
     assert device.memory.bytes_in_use == before
+
+
+@pytest.mark.parametrize("operation", ["upload", "launch"])
+def test_an_update_that_fails_leaves_changes_of_the_gradient_waiting(sim, operation):
+    for nth in range(1, 20):
+        _, w, loss, solver = network(sim)
+        loss.forward()
+        loss.backward()
+        start, gradient = w.d.copy(), w.g.copy()
+        expected = 2 * gradient + np.float32(0.5) * start
+        with context_scope(sim):
+            with faults.fail(operation, nth) as fault, contextlib.suppress(atled_sim.SimFault):
+                solver.scale_grad(2)
+                solver.weight_decay(0.5)
+                solver.update()
+            if not fault.happened:
+                break
+            np.testing.assert_array_equal(w.d, start)
+            solver.update()
+        np.testing.assert_allclose(w.g, expected, rtol=1e-6)
+        np.testing.assert_allclose(w.d, start - np.float32(0.1) * expected, rtol=1e-6)
+    assert nth > 1
+
+
+def test_a_compiled_step_whose_backward_fails_moves_nothing(sim):
+    updates = sum(bool(step.node.spec.inplace) for step in two_layers(sim)[-1].plan.steps if step.node.spec)
+    moved = []
+    for nth in range(1, 60):
+        weights, step = two_layers(sim)
+        before = [w.d.copy() for w in weights]
+        with faults.fail("launch", nth) as fault, contextlib.suppress(atled_sim.SimFault):
+            step()
+        if not fault.happened:
+            break
+        moved.append(any(not np.array_equal(w.d, old) for w, old in zip(weights, before, strict=True)))
+    # Only a launch of an update itself may come too late: the first one is the first to be missed.
+    assert len(moved) > updates + 3
+    assert not any(moved[: 1 - updates])
+
+
+def two_layers(context):
+    """Weights of different uses, one of them elementwise, and the step that trains them."""
+    rng = np.random.default_rng(0)
+    shapes = [(2, 4), (4, 3), (2, 3), (3, 5)]
+    x, *weights = (nn.Variable.from_numpy_array(rng.standard_normal(s).astype("f"), need_grad=True) for s in shapes)
+    with context_scope(context):
+        h = F.tanh(F.affine(x, weights[0])) * weights[1]
+        loss = F.sum(F.tanh(F.affine(h, weights[2])))
+        solver = S.Momentum(0.1)
+        solver.set_parameters({str(number): w for number, w in enumerate(weights)})
+        return weights, nn.compile_step(loss, solver, weight_decay=0.1)
