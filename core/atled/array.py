@@ -102,6 +102,13 @@ class ArrayCell:
         """Whether a plan computed the values and did not store them."""
         return self.storage is None and self.lazy is not None and not isinstance(self.lazy, float)
 
+    def wait_for(self, recipe: Recipe) -> None:
+        """Count as changed, but leave it to a recipe to change the values in the storage."""
+        self.lazy = recipe
+        self.version = next(WRITES)
+        if self._copies:
+            self.outdate_copies()
+
     @property
     def is_waiting(self) -> bool:
         """Whether something is still to be done to the values in the storage."""

@@ -168,7 +168,7 @@ class Solver:
         for parameter in active:
             parameter.steps += 1
         try:
-            if any(parameter.gradient.lazy is not None for parameter in active):
+            if [p for p in active if p.variable.value.grad.cell.lazy is not None]:  # quicker than any()
                 self._take_changes_in(active)
             else:
                 self._move(active)
@@ -240,7 +240,12 @@ class Solver:
         return self._hyper(parameter)
 
     def _active(self) -> list[Tracked]:
-        return [parameter for parameter in self._parameters.values() if parameter.is_written]
+        active = []
+        for parameter in self._parameters.values():
+            cell = parameter.variable.value.grad.cell
+            if (cell.lazy is None and not cell.zeroed) or cell.is_written:
+                active.append(parameter)
+        return active
 
     def _change(self, op: str, value: float) -> None:
         """Change all gradients that were written, at the latest when somebody looks at them."""
@@ -250,9 +255,10 @@ class Solver:
 
     def _take_changes_in(self, active: Sequence[Tracked]) -> None:
         """Update from gradients some of which wait for changes: in the same pass, if all wait for the same ones."""
-        gradients = [parameter.gradient for parameter in active]
+        values = [parameter.variable.value for parameter in active]
+        gradients = [value.grad.cell for value in values]
         with PLANNING:  # others who look at a gradient must see it before or after all this
-            waiting = common_changes([parameter.variable.value for parameter in active], get_current_context())
+            waiting = common_changes(values, gradients, get_current_context())
             if waiting is not None:
                 with waiting.taken(gradients):
                     self._move(active, waiting.changes)
@@ -267,11 +273,14 @@ class Solver:
             return
         names = SPECS[self._op].float_names
         given = [change.value for change in changes]
+        by_steps: dict[int, list[float]] = {}  # the same for all parameters that have moved equally often
         floats: list[float] = []
         for parameter in active:
-            hyper = self._hyper(parameter)
-            floats += given
-            floats += [hyper[name] for name in names]
+            found = by_steps.get(parameter.steps)
+            if found is None:
+                hyper = self._hyper(parameter)
+                found = by_steps[parameter.steps] = [*given, *(hyper[name] for name in names)]
+            floats += found
 
         def arrays() -> list[Updated]:
             return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]

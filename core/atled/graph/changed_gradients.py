@@ -25,42 +25,59 @@ class Change(NamedTuple):
     value: float
 
 
-class Changed(NamedTuple):
-    """A parameter whose gradient changes."""
+class Parameters:
+    """The arrays of some parameters whose gradients change together.
 
-    gradient: weakref.ref[ArrayCell]
-    data: ArrayCell
-    shape: tuple[int, ...]
+    shapes, data: of each.  read: the identities of `data`.  are_distinct: whether no array is there twice.
+
+    It refers to gradients weakly, because they refer to it while they wait.
+    """
+
+    __slots__ = ("_gradients", "are_distinct", "data", "read", "shapes")
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self._gradients = [weakref.ref(value.grad.cell) for value in values]
+        self.shapes = [value.shape for value in values]
+        self.data = [value.cell for value in values]
+        self.read = frozenset(map(id, self.data))
+        arrays = {*self.read, *(id(value.grad.cell) for value in values)}
+        self.are_distinct = len(arrays) == 2 * len(values)
+
+    def are(self, values: Sequence[Value]) -> bool:
+        """Whether they still have these arrays."""
+        return all(
+            value.grad.cell is gradient() and value.cell is data
+            for value, gradient, data in zip(values, self._gradients, self.data, strict=True)
+        )
+
+    def waiting_for(self, recipe: object) -> list[tuple[tuple[int, ...], ArrayCell, ArrayCell]]:
+        """Shape, data and gradient of those whose gradient waits for something."""
+        everything = zip(self.shapes, self.data, self._gradients, strict=True)
+        return [
+            (shape, data, cell)
+            for shape, data, gradient in everything
+            if (cell := gradient()) is not None and cell.lazy is recipe
+        ]
 
 
 class WaitingChanges:
     """What was to be done to gradients and is not done yet: their recipe, while it waits.
 
-    changes: in order.  context: under which they were asked for.
-
-    It refers to gradients weakly, because they refer to it.
+    changes: in order.  parameters: whose gradients these are.  context: under which the changes were asked for.
     """
 
-    __slots__ = ("__weakref__", "_data_of", "_is_taken", "_parameters", "_plans", "_read", "changes", "context")
+    __slots__ = ("__weakref__", "_is_taken", "_plans", "changes", "context", "parameters")
 
-    def __init__(
-        self, changes: Sequence[Change], parameters: Sequence[Changed], context: Context, plans: UpdatePlans
-    ) -> None:
+    def __init__(self, changes: Sequence[Change], parameters: Parameters, context: Context, plans: UpdatePlans) -> None:
         self.changes = tuple(changes)
+        self.parameters = parameters
         self.context = context
         self._is_taken = False  # by the thread that holds PLANNING
-        self._parameters = parameters
         self._plans = weakref.ref(plans)
-        self._read = frozenset(id(parameter.data) for parameter in parameters)
-        self._data_of = {parameter.gradient: parameter.data for parameter in parameters}
 
     def reads(self, cell: ArrayCell) -> bool:
         """Whether the array is one of the parameters."""
-        return id(cell) in self._read
-
-    def is_about(self, gradient: ArrayCell, data: ArrayCell) -> bool:
-        """Whether the gradient waits for this, for the one of this parameter."""
-        return gradient.lazy is self and self._data_of.get(weakref.ref(gradient)) is data
+        return id(cell) in self.parameters.read
 
     def hold(self) -> None:
         """Nothing more is needed than what is held anyway."""
@@ -70,30 +87,17 @@ class WaitingChanges:
         self.finish()
 
     def finish(self) -> None:
-        """Make the changes, of all gradients that wait for them."""
+        """Make the changes, of all gradients that wait for them, in passes of their own."""
         with PLANNING:
             if self._is_taken:
                 return  # who makes the changes wants what is in the memory
-            waiting = [p for p in self._parameters if (cell := p.gradient()) is not None and cell.lazy is self]
-            if waiting:
-                with self.taken([_alive(p) for p in waiting]):
-                    self.run(waiting)
-
-    def run(self, parameters: Sequence[Changed]) -> None:
-        """Make the changes in passes of their own; those that were made before one fails wait no more."""
-        gradients = [_alive(parameter) for parameter in parameters]
-        key = ("gradients", tuple(map(id, gradients)))  # which the plans hold, so that no other can have the number
-        plans = self._plans()
-        if plans is None:  # the solver is gone
-            plans = UpdatePlans()
-
-        def arrays() -> list[Updated]:
-            return [Updated(p.shape, (p.data, cell)) for p, cell in zip(parameters, gradients, strict=True)]
-
-        while self.changes:
-            change = self.changes[0]
-            run_updates([change.op], key, arrays, [change.value] * len(parameters), self.context, plans)
-            self.changes = self.changes[1:]
+            waiting = self.parameters.waiting_for(self)
+            if not waiting:
+                return
+            with self.taken([gradient for _, _, gradient in waiting]):
+                while self.changes:
+                    _run_alone(self.changes[0], waiting, self.context, self._plans())
+                    self.changes = self.changes[1:]  # those that are made before one fails wait no more
 
     @contextmanager
     def taken(self, gradients: Sequence[ArrayCell]) -> Iterator[None]:
@@ -110,10 +114,23 @@ class WaitingChanges:
             self._is_taken = False
 
 
-def _alive(parameter: Changed) -> ArrayCell:
-    cell = parameter.gradient()
-    assert cell is not None, "the caller holds it"
-    return cell
+def _run_alone(
+    change: Change,
+    arrays: Sequence[tuple[tuple[int, ...], ArrayCell, ArrayCell]],
+    context: Context,
+    plans: UpdatePlans | None,
+) -> None:
+    """Make a change in a pass of its own."""
+    # The plans hold the gradients, so that no other array can get the number of one.
+    key = ("gradients", tuple(id(gradient) for _, _, gradient in arrays))
+    run_updates(
+        [change.op],
+        key,
+        lambda: [Updated(shape, (data, gradient)) for shape, data, gradient in arrays],
+        [change.value] * len(arrays),
+        context,
+        UpdatePlans() if plans is None else plans,  # none where the solver is gone
+    )
 
 
 def change_gradients(change: Change, values: Sequence[Value], context: Context, plans: UpdatePlans) -> None:
@@ -123,40 +140,52 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
     gradient as data.
     """
     with PLANNING:
-        before = common_changes(values, context)
         gradients = [value.grad.cell for value in values]
+        before = common_changes(values, gradients, context)
         if before is not None and len(before.changes) < _MOST_CHANGES:
-            changes, may_wait = [*before.changes, change], True
+            waiting = WaitingChanges([*before.changes, change], before.parameters, context, plans)
         else:
             for cell in gradients:
                 if cell.lazy is not None:
                     cell.settle()
-            changes, may_wait = [change], _may_wait(values)
-        parameters = [Changed(weakref.ref(value.grad.cell), value.data.cell, value.shape) for value in values]
-        waiting = WaitingChanges(changes, parameters, context, plans)
-        if not may_wait:
-            waiting.run(parameters)
-            return
+            parameters = _parameters(values, plans)
+            if not parameters.are_distinct or not _may_wait(values):
+                arrays = [(value.shape, value.cell, value.grad.cell) for value in values]
+                _run_alone(change, arrays, context, plans)
+                return
+            waiting = WaitingChanges([change], parameters, context, plans)
         for cell in gradients:
-            cell.lazy = waiting
-            cell.touched()
+            cell.wait_for(waiting)
         add_reader(waiting)
 
 
-def common_changes(values: Sequence[Value], context: Context) -> WaitingChanges | None:
+def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:
+    """The parameters as they were known the last time, if they are the same."""
+    before = plans.parameters
+    if isinstance(before, Parameters) and len(before.data) == len(values) and before.are(values):
+        return before
+    plans.parameters = made = Parameters(values)
+    return made
+
+
+def common_changes(values: Sequence[Value], gradients: Sequence[ArrayCell], context: Context) -> WaitingChanges | None:
     """What the gradients of all values wait for, under a Context; None where that is not one and the same."""
-    first = values[0].grad.cell.lazy
+    first = gradients[0].lazy
     if not isinstance(first, WaitingChanges) or first.context != context:
         return None
-    return first if all(first.is_about(value.grad.cell, value.data.cell) for value in values) else None
+    if len(first.parameters.data) != len(values) or any(cell.lazy is not first for cell in gradients):
+        return None
+    return first if first.parameters.are(values) else None
 
 
 def _may_wait(values: Sequence[Value]) -> bool:
-    """Whether everybody who could notice a change of the gradients is told to ask, and no array is there twice."""
-    cells = [cell for value in values for cell in (value.data.cell, value.grad.cell)]
-    if len(set(map(id, cells))) < len(cells):
-        return False
-    if any(cell.storage is None or cell.lazy is not None or cell.has_live_view for cell in cells):
-        return False
-    gradients = [value.grad.cell for value in values]
-    return all(value.is_leaf for value in values) and not any(cell.bound > 0 and cell.is_data for cell in gradients)
+    """Whether everybody who could notice a change of the gradients asks first."""
+    for value in values:
+        data, gradient = value.cell, value.grad.cell
+        if data.lazy is not None or gradient.lazy is not None or data.storage is None or gradient.storage is None:
+            return False
+        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.bound > 0):
+            return False
+        if not value.is_leaf:
+            return False
+    return True

@@ -30,9 +30,21 @@ class Updated(NamedTuple):
 
 
 class UpdatePlans(dict[Hashable, Bound]):
-    """The bound programs of a solver by op names, Context and parameters."""
+    """The bound programs of a solver by op names, Context and parameters.
 
-    __slots__ = ("__weakref__",)
+    parameters: those whose gradients were changed last, as whoever changes them knows them.
+    """
+
+    __slots__ = ("__weakref__", "parameters")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parameters: object = None
+
+    def clear(self) -> None:
+        """Forget all."""
+        super().clear()
+        self.parameters = None
 
 
 def run_updates(
