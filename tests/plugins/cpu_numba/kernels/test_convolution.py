@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
+from atled_cpu_numba.kernels import convolution, convolution_weight, pointwise, winograd
 from atled_cpu_numba.kernels.lanes import host_lanes
 
 # x, weight, pad, stride, dilation, group
@@ -26,6 +26,11 @@ CASES = [
     ((3, 20, 7, 7), (70, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((2, 35, 9, 48), (17, 35, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((2, 3, 40), (300, 3, 1), (0,), (1,), (1,), 1),
+    # products that read images in place: groups, several axes and panels, positions left over from several images
+    ((9, 20, 6, 6), (24, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    ((4, 40, 7, 9), (36, 20, 1, 1), (0, 0), (1, 1), (1, 1), 2),
+    ((6, 18, 5), (21, 18, 1), (0,), (1,), (1,), 1),
+    ((2, 17, 8, 16), (19, 17, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     # short rows and wide kernels, whose columns are unfolded
     ((5, 3, 12, 12), (17, 3, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((3, 2, 14, 13), (5, 2, 3, 7), (1, 2), (1, 1), (1, 1), 1),
@@ -201,6 +206,21 @@ def test_deconvolution_adds_the_bias_to_windows_in_registers(run, make_call):
     assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
     expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 1) + bias[:, None, None]
     np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("forward_pass", [True, False])
+def test_large_weights_of_1x1_convolutions_are_multiplied_in_pieces(run, parts, monkeypatch, make_call, forward_pass):
+    monkeypatch.setattr(pointwise, "_WEIGHT_BYTES", 0)
+    x, weight, bias = draw(0, 5, 20, 5, 7), draw(1, 110, 20, 1, 1), draw(2, 110)
+    geometry = geometry_of((0, 0), (1, 1), (1, 1), 1)
+    name, inputs = "Convolution", [x, weight, bias]
+    if not forward_pass:
+        name, inputs = "Deconvolution", [x, np.ascontiguousarray(weight.transpose(1, 0, 2, 3)), bias]
+    y = np.full((5, 110, 5, 7), np.nan, "f")
+    note = convolution.prepare(make_call(name, inputs, [y], **geometry)).note
+    assert note.startswith("1x1, images in place")
+    assert run(convolution, name, inputs, [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1), atol=1e-4)
 
 
 @pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])

@@ -1,7 +1,7 @@
 """Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
-Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have strides, short sums and
-wide kernels on small images, see `convolution_lanes`. The rest of this module is the direct way: products of a packed
+Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have kernels of 1 x 1, see
+`pointwise`, and strides, short sums and wide kernels on small images, see `convolution_lanes`. The rest of this module is the direct way: products of a packed
 weight with images in padded planes, see `convolution_geometry`, which the register tile reads in place: no unfolded
 copy of the input is made. The planes hold several small images, so that tiles are filled.
 
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, depthwise_filters, winograd
+from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, depthwise_filters, pointwise, winograd
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -42,6 +42,7 @@ _MOST_WASTE = 1.2  # positions computed per result; more, and the columns are un
 _FEW_ROWS = 3  # the channels of a picture
 _LEAST_POSITIONS = 512  # of a share
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
+_FEW_TERMS = 16  # of a 1 x 1 convolution: the same where y is written in place
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 _INNER_BYTES = 8 * BLOCK_WORDS
@@ -246,6 +247,9 @@ def prepare(call: Call) -> Prepared:
     lanes = _in_lanes(task)
     if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):
         return convolution_lanes.prepare(lanes, weight.size, arguments)
+    if _is_pointwise(task) and task.channels >= pointwise.LEAST_CHANNELS:
+        products = pointwise.Problem(*task[1:5], math.prod(task.source), _weight_strides(task))
+        return pointwise.prepare(products, tuple(word if word < 0 else word - 1 for word in arguments))
     return _direct(task, call, source.size, weight.size, result.size)
 
 
@@ -428,8 +432,14 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=workspace, after={0: 34}, note=note)
 
 
+def _is_pointwise(task: _Task) -> bool:
+    return (task.kernel, task.stride, task.pad) == ((1, 1), (1, 1), (0, 0))
+
+
 def _tiles_fill_badly(task: _Task) -> bool:
     """Whether the tiles of positions waste more than those of `convolution_lanes` lose by reading single elements."""
+    if _is_pointwise(task):  # no results are moved
+        return task.channels <= _FEW_TERMS
     short = task.channels * math.prod(task.kernel) <= _SHORT_SUMS
     return short or task.stride != (1, 1) or (task.forward and len(_choose_layout(task)[0].phases) > 1)
 
