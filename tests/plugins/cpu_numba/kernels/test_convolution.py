@@ -52,6 +52,14 @@ CASES = [
     ((2, 16, 15, 32), (16, 16, 3, 4), (1, 1), (3, 2), (1, 1), 1),
     ((2, 12, 8, 24), (16, 12, 3, 3), (1, 1), (2, 3), (1, 1), 1),
     ((2, 24, 17, 16), (40, 24, 3, 3), (2, 2), (2, 2), (2, 2), 1),
+    # rows of whole vectors: an odd number of them, overlapping ones, groups, dilation, one axis, the source in place
+    ((3, 3, 5, 16), (20, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 6, 32), (7, 3, 3, 5), (2, 3), (1, 1), (1, 1), 1),
+    ((2, 8, 4, 30), (32, 4, 5, 3), (2, 1), (1, 1), (1, 1), 2),
+    ((2, 5, 9, 31), (17, 5, 3, 3), (2, 2), (1, 1), (2, 2), 1),
+    ((3, 4, 48), (12, 4, 5), (2,), (1,), (1,), 1),
+    ((2, 6, 7, 34), (13, 6, 3, 3), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 10, 3, 16), (12, 10, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     # filters of single planes
     ((2, 3, 9, 20), (3, 1, 5, 5), (2, 2), (1, 1), (1, 1), 3),
     ((2, 3, 12, 40), (3, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
@@ -221,6 +229,15 @@ def test_large_weights_of_1x1_convolutions_are_multiplied_in_pieces(run, parts, 
     assert note.startswith("1x1, images in place")
     assert run(convolution, name, inputs, [y], parts=parts, **geometry) == 0
     np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [32, 22, 16])
+def test_rows_of_whole_vectors_are_computed_along_them(make_call, width):
+    x, weight, y = np.zeros((2, 3, 8, width), "f"), np.zeros((20, 3, 3, 3), "f"), np.zeros((2, 20, 8, width), "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 1)
+    note = convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
+    vectors = -(-width // host_lanes().vector) * host_lanes().vector
+    assert note.startswith("direct, rows in vectors") == (vectors <= 1.1 * width)
 
 
 @pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])

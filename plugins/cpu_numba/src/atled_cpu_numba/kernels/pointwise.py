@@ -6,10 +6,11 @@ over are collected from some images and multiplied together, before those images
 cache.
 
 Block (64-bit words; strides in elements):
-    0 MULTIPLY_ROWS, 1 x or gy, 2 weight, 3 bias or 0, 4 y or gx, 5 workspace, 6 bytes of it per share
-    7 images, 8 groups, 9 channels, 10 maps (both per group), 11 positions of an image
-    12 weight_map, 13 weight_channel          strides of the weight; 14 weights from group to group
-    15 positions multiplied in place, 16 images whose other ones are collected
+    0 MULTIPLY_ROWS, 1 positions multiplied in place
+    2 x or gy, 3 weight, 4 bias or 0, 5 y or gx, 6 workspace, 7 bytes of it per share
+    8 images, 9 groups, 10 channels, 11 maps (both per group), 12 positions of an image
+    13 weight_map, 14 weight_channel          strides of the weight; 15 weights from group to group
+    16 images whose positions that are left over are collected
     17 maps at once, 18 pieces of so many
     19 range kernel to run on what is written of the result, or 0, 20 its block
 Shares are made of groups, pieces of maps, and images, which are the quickest to change: a piece of the weight stays in
@@ -83,12 +84,12 @@ def _build() -> Callable[..., int]:
     @kernel
     def pointwise(block, part, parts):
         w = words(block)
-        images, groups, channels, maps, positions = w[7], w[8], w[9], w[10], w[11]
-        in_place, at_once, rows_at_once, pieces = w[15], w[16], w[17], w[18]
+        images, groups, channels, maps, positions = w[8], w[9], w[10], w[11], w[12]
+        in_place, at_once, rows_at_once, pieces = w[1], w[16], w[17], w[18]
         rest = positions - in_place
         pitch = at_once * rest
         # Workspace: block of the piece, starts of the sums, a panel of x, what is collected, its results.
-        inner = w[5] + part * w[6]
+        inner = w[6] + part * w[7]
         starts_at = inner + block_bytes
         panel_at = starts_at + 4 * rows_at_once * columns
         collected_at = panel_at + 4 * channels * columns
@@ -103,12 +104,12 @@ def _build() -> Callable[..., int]:
             rows = min(rows_at_once, maps - first)
             after = min(images, first_image + end - unit)
             unit += after - first_image
-            fill_starts(w[3], group * maps + first, rows, starts_at)
-            q[0], q[1], q[3], q[4] = channels, rows, w[2] + 4 * (group * w[14] + first * w[12]), w[12]
-            q[7], q[10], q[11], q[12], q[13], q[15] = columns, starts_at, columns, 0, panel_at, w[13]
+            fill_starts(w[4], group * maps + first, rows, starts_at)
+            q[0], q[1], q[3], q[4] = channels, rows, w[3] + 4 * (group * w[15] + first * w[13]), w[13]
+            q[7], q[10], q[11], q[12], q[13], q[15] = columns, starts_at, columns, 0, panel_at, w[14]
             for image in range(first_image, after):
-                x = w[1] + 4 * (image * groups + group) * channels * positions
-                y = w[4] + 4 * ((image * groups + group) * maps + first) * positions
+                x = w[2] + 4 * (image * groups + group) * channels * positions
+                y = w[5] + 4 * ((image * groups + group) * maps + first) * positions
                 number = (image - first_image) % max(1, at_once)
                 if rest != 0 and number == 0:
                     taken = min(at_once, after - image)
@@ -132,7 +133,7 @@ POINTWISE = Kernel("pointwise", _build)
 
 
 def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
-    """The convolution of a problem; arguments: 0 for the source, 1 weight, 2 bias if there is one, 3 y, 4 workspace."""
+    """The convolution of a problem; arguments: those of `convolution_lanes.prepare`."""
     p, lanes = problem, host_lanes()
     work_us = 2.0 * p.images * p.groups * p.channels * p.maps * p.positions / _FLOPS_PER_US
     tiles = -(-p.maps // lanes.rows)
@@ -150,8 +151,22 @@ def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
     floats = (rows + p.channels) * (lanes.columns + pitch)
     share_bytes = -(-(8 * BLOCK_WORDS + 4 * floats) // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [MULTIPLY_ROWS.address(), 0, 0, 0, 0, 0, share_bytes, p.images, p.groups, p.channels, p.maps, p.positions]
-    words += [*p.weight, p.maps * p.channels, in_place, at_once, rows, pieces, 0, 0]
+    words = [
+        MULTIPLY_ROWS.address(),
+        in_place,
+        0,
+        0,
+        0,
+        0,
+        0,
+        share_bytes,
+        p.images,
+        p.groups,
+        p.channels,
+        p.maps,
+        p.positions,
+    ]
+    words += [*p.weight, p.maps * p.channels, at_once, rows, pieces, 0, 0]
     workspace = share_bytes * parts
     note = "1x1, images in place"
     if pitch:
