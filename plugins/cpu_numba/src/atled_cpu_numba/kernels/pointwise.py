@@ -190,6 +190,6 @@ def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:
         return whole / columns + (wide + last) / images
 
     best = min(cost(images) for images in range(1, most + 1))
-    images = next(n for n in range(1, most + 1) if cost(n) <= 1.01 * best)
+    images = next(n for n in range(1, most + 1) if cost(n) <= 1.002 * best)
     images = -(-most // -(-most // images))
     return (whole, images) if images > 1 else (p.positions, 0)
