@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
+from atled_cpu_numba.kernels import convolution, convolution_weight, pointwise, winograd
 from atled_cpu_numba.kernels.lanes import host_lanes
 
 # x, weight, pad, stride, dilation, group
@@ -26,6 +26,11 @@ CASES = [
     ((3, 20, 7, 7), (70, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((2, 35, 9, 48), (17, 35, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     ((2, 3, 40), (300, 3, 1), (0,), (1,), (1,), 1),
+    # products that read images in place: groups, several axes and panels, positions left over from several images
+    ((9, 20, 6, 6), (24, 20, 1, 1), (0, 0), (1, 1), (1, 1), 1),
+    ((4, 40, 7, 9), (36, 20, 1, 1), (0, 0), (1, 1), (1, 1), 2),
+    ((6, 18, 5), (21, 18, 1), (0,), (1,), (1,), 1),
+    ((2, 17, 8, 16), (19, 17, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     # short rows and wide kernels, whose columns are unfolded
     ((5, 3, 12, 12), (17, 3, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((3, 2, 14, 13), (5, 2, 3, 7), (1, 2), (1, 1), (1, 1), 1),
@@ -47,6 +52,14 @@ CASES = [
     ((2, 16, 15, 32), (16, 16, 3, 4), (1, 1), (3, 2), (1, 1), 1),
     ((2, 12, 8, 24), (16, 12, 3, 3), (1, 1), (2, 3), (1, 1), 1),
     ((2, 24, 17, 16), (40, 24, 3, 3), (2, 2), (2, 2), (2, 2), 1),
+    # rows of whole vectors: an odd number of them, overlapping ones, groups, dilation, one axis, the source in place
+    ((3, 3, 5, 16), (20, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 6, 32), (7, 3, 3, 5), (2, 3), (1, 1), (1, 1), 1),
+    ((2, 8, 4, 30), (32, 4, 5, 3), (2, 1), (1, 1), (1, 1), 2),
+    ((2, 5, 9, 31), (17, 5, 3, 3), (2, 2), (1, 1), (2, 2), 1),
+    ((3, 4, 48), (12, 4, 5), (2,), (1,), (1,), 1),
+    ((2, 6, 7, 34), (13, 6, 3, 3), (0, 0), (1, 1), (1, 1), 1),
+    ((2, 10, 3, 16), (12, 10, 1, 1), (0, 0), (1, 1), (1, 1), 1),
     # filters of single planes
     ((2, 3, 9, 20), (3, 1, 5, 5), (2, 2), (1, 1), (1, 1), 3),
     ((2, 3, 12, 40), (3, 1, 3, 3), (1, 1), (2, 2), (1, 1), 3),
@@ -201,6 +214,30 @@ def test_deconvolution_adds_the_bias_to_windows_in_registers(run, make_call):
     assert run(convolution, "Deconvolution", [x, weight, bias], [y], **geometry) == 0
     expected = adjoint(x, weight, y.shape, (1, 1), (1, 1), (1, 1), 1) + bias[:, None, None]
     np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("forward_pass", [True, False])
+def test_large_weights_of_1x1_convolutions_are_multiplied_in_pieces(run, parts, monkeypatch, make_call, forward_pass):
+    monkeypatch.setattr(pointwise, "_WEIGHT_BYTES", 0)
+    x, weight, bias = draw(0, 5, 20, 5, 7), draw(1, 110, 20, 1, 1), draw(2, 110)
+    geometry = geometry_of((0, 0), (1, 1), (1, 1), 1)
+    name, inputs = "Convolution", [x, weight, bias]
+    if not forward_pass:
+        name, inputs = "Deconvolution", [x, np.ascontiguousarray(weight.transpose(1, 0, 2, 3)), bias]
+    y = np.full((5, 110, 5, 7), np.nan, "f")
+    note = convolution.prepare(make_call(name, inputs, [y], **geometry)).note
+    assert note.startswith("1x1, images in place")
+    assert run(convolution, name, inputs, [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, forward(x, weight, bias, (0, 0), (1, 1), (1, 1), 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [32, 22, 16])
+def test_rows_of_whole_vectors_are_computed_along_them(make_call, width):
+    x, weight, y = np.zeros((2, 3, 8, width), "f"), np.zeros((20, 3, 3, 3), "f"), np.zeros((2, 20, 8, width), "f")
+    geometry = geometry_of((1, 1), (1, 1), (1, 1), 1)
+    note = convolution.prepare(make_call("Convolution", [x, weight, None], [y], **geometry)).note
+    vectors = -(-width // host_lanes().vector) * host_lanes().vector
+    assert note.startswith("direct, rows in vectors") == (vectors <= 1.1 * width)
 
 
 @pytest.mark.parametrize(("maps", "width", "taken"), [(32, 16, True), (3, 16, False), (32, 14, False)])

@@ -1,7 +1,8 @@
 """Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
 
-Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have strides, short sums and
-wide kernels on small images, see `convolution_lanes`. The rest of this module is the direct way: products of a packed
+Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have kernels of 1 x 1, see
+`pointwise`, rows of whole vectors, see `convolution_rows`, and strides, short sums and wide kernels on small images,
+see `convolution_lanes`. The rest of this module is the direct way: products of a packed
 weight with images in padded planes, see `convolution_geometry`, which the register tile reads in place: no unfolded
 copy of the input is made. The planes hold several small images, so that tiles are filled.
 
@@ -28,7 +29,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import adjoint_lanes, convolution_lanes, depthwise, depthwise_filters, winograd
+from atled_cpu_numba.kernels import (
+    adjoint_lanes,
+    convolution_lanes,
+    convolution_rows,
+    depthwise,
+    depthwise_filters,
+    pointwise,
+    winograd,
+)
 from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -42,6 +51,8 @@ _MOST_WASTE = 1.2  # positions computed per result; more, and the columns are un
 _FEW_ROWS = 3  # the channels of a picture
 _LEAST_POSITIONS = 512  # of a share
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
+_FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
+_MOST_ZEROS = 1.1  # elements of gx per element of gy
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
 _INNER_BYTES = 8 * BLOCK_WORDS
@@ -235,17 +246,26 @@ def prepare(call: Call) -> Prepared:
     special = _special(task, weight.size, call)
     if special is not None:
         return special
+    arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
+    if _is_pointwise(task) and task.channels > _FEW_TERMS:
+        return pointwise.prepare(_products(task), arguments)
+    lanes = _in_lanes(task)
+    in_rows = convolution_rows.suits(lanes)
     if not task.forward and task.dilation == (1, 1):
         geometry = (task.kernel, task.pad, task.stride)
         sizes = (task.images, task.groups, task.channels, task.maps, task.source, task.result)
         windows_of = adjoint_lanes.Problem(*sizes, *geometry)
-        if adjoint_lanes.suits(windows_of):
+        # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
+        many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
+        if (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of):
             biases = (-1 if desc is None else 2 for desc in call.inputs[2:])
             return adjoint_lanes.prepare(windows_of, (0, 1, *biases, 3, 4))
-    arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
-    lanes = _in_lanes(task)
+    if in_rows:
+        return convolution_rows.prepare(lanes, weight.size, arguments)
     if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):
         return convolution_lanes.prepare(lanes, weight.size, arguments)
+    if _is_pointwise(task) and task.channels >= pointwise.LEAST_CHANNELS:
+        return pointwise.prepare(_products(task), arguments)
     return _direct(task, call, source.size, weight.size, result.size)
 
 
@@ -340,6 +360,11 @@ def _filters(task: _Task, call: Call) -> Prepared | None:
     return depthwise_filters.prepare(filters, arguments)
 
 
+def _products(task: _Task) -> pointwise.Problem:
+    """A 1 x 1 convolution as products of matrices."""
+    return pointwise.Problem(*task[1:5], math.prod(task.source), _weight_strides(task))
+
+
 def _in_lanes(task: _Task) -> convolution_lanes.Problem:
     """The task as one with maps in the lanes."""
     images, groups, channels, maps, source, result = task[1:7]
@@ -426,6 +451,10 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     )
     workspace = share_bytes * parts
     return launch(CONVOLUTION, words, arguments, parts=parts, workspace=workspace, after={0: 34}, note=note)
+
+
+def _is_pointwise(task: _Task) -> bool:
+    return (task.kernel, task.stride, task.pad) == ((1, 1), (1, 1), (0, 0))
 
 
 def _tiles_fill_badly(task: _Task) -> bool:

@@ -248,6 +248,46 @@ def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
     )
 
 
+def make_pair_tile(rows: int, *, packed_rows: int) -> Any:
+    """An intrinsic that computes one tile of C = A B + bias, two vectors wide, the rows of B found through a table.
+
+    tile((k, a, offsets, b0, b1, bias, c0, c1, c_row, m)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].  bias: one number per row.
+    b0, b1: the vectors of B[i] are at b0[offsets[i]] and b1[offsets[i]], offsets: address of int64 offsets in elements.
+    c0, c1: the vectors of C[r] are at c0[r * c_row] and c1[r * c_row], written for r < m.
+    """
+
+    def generate(w, k, a, offsets, b0, b1, bias, c0, c1, c_row, m):
+        builder = w.builder
+        a, b0, b1, bias, c0, c1 = (w.pointer(address) for address in (a, b0, b1, bias, c0, c1))
+        offsets = builder.inttoptr(offsets, _INT64.as_pointer())
+        starts = [w.splat(builder.load(w.at(bias, r), typ=_FLOAT)) for r in range(rows)]
+        with w.counted(k, [start for start in starts for _ in range(2)] + [a]) as (i, phis, following):
+            offset = builder.load(builder.gep(offsets, [i]), typ=_INT64)
+            b_vectors = [w.load(w.at(b0, offset)), w.load(w.at(b1, offset))]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[2 * r + j]) for j in range(2)]
+            following.append(w.at(phis[-1], packed_rows))
+
+        def write(r):
+            row = builder.mul(c_row, w.number(r))
+            w.store(following[2 * r], w.at(c0, row))
+            w.store(following[2 * r + 1], w.at(c1, row))
+
+        with builder.if_else(builder.icmp_signed(">=", m, w.number(rows))) as (then, otherwise):
+            with then:
+                for r in range(rows):
+                    write(r)
+            with otherwise:
+                for r in range(rows - 1):
+                    with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
+                        write(r)
+
+    return vector_intrinsic("pair_tile", 10, generate, "One tile of a product with B in a table; see make_pair_tile.")
+
+
 def make_dots(rows: int, columns: int) -> Any:
     """An intrinsic that adds rows x columns dot products of contiguous vectors to sums in memory.
 
