@@ -60,6 +60,21 @@ CASES = [
     ((2, 16, 12, 12), (16, 16, 5, 5), (0, 0), (1, 1), (1, 1), 1),
     ((2, 28, 11, 9), (10, 14, 5, 5), (2, 1), (1, 2), (1, 1), 2),
     ((1, 40, 9, 40), (5, 40, 5, 5), (3, 2), (2, 1), (1, 1), 1),
+    # three axes and more, slice by slice
+    ((2, 3, 4, 5, 6), (4, 3, 2, 3, 2), (0, 0, 0), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 16, 5, 9, 9), (17, 16, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    ((3, 32, 4, 8, 8), (16, 32, 3, 3, 3), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1),
+    ((2, 4, 9, 7, 8), (6, 2, 3, 3, 2), (2, 1, 0), (2, 3, 1), (2, 1, 3), 2),
+    ((2, 3, 7, 4, 5), (2, 3, 2, 2, 1), (0, 1, 0), (3, 1, 2), (1, 2, 1), 1),
+    ((2, 4, 5, 4, 6), (8, 1, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 4),
+    ((2, 6, 4, 9, 20), (6, 1, 3, 3, 3), (1, 1, 1), (1, 2, 2), (1, 1, 1), 6),
+    ((2, 3, 2, 2, 2), (2, 3, 1, 1, 1), (3, 0, 1), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 20, 3, 4, 6), (17, 20, 1, 1, 1), (0, 0, 0), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 20, 5, 4, 6), (17, 20, 1, 1, 1), (0, 0, 0), (3, 2, 1), (1, 1, 1), 1),
+    ((2, 8, 3, 9, 8), (16, 8, 1, 3, 3), (0, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 8, 6, 5, 4), (16, 8, 3, 1, 1), (1, 0, 0), (1, 1, 1), (1, 1, 1), 1),
+    ((2, 8, 1, 9, 8), (16, 8, 1, 3, 3), (0, 1, 1), (2, 1, 1), (1, 1, 1), 1),
+    ((1, 2, 3, 4, 3, 4), (3, 2, 2, 3, 1, 2), (1, 1, 0, 0), (2, 1, 1, 1), (1, 1, 1, 2), 1),
 ]
 
 all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, group", CASES)
@@ -213,10 +228,10 @@ def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_la
 
 
 def test_what_does_not_fit_is_refused_with_the_reason(make_call):
-    x, weight, y = np.zeros((1, 1, 3, 3, 3), "f"), np.zeros((1, 1, 1, 1, 1), "f"), np.zeros((1, 1, 3, 3, 3), "f")
-    geometry = geometry_of((0,) * 3, (1,) * 3, (1,) * 3, 1)
-    assert convolution.accepts(make_call("Convolution", [x, weight, None], [y], **geometry)) == (
-        "convolves over one or two axes, not 3"
-    )
-    double = make_call("Convolution", [x.astype("d"), weight.astype("d"), None], [y.astype("d")], **geometry)
+    x, weight, y = np.zeros((1, 1, 3, 3), "d"), np.zeros((1, 1, 1, 1), "d"), np.zeros((1, 1, 3, 3), "d")
+    geometry = geometry_of((0, 0), (1, 1), (1, 1), 1)
+    double = make_call("Convolution", [x, weight, None], [y], **geometry)
     assert "float32 only" in convolution.accepts(double)
+    x, y = np.zeros((0, 1, 3, 3), "f"), np.zeros((0, 1, 3, 3), "f")
+    empty = make_call("Convolution", [x, weight.astype("f"), None], [y], **geometry)
+    assert "no empty arrays" in convolution.accepts(empty)

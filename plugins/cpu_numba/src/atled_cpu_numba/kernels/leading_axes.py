@@ -1,0 +1,96 @@
+"""Convolutions over any number of axes as such over two: what becomes of the axes in front of the last two.
+
+Axes that change nothing are merged first. Then a slice of the result, one place of it along the leading axes, sees one
+slice of the source through each leading place of the kernel, a *leading tap*: it is a result over two axes, of as many
+source planes as there are channels times leading taps. Taps that see padding alone are left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from atled_cpu_numba.kernels.convolution_geometry import Pair
+
+
+class Axis(NamedTuple):
+    """An axis of a convolution or its adjoint: elements of the source and of the result, attributes of the windows."""
+
+    source: int
+    result: int
+    kernel: int
+    pad: int
+    stride: int
+    dilation: int
+
+    @property
+    def is_passed_through(self) -> bool:
+        """Whether the result's elements see the source's one by one."""
+        return (self.kernel, self.pad) == (1, 0) and (self.stride == 1 or self.source == self.result == 1)
+
+
+class Phase(NamedTuple):
+    """Slices of the result that see something through the same leading taps.
+
+    taps: their places in the flattened leading axes of the kernel; none if nothing is seen.
+    slices: of each its place in the flattened leading axes of the result, then of what it sees through each tap, the
+        place in those of the source.
+    """
+
+    taps: tuple[int, ...]
+    slices: tuple[tuple[int, ...], ...]
+
+
+def merge_axes(axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    """The axes of the same convolution, fewer if possible where they are more than two; at least one."""
+    given = tuple(axes)
+    if len(given) <= 2:
+        return given
+    merged: list[Axis] = []
+    for axis in given:
+        if axis.is_passed_through and axis.source == 1:
+            continue
+        if axis.is_passed_through and merged and merged[-1].is_passed_through:
+            size = merged.pop().source * axis.source
+            merged.append(Axis(size, size, 1, 0, 1, 1))
+        else:
+            merged.append(axis)
+    return tuple(merged) or given[-1:]
+
+
+def two_axes(axes: Sequence[Axis]) -> tuple[Pair, ...]:
+    """Pairs for height and width of source, result, kernel, pad, stride and dilation; one axis gets the height 1."""
+    height, width = (Axis(1, 1, 1, 0, 1, 1), *axes)[-2:]
+    return tuple(zip(height, width, strict=True))
+
+
+def leading_phases(axes: Sequence[Axis], *, forward: bool) -> tuple[Phase, ...]:
+    """The slices of a convolution's result or, not `forward`, of its adjoint's; `axes` without the last two."""
+    phases: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    per_axis = [[_seen(axis, place, forward=forward) for place in range(axis.result)] for axis in axes]
+    for slice_number, seen in enumerate(itertools.product(*per_axis)):
+        found = [tuple(zip(*of_axes, strict=True)) for of_axes in itertools.product(*seen)]
+        taps = tuple(_flat(tap, [axis.kernel for axis in axes]) for tap, _ in found)
+        places = (_flat(place, [axis.source for axis in axes]) for _, place in found)
+        phases.setdefault(taps, []).append((slice_number, *places))
+    return tuple(Phase(taps, tuple(slices)) for taps, slices in phases.items())
+
+
+def _seen(axis: Axis, place: int, *, forward: bool) -> list[Pair]:
+    """What a place of the result sees along one axis: pairs of a tap and a place in the source."""
+    pairs = []
+    for tap in range(axis.kernel):
+        if forward:
+            at, rest = place * axis.stride - axis.pad + tap * axis.dilation, 0
+        else:
+            at, rest = divmod(place + axis.pad - tap * axis.dilation, axis.stride)
+        if rest == 0 and 0 <= at < axis.source:
+            pairs.append((tap, at))
+    return pairs
+
+
+def _flat(place: Sequence[int], sizes: Sequence[int]) -> int:
+    """The place in the flattened axes."""
+    return sum(i * math.prod(sizes[axis + 1 :]) for axis, i in enumerate(place))
