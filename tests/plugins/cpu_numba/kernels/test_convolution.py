@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight, winograd
+from atled_cpu_numba.kernels import convolution, convolution_slices, convolution_weight, slices_weight, winograd
+from atled_cpu_numba.kernels import launch as launching
 from atled_cpu_numba.kernels.lanes import host_lanes
 
 # x, weight, pad, stride, dilation, group
@@ -82,8 +83,10 @@ all_cases = pytest.mark.parametrize("x_shape, w_shape, pad, stride, dilation, gr
 
 @pytest.fixture(autouse=True)
 def direct_sums(monkeypatch):
-    """What is tested here; Winograd has tests of its own."""
+    """What is tested here; Winograd has tests of its own. Small problems have phases of slices like large ones."""
     monkeypatch.setattr(winograd, "ENABLED", False)
+    monkeypatch.setattr(convolution_slices, "_LEAST_POSITIONS", 1)
+    monkeypatch.setattr(slices_weight, "_LEAST_POSITIONS", 1)
 
 
 def unfold(x, kernel, pad, stride, dilation):
@@ -225,6 +228,41 @@ def test_strided_windows_of_many_maps_and_whole_quartets_have_the_maps_in_the_la
     call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1), (2, 2), (1, 1), 1))
     wide_enough = host_lanes().vector >= 8
     assert ("maps in lanes" in convolution.prepare(call).note) == (taken and wide_enough)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_slices_of_three_axes_with_what_networks_use(run, parts, monkeypatch, group):
+    """Winograd within slices, and few slices computed with others; results have a standard deviation of 30."""
+    monkeypatch.undo()
+    monkeypatch.setattr(launching, "SHARE_US", 1e-9)
+    monkeypatch.setattr(convolution_slices, "_CHUNK_BYTES", 1 << 17)
+    monkeypatch.setattr(slices_weight, "_CHUNK_BYTES", 1 << 17)
+    x, weight, bias = draw(0, 3, 32, 5, 8, 8), draw(1, 32, 32 // group, 3, 3, 3), draw(2, 32)
+    pad = stride = dilation = (1, 1, 1)
+    geometry = geometry_of(pad, stride, dilation, group)
+    expected = forward(x, weight, bias, pad, stride, dilation, group)
+    y, gx, gw = np.full(expected.shape, np.nan, "f"), np.full(x.shape, np.nan, "f"), np.full(weight.shape, np.nan, "f")
+    assert run(convolution, "Convolution", [x, weight, bias], [y], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(y, expected, atol=2e-3)
+    gy = draw(3, *y.shape)
+    assert run(convolution, "Deconvolution", [gy, weight, None], [gx], parts=parts, **geometry) == 0
+    np.testing.assert_allclose(gx, adjoint(gy, weight, x.shape, pad, stride, dilation, group), atol=2e-3)
+    kernel = weight.shape[2:]
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, kernel=kernel, **geometry) == 0
+    seen, counts = flat_windows(x, weight.shape, pad, stride, dilation, group)
+    grads = gy.astype("d").reshape(len(x), group, 32 // group, int(np.prod(counts)))
+    np.testing.assert_allclose(gw, (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(gw.shape), atol=2e-3)
+
+
+def test_what_three_axes_are_computed_by_is_said(make_call):
+    def note(kernel, pad):
+        x, weight = np.zeros((2, 32, 4, 16, 16), "f"), np.zeros((32, 32, *kernel), "f")
+        geometry = geometry_of(pad, (1, 1, 1), (1, 1, 1), 1)
+        return convolution.prepare(make_call("Convolution", [x, weight, None], [x], **geometry)).note
+
+    assert note((3, 3, 3), (1, 1, 1)) == "2 slices at once of 3 leading taps: direct, 2 images at once, 1 phases"
+    assert note((1, 3, 3), (0, 1, 1)) == "8 slices at once of 1 leading taps: direct, 4 images at once, 1 phases"
+    assert "slices" not in note((1, 1, 1), (0, 0, 0))
 
 
 def test_what_does_not_fit_is_refused_with_the_reason(make_call):

@@ -321,8 +321,8 @@ def _special(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
     # The adjoint is a convolution with the kernel turned around.
     pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
     arguments = (0, 1, *whole.bias_words(2), 3)
-    if task.groups > 1 and (task.channels if task.forward else task.maps) == 1 and min(pad) >= 0:
-        terms, per_plane = (1, task.maps) if task.forward else (task.channels, 1)
+    if task.groups > 1 and (task.maps == 1 or (task.forward and task.channels == 1)) and min(pad) >= 0:
+        terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
         planes = task.groups * task.maps
         filters = depthwise.Problem(
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward

@@ -38,7 +38,8 @@ from atled_cpu_numba.kernels.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
 from atled_cpu_numba.store import Kernel
 
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
-_CHUNK_BYTES = 1 << 20  # of what some slices see and are
+_CHUNK_BYTES = 2 << 20  # of what some slices see and are, as much as two level-2 caches: more wins nothing
+_LEAST_POSITIONS = 192  # of the result with leading taps of their own: their weights are transformed or packed anew
 _WORDS = 26
 _PHASE_WORDS = 14
 
@@ -63,6 +64,11 @@ class Problem(NamedTuple):
     def weight_size(self) -> int:
         """Elements of the weight."""
         return self.groups * self.channels * self.maps * math.prod(axis.kernel for axis in self.axes)
+
+    def in_order(self, phase: Phase) -> bool:
+        """Whether the weight is already as a kernel over two axes wants it for the slices of `phase`."""
+        whole = len(phase.taps) == math.prod(axis.kernel for axis in self.axes[:-2])
+        return whole and (self.forward or self.maps == 1)
 
     def bias_words(self, word: int) -> tuple[int, ...]:
         """For each input behind the weight, `word` if it is there, else -1."""
@@ -174,7 +180,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
     planar_places, seen, wanted = (
         math.prod(sizes) for sizes in zip(*((axis.kernel, axis.source, axis.result) for axis in planar), strict=True)
     )
-    phases = leading_phases(leading, forward=p.forward)
+    phases = leading_phases(leading, forward=p.forward, least=-(-_LEAST_POSITIONS // (p.images * wanted)))
     taps = max(len(phase.taps) for phase in phases)
     flops = (
         sum(2.0 * len(phase.taps) * len(phase.slices) for phase in phases)
@@ -196,7 +202,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
     sizes = [
         8 * max((len(block) for block in blocks), default=0),
         max((planar_call.workspace for planar_call in prepared), default=0),
-        4 * taps * p.groups * p.channels * p.maps * planar_places,
+        0 if all(map(p.in_order, phases)) else 4 * taps * p.groups * p.channels * p.maps * planar_places,
         4 * max(chunks) * p.groups * p.channels * taps * seen,
         4 * max(chunks) * p.groups * p.maps * wanted,
     ]
@@ -244,7 +250,6 @@ def _phase_words(problem: Problem, phases: Sequence[Phase], inner: Sequence[tupl
     """The words behind the first ones: the phases, then their tables and inner blocks."""
     heads: list[int] = []
     tables: list[int] = []
-    places = math.prod(axis.kernel for axis in problem.axes[:-2])
     start = _WORDS + _PHASE_WORDS * len(phases)
     for phase, (chunk, prepared) in zip(phases, inner, strict=True):
         heads += [len(phase.slices), chunk, len(phase.taps), start + len(tables)]
@@ -258,8 +263,7 @@ def _phase_words(problem: Problem, phases: Sequence[Phase], inner: Sequence[tupl
         source, weight, *rest = native.arguments
         bias = rest[0] if any(problem.biases) else -1
         result, *workspace = rest[len(problem.biases) :]
-        in_order = len(phase.taps) == places and (problem.forward or problem.maps == 1)
-        heads += [native.address, start + len(tables), len(native.block), int(not in_order)]
+        heads += [native.address, start + len(tables), len(native.block), int(not problem.in_order(phase))]
         heads += [source, weight, bias, result, *(workspace or [-1])]
         tables += native.block.tolist()
     return heads + tables

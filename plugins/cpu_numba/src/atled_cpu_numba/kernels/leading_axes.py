@@ -2,7 +2,8 @@
 
 Axes that change nothing are merged first. Then a slice of the result, one place of it along the leading axes, sees one
 slice of the source through each leading place of the kernel, a *leading tap*: it is a result over two axes, of as many
-source planes as there are channels times leading taps. Taps that see padding alone are left out.
+source planes as there are channels times leading taps.
+Taps that see padding alone are left out where enough slices have them in common.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from atled_cpu_numba.kernels.convolution_geometry import Pair
+
+OUTSIDE = -1  # a slice of the source that is padding
+_SLICE = -1  # beside the taps: the slice itself
 
 
 class Axis(NamedTuple):
@@ -32,11 +36,11 @@ class Axis(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Slices of the result that see something through the same leading taps.
+    """Slices of the result that are computed with the same leading taps.
 
     taps: their places in the flattened leading axes of the kernel; none if nothing is seen.
     slices: of each its place in the flattened leading axes of the result, then of what it sees through each tap, the
-        place in those of the source.
+        place in those of the source, or OUTSIDE.
     """
 
     taps: tuple[int, ...]
@@ -66,16 +70,37 @@ def two_axes(axes: Sequence[Axis]) -> tuple[Pair, ...]:
     return tuple(zip(height, width, strict=True))
 
 
-def leading_phases(axes: Sequence[Axis], *, forward: bool) -> tuple[Phase, ...]:
-    """The slices of a convolution's result or, not `forward`, of its adjoint's; `axes` without the last two."""
-    phases: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+def leading_phases(axes: Sequence[Axis], *, forward: bool, least: int) -> tuple[Phase, ...]:
+    """The slices of a convolution's result or, not `forward`, of its adjoint's; `axes` without the last two.
+
+    least: where fewer slices see the same, they are computed together with others that see more.
+    """
+    phases: dict[tuple[int, ...], list[dict[int, int]]] = {}
     per_axis = [[_seen(axis, place, forward=forward) for place in range(axis.result)] for axis in axes]
-    for slice_number, seen in enumerate(itertools.product(*per_axis)):
+    for number, seen in enumerate(itertools.product(*per_axis)):
         found = [tuple(zip(*of_axes, strict=True)) for of_axes in itertools.product(*seen)]
-        taps = tuple(_flat(tap, [axis.kernel for axis in axes]) for tap, _ in found)
-        places = (_flat(place, [axis.source for axis in axes]) for _, place in found)
-        phases.setdefault(taps, []).append((slice_number, *places))
-    return tuple(Phase(taps, tuple(slices)) for taps, slices in phases.items())
+        taps = [_flat(tap, [axis.kernel for axis in axes]) for tap, _ in found]
+        places = [_flat(place, [axis.source for axis in axes]) for _, place in found]
+        phases.setdefault(tuple(taps), []).append({_SLICE: number, **dict(zip(taps, places, strict=True))})
+    for few in sorted(phases, key=len):
+        wider = [more for more in phases if set(few) < set(more)]
+        if few and wider and len(phases[few]) < least:
+            phases[min(wider, key=len)] += phases.pop(few)
+    return tuple(
+        Phase(taps, tuple(tuple(found.get(key, OUTSIDE) for key in (_SLICE, *taps)) for found in slices))
+        for taps, slices in phases.items()
+    )
+
+
+def one_tap_each(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """For each leading tap the slices that see something through it."""
+    pairs: dict[int, list[tuple[int, ...]]] = {}
+    for phase in phases:
+        for number, *places in phase.slices:
+            for tap, place in zip(phase.taps, places, strict=True):
+                if place != OUTSIDE:
+                    pairs.setdefault(tap, []).append((number, place))
+    return tuple(Phase((tap,), tuple(slices)) for tap, slices in pairs.items())
 
 
 def _seen(axis: Axis, place: int, *, forward: bool) -> list[Pair]:

@@ -32,12 +32,13 @@ from typing import NamedTuple
 from atled.call import Native, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count, undivided
-from atled_cpu_numba.kernels.leading_axes import Axis, Phase, leading_phases
+from atled_cpu_numba.kernels.leading_axes import Axis, Phase, leading_phases, one_tap_each
 from atled_cpu_numba.kernels.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
 from atled_cpu_numba.store import Kernel
 
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _CHUNK_BYTES = 4 << 20  # of what some slices see and are: more at once, and gradients are added up less often
+_LEAST_POSITIONS = 384  # of gy with leading taps of their own: their gw is transformed and added up
 _WORDS = 28
 _PHASE_WORDS = 13
 
@@ -128,14 +129,18 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
     """x, gy -> gw of a convolution over more than two axes; prepare_planar: the same for two."""
     p = problem
     leading, planar = p.axes[:-2], p.axes[-2:]
-    phases = [phase for phase in leading_phases(leading, forward=True) if phase.taps]
-    taps = max((len(phase.taps) for phase in phases), default=0)
     leading_places, source_slices, slices = (
         math.prod(sizes) for sizes in zip(*((axis.kernel, axis.source, axis.result) for axis in leading), strict=True)
     )
     places, seen, windows = (
         math.prod(sizes) for sizes in zip(*((axis.kernel, axis.source, axis.result) for axis in planar), strict=True)
     )
+    least = -(-_LEAST_POSITIONS // (p.images * windows))
+    found = leading_phases(leading, forward=True, least=least)
+    if p.groups > 1 and p.channels == 1:  # the gradients of filters of single planes
+        found = one_tap_each(found)
+    phases = [phase for phase in found if phase.taps]
+    taps = max((len(phase.taps) for phase in phases), default=0)
     copied = p.groups * (p.channels * taps * seen + p.maps * windows)
     work_us = 2.0 * p.groups * p.maps * p.channels * places * windows * sum(len(f.taps) * len(f.slices) for f in phases)
     work_us = p.images * (work_us + 20.0 * slices * copied) / _FLOPS_PER_US
