@@ -260,8 +260,8 @@ def test_what_three_axes_are_computed_by_is_said(make_call):
         geometry = geometry_of(pad, (1, 1, 1), (1, 1, 1), 1)
         return convolution.prepare(make_call("Convolution", [x, weight, None], [x], **geometry)).note
 
-    assert note((3, 3, 3), (1, 1, 1)) == "2 slices at once of 3 leading taps: direct, 2 images at once, 1 phases"
-    assert note((1, 3, 3), (0, 1, 1)) == "8 slices at once of 1 leading taps: direct, 4 images at once, 1 phases"
+    assert "slices at once of 3 leading taps: direct" in note((3, 3, 3), (1, 1, 1))
+    assert "slices at once of 1 leading taps: direct" in note((1, 3, 3), (0, 1, 1))
     assert "slices" not in note((1, 1, 1), (0, 0, 0))
 
 

@@ -235,8 +235,10 @@ def accepts(call: Call) -> bool | str:
 def prepare(call: Call) -> Prepared:
     """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
     problem = _problem(call)
-    if len(problem.axes) > 2:
-        return convolution_slices.prepare(problem, _prepare_planar)
+    # Winograd takes no groups: one by one they are slices, too.
+    pieces = problem.groups if problem.groups > 1 and _winograd(_task(problem), problem.deterministic) else 1
+    if len(problem.axes) > 2 or pieces > 1:
+        return convolution_slices.prepare(problem, _prepare_planar, pieces=pieces)
     return _prepare_planar(problem)
 
 
@@ -316,11 +318,10 @@ def _weight_strides(task: _Task) -> Pair:
 
 def _special(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
     """The call as Winograd's or as a depthwise convolution, if it is one of them."""
-    if task.kernel != (3, 3) or (task.stride, task.dilation) != ((1, 1), (1, 1)):
+    if not _is_3x3(task):
         return _filters(task, whole)
-    # The adjoint is a convolution with the kernel turned around.
-    pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
     arguments = (0, 1, *whole.bias_words(2), 3)
+    pad = _forward_pad(task)
     if task.groups > 1 and (task.maps == 1 or (task.forward and task.channels == 1)) and min(pad) >= 0:
         terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
         planes = task.groups * task.maps
@@ -328,11 +329,27 @@ def _special(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
         return depthwise.prepare(filters, arguments)
-    if task.groups > 1 or whole.deterministic:  # who asks for that wants the accuracy of direct sums, too
+    problem = _winograd(task, whole.deterministic)
+    return winograd.prepare(problem, whole.weight_size, arguments) if problem and task.groups == 1 else None
+
+
+def _is_3x3(task: _Task) -> bool:
+    return (task.kernel, task.stride, task.dilation) == ((3, 3), (1, 1), (1, 1))
+
+
+def _forward_pad(task: _Task) -> Pair:
+    """The padding of a convolution with 3 x 3 kernels; the adjoint is one, too, with the kernel turned around."""
+    return task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
+
+
+def _winograd(task: _Task, deterministic: bool) -> winograd.Problem | None:
+    """One group as Winograd's, if that is allowed and pays."""
+    if deterministic or not _is_3x3(task):  # who asks for that wants the accuracy of direct sums, too
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
-    problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)
-    return winograd.prepare(problem, whole.weight_size, arguments) if winograd.suits(problem) else None
+    weight = _weight_strides(task)
+    problem = winograd.Problem(*sizes, _forward_pad(task), *weight, turned=not task.forward)
+    return problem if winograd.suits(problem) else None
 
 
 def _filters(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:

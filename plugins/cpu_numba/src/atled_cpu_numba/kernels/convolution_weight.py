@@ -169,9 +169,20 @@ def prepare(call: Call) -> Prepared:
         merge_axes(map(Axis, x.shape[axis + 1 :], gy.shape[axis + 1 :], *geometry)),
         call.deterministic,
     )
-    if len(problem.axes) > 2:
-        return slices_weight.prepare(problem, _prepare_planar)
+    # Winograd takes no groups: one by one they are slices, too.
+    pieces = problem.groups if problem.groups > 1 and _winograd(problem) else 1
+    if len(problem.axes) > 2 or pieces > 1:
+        return slices_weight.prepare(problem, _prepare_planar, pieces=pieces)
     return _prepare_planar(problem)
+
+
+def _winograd(whole: slices_weight.Problem) -> winograd.Problem | None:
+    """One group over the last two axes as Winograd's, if that is allowed and pays."""
+    sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
+    if whole.deterministic or (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
+        return None
+    problem = winograd.Problem(whole.images, whole.channels, whole.maps, sizes, counts, pad, 0, 0, turned=False)
+    return problem if winograd_weight.suits(problem) else None
 
 
 def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
@@ -184,15 +195,14 @@ def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
     positions = math.prod(counts)
     if (kernel, steps, pad, groups) == ((1, 1), (1, 1), (0, 0), 1) and positions >= pointwise_weight.LEAST_POSITIONS:
         return pointwise_weight.prepare(images, channels, maps, positions)
-    if kernel == (3, 3) and steps == dilation == (1, 1):
-        if groups > 1 and channels == 1:
-            filters = depthwise.Problem(
-                images, (height, width), groups * maps, counts, pad, terms=1, per_plane=maps, turned=False
-            )
-            return depthwise.prepare_weight(filters)
-        problem = winograd.Problem(images, channels, maps, (height, width), counts, pad, 0, 0, turned=False)
-        if groups == 1 and not whole.deterministic and winograd_weight.suits(problem):
-            return winograd_weight.prepare(problem)
+    if kernel == (3, 3) and steps == dilation == (1, 1) and groups > 1 and channels == 1:
+        filters = depthwise.Problem(
+            images, (height, width), groups * maps, counts, pad, terms=1, per_plane=maps, turned=False
+        )
+        return depthwise.prepare_weight(filters)
+    problem = _winograd(whole)
+    if problem is not None and groups == 1:
+        return winograd_weight.prepare(problem)
     lanes_problem = weight_lanes.Problem(images, groups, channels, maps, (height, width), counts, *geometry)
     if weight_lanes.suits(lanes_problem):
         return weight_lanes.prepare(lanes_problem)

@@ -70,6 +70,15 @@ def two_axes(axes: Sequence[Axis]) -> tuple[Pair, ...]:
     return tuple(zip(height, width, strict=True))
 
 
+def extents(axes: Sequence[Axis]) -> tuple[int, int, int]:
+    """How many places the kernel, the source and the result have along all the axes together."""
+    return (
+        math.prod(axis.kernel for axis in axes),
+        math.prod(axis.source for axis in axes),
+        math.prod(axis.result for axis in axes),
+    )
+
+
 def leading_phases(axes: Sequence[Axis], *, forward: bool, least: int) -> tuple[Phase, ...]:
     """The slices of a convolution's result or, not `forward`, of its adjoint's; `axes` without the last two.
 
@@ -78,9 +87,9 @@ def leading_phases(axes: Sequence[Axis], *, forward: bool, least: int) -> tuple[
     phases: dict[tuple[int, ...], list[dict[int, int]]] = {}
     per_axis = [[_seen(axis, place, forward=forward) for place in range(axis.result)] for axis in axes]
     for number, seen in enumerate(itertools.product(*per_axis)):
-        found = [tuple(zip(*of_axes, strict=True)) for of_axes in itertools.product(*seen)]
-        taps = [_flat(tap, [axis.kernel for axis in axes]) for tap, _ in found]
-        places = [_flat(place, [axis.source for axis in axes]) for _, place in found]
+        found = list(itertools.product(*seen))
+        taps = [_flat([tap for tap, _ in of_axes], [axis.kernel for axis in axes]) for of_axes in found]
+        places = [_flat([place for _, place in of_axes], [axis.source for axis in axes]) for of_axes in found]
         phases.setdefault(tuple(taps), []).append({_SLICE: number, **dict(zip(taps, places, strict=True))})
     for few in sorted(phases, key=len):
         wider = [more for more in phases if set(few) < set(more)]
@@ -90,6 +99,17 @@ def leading_phases(axes: Sequence[Axis], *, forward: bool, least: int) -> tuple[
         Phase(taps, tuple(tuple(found.get(key, OUTSIDE) for key in (_SLICE, *taps)) for found in slices))
         for taps, slices in phases.items()
     )
+
+
+def pair_count(phases: Sequence[Phase]) -> int:
+    """How many pairs of a slice and a leading tap are computed."""
+    return sum(len(phase.taps) * len(phase.slices) for phase in phases)
+
+
+def slices_note(axes: Sequence[Axis], pieces: int, at_once: int, taps: int) -> str:
+    """What is said of a call whose groups are `pieces`; `axes`: the leading ones."""
+    pieces_note = "group by group, " if pieces > 1 else ""
+    return pieces_note + (f"{at_once} slices at once of {taps} leading taps" if axes else f"{at_once} images at once")
 
 
 def one_tap_each(phases: Sequence[Phase]) -> tuple[Phase, ...]:

@@ -1,4 +1,4 @@
-"""The gradient of a convolution over three axes and more with respect to its weight, in float32: slice by slice.
+"""The gradient of a convolution over three axes and more, or group by group, with respect to its weight, in float32.
 
 What a slice of gy sees, and the slice itself, are collected as `convolution_slices` does it: images of a convolution
 over two axes, with as many channels as the whole has channels times leading taps. The gradients with respect to that
@@ -25,14 +25,21 @@ Shares are made of pieces: channels, or groups if there are several.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.call import Native, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count, undivided
-from atled_cpu_numba.kernels.leading_axes import Axis, Phase, leading_phases, one_tap_each
+from atled_cpu_numba.kernels.leading_axes import (
+    Axis,
+    Phase,
+    extents,
+    leading_phases,
+    one_tap_each,
+    pair_count,
+    slices_note,
+)
 from atled_cpu_numba.kernels.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
 from atled_cpu_numba.store import Kernel
 
@@ -125,16 +132,16 @@ def _build() -> Callable[..., int]:
 SLICES_WEIGHT = Kernel("slices_weight", _build)
 
 
-def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> Prepared:
-    """x, gy -> gw of a convolution over more than two axes; prepare_planar: the same for two."""
+def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, pieces: int) -> Prepared:
+    """x, gy -> gw of a convolution over any number of axes.
+
+    prepare_planar: the same for two.  pieces: a divisor of the groups, how many pieces they are to be divided into at
+    least.
+    """
     p = problem
     leading, planar = p.axes[:-2], p.axes[-2:]
-    leading_places, source_slices, slices = (
-        math.prod(sizes) for sizes in zip(*((axis.kernel, axis.source, axis.result) for axis in leading), strict=True)
-    )
-    places, seen, windows = (
-        math.prod(sizes) for sizes in zip(*((axis.kernel, axis.source, axis.result) for axis in planar), strict=True)
-    )
+    leading_places, source_slices, slices = extents(leading)
+    places, seen, windows = extents(planar)
     least = -(-_LEAST_POSITIONS // (p.images * windows))
     found = leading_phases(leading, forward=True, least=least)
     if p.groups > 1 and p.channels == 1:  # the gradients of filters of single planes
@@ -142,17 +149,18 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
     phases = [phase for phase in found if phase.taps]
     taps = max((len(phase.taps) for phase in phases), default=0)
     copied = p.groups * (p.channels * taps * seen + p.maps * windows)
-    work_us = 2.0 * p.groups * p.maps * p.channels * places * windows * sum(len(f.taps) * len(f.slices) for f in phases)
-    work_us = p.images * (work_us + 20.0 * slices * copied) / _FLOPS_PER_US
-    pieces = _pieces(p, share_count(work_us, p.groups if p.groups > 1 else p.channels))
-    at_once = max(1, _CHUNK_BYTES * pieces // (4 * copied))
+    flops = 2.0 * p.groups * p.maps * p.channels * places * windows * pair_count(phases)
+    work_us = p.images * (flops + 20.0 * slices * copied) / _FLOPS_PER_US
+    parts = share_count(work_us, p.groups if p.groups > 1 else p.channels)
+    pieces = _pieces(p, pieces, parts)
+    at_once = max(-(-_LEAST_POSITIONS // windows), _CHUNK_BYTES * pieces // (4 * copied))
     # Of a piece:
     groups = p.groups // pieces if p.groups > 1 else 1
     channels = p.channels // (pieces if p.groups == 1 else 1)
     inner = []
     for phase in phases:
         of_phase = p.images * len(phase.slices)
-        chunk = -(-of_phase // -(-of_phase // at_once))
+        chunk = -(-of_phase // max(1, of_phase // at_once))
         with undivided():
             planar_problem = Problem(chunk, groups, channels * len(phase.taps), p.maps, planar, p.deterministic)
             inner.append((chunk, prepare_planar(planar_problem)))
@@ -171,7 +179,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
     for size in sizes:
         starts.append(starts[-1] + -(-size // 64) * 64)
     share_bytes = starts.pop()
-    parts = fitting_shares(pieces, share_bytes)
+    parts = fitting_shares(min(pieces, parts), share_bytes)
     words = [0, 0, 0, 0, share_bytes, p.images, len(phases), _WORDS]
     words += [p.groups * p.channels, source_slices, seen, p.groups * p.maps, slices, windows, COLLECT_SLICES.address()]
     words += [pieces, groups * channels, groups * p.maps, *steps, map_step, channels, leading_places, places]
@@ -186,7 +194,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared]) -> 
         parts=parts,
         workspace=share_bytes * parts,
         owner=(SLICES_WEIGHT, *(_native(prepared).owner for _, prepared in inner)),
-        note=f"{chunk} slices at once of {taps} leading taps: {' / '.join(notes)}",
+        note=f"{slices_note(leading, p.groups // groups, chunk, taps)}: {' / '.join(notes)}",
     )
 
 
@@ -213,12 +221,12 @@ def _native(prepared: Prepared) -> Native:
     return prepared.native
 
 
-def _pieces(problem: Problem, parts: int) -> int:
-    """How many pieces of the same size the work is divided into, at most `parts`.
+def _pieces(problem: Problem, least: int, parts: int) -> int:
+    """How many pieces of the same size the work is divided into: for each of `parts` one, if that is possible.
 
     Pieces of channels fill the lanes, so that each is computed as the whole would be.
     """
     if problem.groups > 1:
-        return max(n for n in range(1, parts + 1) if problem.groups % n == 0)
+        return max(n for n in range(1, max(least, parts) + 1) if problem.groups % n == 0)
     vector = host_lanes().vector
     return max(n for n in range(1, parts + 1) if n == 1 or problem.channels % (n * vector) == 0)
