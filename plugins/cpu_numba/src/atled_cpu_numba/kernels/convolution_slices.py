@@ -233,7 +233,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
 def _prepare_phase(
     problem: Problem, phase: Phase, at_once: int, prepare_planar: Callable[[Problem], Prepared]
 ) -> tuple[int, Prepared | None]:
-    """How many slices are taken at once, about `at_once`, and the call over two axes that computes them, None if they see nothing."""
+    """How many slices are taken at once, at least `at_once`, and the call over two axes, if they see anything."""
     slices = problem.images * len(phase.slices)
     chunk = -(-slices // max(1, slices // at_once))
     if not phase.taps:
