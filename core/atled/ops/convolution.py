@@ -216,6 +216,10 @@ class Convolution(Convolutional):
             Sample((2, 2, 7, 8), (3, 2, 3, 2), None, pad=(0, 2), stride=(3, 2), dilation=(2, 3)),
             Sample((2, 3, 9), (4, 3, 3), (4,), pad=(1,), stride=(2,), dilation=(2,)),
             Sample((2, 2, 3, 4, 3), (2, 2, 2, 3, 2), (2,), pad=(1, 0, 1), stride=(1, 1, 2)),
+            Sample(
+                (2, 4, 5, 3, 4), (4, 2, 3, 2, 1), (4,), pad=(2, 1, 0), stride=(2, 1, 1), dilation=(2, 1, 1), group=2
+            ),
+            Sample((2, 16, 4, 8, 8), (17, 16, 3, 3, 3), (17,), pad=(1, 1, 1)).no_gradient(),
             Sample((2, 3, 4, 4, 4), (2, 4, 3, 3), (2,), base_axis=2, pad=(1, 1)),
             Sample((3, 4, 5), (2, 3, 2, 3), None, base_axis=-3),
             Sample((2, 3, 2, 2), (3, 1, 1, 1), (3,), group=3, pad=(2, 1), stride=(2, 2)),
@@ -326,6 +330,16 @@ class ConvolutionDataGrad(Convolutional):
             Sample((2, 4, 4), (4, 3, 3), pad=(1,), stride=(2,), dilation=(2,), shape=(9,)),
             Sample((2, 3, 2, 4, 4), (2, 4, 3, 3), base_axis=2, pad=(1, 1), shape=(4, 4)),
             Sample((2, 2, 4, 2, 2), (2, 2, 2, 3, 2), pad=(1, 0, 1), stride=(1, 1, 2), shape=(3, 4, 3)),
+            Sample(
+                (2, 4, 3, 4, 4),
+                (4, 2, 3, 2, 1),
+                pad=(2, 1, 0),
+                stride=(2, 1, 1),
+                dilation=(2, 1, 1),
+                group=2,
+                shape=(5, 3, 4),
+            ),
+            Sample((2, 17, 4, 8, 8), (17, 16, 3, 3, 3), pad=(1, 1, 1), shape=(4, 8, 8)).no_gradient(),
             Sample((0, 2, 3, 3), (2, 3, 3, 3), shape=(5, 5)),
             Sample((3, 33, 9, 9), (33, 16, 3, 3), pad=(1, 1), shape=(9, 9)).no_gradient(),
         )
@@ -431,6 +445,16 @@ class ConvolutionWeightGrad(Convolutional):
             Sample((2, 3, 9), (2, 4, 4), pad=(1,), stride=(2,), dilation=(2,), kernel=(3,)),
             Sample((2, 3, 4, 4, 4), (2, 3, 2, 4, 4), base_axis=2, pad=(1, 1), kernel=(3, 3)),
             Sample((2, 2, 3, 4, 3), (2, 2, 4, 2, 2), pad=(1, 0, 1), stride=(1, 1, 2), kernel=(2, 3, 2)),
+            Sample(
+                (2, 4, 5, 3, 4),
+                (2, 4, 3, 4, 4),
+                pad=(2, 1, 0),
+                stride=(2, 1, 1),
+                dilation=(2, 1, 1),
+                group=2,
+                kernel=(3, 2, 1),
+            ),
+            Sample((2, 16, 4, 8, 8), (2, 17, 4, 8, 8), pad=(1, 1, 1), kernel=(3, 3, 3)).no_gradient(),
             Sample((0, 3, 5, 5), (0, 2, 3, 3), kernel=(3, 3)),
             Sample((3, 16, 9, 9), (3, 33, 9, 9), pad=(1, 1), kernel=(3, 3)).no_gradient(),
         )

@@ -84,12 +84,18 @@ def test_gradient_with_respect_to_the_input(run, parts, x_shape, maps, pad):
         ((9, 16, 5, 5), (16, 16, 3, 3), {}),  # 64 results for 25
         ((4, 16, 16, 16), (16, 16, 3, 3), {"stride": (2, 2)}),
         ((4, 16, 16, 16), (16, 16, 3, 3), {"dilation": (2, 2)}),
-        ((4, 32, 8, 8), (32, 16, 3, 3), {"group": 2}),
+        ((4, 32, 8, 8), (32, 8, 3, 3), {"group": 4}),
         ((4, 16, 8, 8), (16, 16, 3, 1), {}),
     ],
 )
 def test_the_rest_is_computed_directly(make_call, x_shape, w_shape, changes):
     assert note(make_call, x_shape, w_shape, (1, 1), **changes).startswith("direct")
+
+
+def test_groups_are_taken_one_by_one(make_call):
+    found = note(make_call, (4, 64, 8, 8), (64, 32, 3, 3), (1, 1), group=2)
+    assert found.startswith("group by group, ")
+    assert "images at once: winograd 4x4" in found
 
 
 def test_it_can_be_switched_off(make_call, monkeypatch):

@@ -1,8 +1,9 @@
-"""Convolution and its adjoint, which are its gradient and deconvolution, in float32, over one or two axes.
+"""Convolution and its adjoint, which are its gradient and deconvolution, in float32.
 
 Kernels of 3 x 3 with stride 1 have ways of their own, see `winograd` and `depthwise`; so have kernels of 1 x 1, see
 `pointwise`, rows of whole vectors, see `convolution_rows`, and strides, short sums and wide kernels on small images,
-see `convolution_lanes`. The rest of this module is the direct way: products of a packed
+see `convolution_lanes`. Three axes and more are brought to two by `convolution_slices`. The rest of this module is the
+direct way for one or two axes: products of a packed
 weight with images in padded planes, see `convolution_geometry`, which the register tile reads in place: no unfolded
 copy of the input is made. The planes hold several small images, so that tiles are filled.
 
@@ -33,6 +34,7 @@ from atled_cpu_numba.kernels import (
     adjoint_lanes,
     convolution_lanes,
     convolution_rows,
+    convolution_slices,
     depthwise,
     depthwise_filters,
     pointwise,
@@ -42,6 +44,7 @@ from atled_cpu_numba.kernels.convolution_geometry import Layout, Pair, Result, g
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.leading_axes import Axis, merge_axes, two_axes
 from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.store import Kernel
 
@@ -227,26 +230,30 @@ CONVOLUTION = Kernel("convolution", _build)
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is float32, over one or two axes, with something to compute."""
+    """Whether the call is float32 with something to compute."""
     refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)))
     if refused:
         return refused
-    if has_empty(call):
-        return "takes no empty arrays"
-    axes = call.outputs[0].ndim - call.attributes["base_axis"] - 1
-    return axes in (1, 2) or f"convolves over one or two axes, not {axes}"
+    return "takes no empty arrays" if has_empty(call) else True
 
 
 def prepare(call: Call) -> Prepared:
     """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
-    task = _task(call)
-    source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
-    assert source is not None
-    assert weight is not None
-    special = _special(task, weight.size, call)
+    problem = _problem(call)
+    # Winograd takes no groups: one by one they are slices, too.
+    pieces = problem.groups if problem.groups > 1 and _winograd(_task(problem), problem.deterministic) else 1
+    if len(problem.axes) > 2 or pieces > 1:
+        return convolution_slices.prepare(problem, _prepare_planar, pieces=pieces)
+    return _prepare_planar(problem)
+
+
+def _prepare_planar(problem: convolution_slices.Problem) -> Prepared:
+    """The convolution or adjoint over one or two axes."""
+    task = _task(problem)
+    special = _special(task, problem)
     if special is not None:
         return special
-    arguments = (2, 3, *(-1 if desc is None else 4 for desc in call.inputs[2:]), 5, 6)
+    arguments = (2, 3, *problem.bias_words(4), 5, 6)
     if _is_pointwise(task) and task.channels > _FEW_TERMS:
         return pointwise.prepare(_products(task), arguments)
     lanes = _in_lanes(task)
@@ -258,15 +265,14 @@ def prepare(call: Call) -> Prepared:
         # It multiplies elements of gy; the others multiply for each element of gx, products with zeros included.
         many_zeros = math.prod(task.result) > _MOST_ZEROS * math.prod(task.source)
         if (many_zeros or not in_rows) and adjoint_lanes.suits(windows_of):
-            biases = (-1 if desc is None else 2 for desc in call.inputs[2:])
-            return adjoint_lanes.prepare(windows_of, (0, 1, *biases, 3, 4))
+            return adjoint_lanes.prepare(windows_of, (0, 1, *problem.bias_words(2), 3, 4))
     if in_rows:
-        return convolution_rows.prepare(lanes, weight.size, arguments)
+        return convolution_rows.prepare(lanes, problem.weight_size, arguments)
     if _tiles_fill_badly(task) and convolution_lanes.suits(lanes):
-        return convolution_lanes.prepare(lanes, weight.size, arguments)
+        return convolution_lanes.prepare(lanes, problem.weight_size, arguments)
     if _is_pointwise(task) and task.channels >= pointwise.LEAST_CHANNELS:
         return pointwise.prepare(_products(task), arguments)
-    return _direct(task, call, source.size, weight.size, result.size)
+    return _direct(task, problem)
 
 
 class _Task(NamedTuple):
@@ -289,29 +295,30 @@ class _Task(NamedTuple):
 _ADJOINTS = ("ConvolutionDataGrad", "Deconvolution", "DepthwiseDeconvolution")
 
 
-def _task(call: Call) -> _Task:
+def _problem(call: Call) -> convolution_slices.Problem:
     attributes, axis = call.attributes, call.attributes["base_axis"]
     source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
     assert source is not None
     assert weight is not None
-    forward = call.spec.name not in _ADJOINTS
     if "group" in attributes:
         groups, kernel = attributes["group"], weight.shape[2:]
     else:  # depthwise
         groups, kernel = min(source.shape[axis], result.shape[axis]), weight.shape[1:]
-    return _Task(
-        forward,
+    steps = (attributes["pad"], attributes["stride"], attributes["dilation"])
+    return convolution_slices.Problem(
+        call.spec.name not in _ADJOINTS,
         math.prod(source.shape[:axis]),
         groups,
         source.shape[axis] // groups,
         result.shape[axis] // groups,
-        two(source.shape[axis + 1 :], 1),
-        two(result.shape[axis + 1 :], 1),
-        two(kernel, 1),
-        two(attributes["pad"], 0),
-        two(attributes["stride"], 1),
-        two(attributes["dilation"], 1),
+        merge_axes(map(Axis, source.shape[axis + 1 :], result.shape[axis + 1 :], kernel, *steps)),
+        tuple(desc is not None for desc in call.inputs[2:]),
+        call.deterministic,
     )
+
+
+def _task(problem: convolution_slices.Problem) -> _Task:
+    return _Task(*problem[:5], *two_axes(problem.axes))
 
 
 def _weight_strides(task: _Task) -> Pair:
@@ -323,28 +330,43 @@ def _weight_strides(task: _Task) -> Pair:
     return (task.channels * places, places) if task.forward else (places, task.maps * places)
 
 
-def _special(task: _Task, weight_size: int, call: Call) -> Prepared | None:
+def _special(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
     """The call as Winograd's or as a depthwise convolution, if it is one of them."""
-    if task.kernel != (3, 3) or (task.stride, task.dilation) != ((1, 1), (1, 1)):
-        return _filters(task, call)
-    # The adjoint is a convolution with the kernel turned around.
-    pad = task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
-    arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3)
-    if task.groups > 1 and (task.channels if task.forward else task.maps) == 1 and min(pad) >= 0:
-        terms, per_plane = (1, task.maps) if task.forward else (task.channels, 1)
+    if not _is_3x3(task):
+        return _filters(task, whole)
+    arguments = (0, 1, *whole.bias_words(2), 3)
+    pad = _forward_pad(task)
+    if task.groups > 1 and (task.maps == 1 or (task.forward and task.channels == 1)) and min(pad) >= 0:
+        terms, per_plane = (1, task.maps) if task.channels == 1 else (task.channels, 1)
         planes = task.groups * task.maps
         filters = depthwise.Problem(
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
         return depthwise.prepare(filters, arguments)
-    if task.groups > 1 or call.deterministic:  # who asks for that wants the accuracy of direct sums, too
+    problem = _winograd(task, whole.deterministic)
+    return winograd.prepare(problem, whole.weight_size, arguments) if problem and task.groups == 1 else None
+
+
+def _is_3x3(task: _Task) -> bool:
+    return (task.kernel, task.stride, task.dilation) == ((3, 3), (1, 1), (1, 1))
+
+
+def _forward_pad(task: _Task) -> Pair:
+    """The padding of a convolution with 3 x 3 kernels; the adjoint is one, too, with the kernel turned around."""
+    return task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
+
+
+def _winograd(task: _Task, deterministic: bool) -> winograd.Problem | None:
+    """One group as Winograd's, if that is allowed and pays."""
+    if deterministic or not _is_3x3(task):  # who asks for that wants the accuracy of direct sums, too
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
-    problem = winograd.Problem(*sizes, pad, *_weight_strides(task), turned=not task.forward)
-    return winograd.prepare(problem, weight_size, arguments) if winograd.suits(problem) else None
+    weight = _weight_strides(task)
+    problem = winograd.Problem(*sizes, _forward_pad(task), *weight, turned=not task.forward)
+    return problem if winograd.suits(problem) else None
 
 
-def _filters(task: _Task, call: Call) -> Prepared | None:
+def _filters(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
     """The call as filters of single planes, if it is that; a stride has no adjoint among them."""
     if task.groups == 1 or task.channels > 1:
         return None
@@ -356,7 +378,7 @@ def _filters(task: _Task, call: Call) -> Prepared | None:
         pad = reach[0] - pad[0], reach[1] - pad[1]
     sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
     filters = depthwise_filters.Problem(*sizes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
-    arguments = (0, 1, *(-1 if desc is None else 2 for desc in call.inputs[2:]), 3, 4)
+    arguments = (0, 1, *whole.bias_words(2), 3, 4)
     return depthwise_filters.prepare(filters, arguments)
 
 
@@ -381,8 +403,12 @@ def _in_lanes(task: _Task) -> convolution_lanes.Problem:
     return convolution_lanes.Problem(*sizes, layout, results, step, spread, weight, in_order=task.forward)
 
 
-def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_size: int) -> Prepared:
+def _direct(task: _Task, whole: convolution_slices.Problem) -> Prepared:
     forward, images, groups, channels, maps = task[:5]
+    weight_size = whole.weight_size
+    source_size, result_size = (
+        images * groups * planes * math.prod(size) for planes, size in ((channels, task.source), (maps, task.result))
+    )
     (height, width), (result_height, result_width) = task.source, task.result
     geometry = task.kernel, task.pad, task.stride, task.dilation
     weight_map, weight_channel = _weight_strides(task)
@@ -443,7 +469,7 @@ def _direct(task: _Task, call: Call, source_size: int, weight_size: int, result_
     share_bytes = -(-share_bytes // 64) * 64
     words[6] = share_bytes
     parts = fitting_shares(parts, share_bytes)
-    arguments = (1, 2, *(-1 if desc is None else 3 for desc in call.inputs[2:]), 4, 5)
+    arguments = (1, 2, *whole.bias_words(3), 4, 5)
     note = (
         f"direct, {chunk} images at once, {len(layout.phases)} {'unfolded ' if unfolded else ''}phases"
         if forward
@@ -484,9 +510,3 @@ def _chunk(images: int, per_share: int, image_pitch: int, fitting: int) -> int:
 
     best = min(range(1, most + 1), key=lambda chunk: (round(waste(chunk), 2), -chunk))
     return -(-images // -(-images // best))
-
-
-def two(values: tuple[int, ...], missing: int) -> Pair:
-    """The values for height and width; `missing` for the height of one axis."""
-    padded = (missing, *values)
-    return padded[-2], padded[-1]

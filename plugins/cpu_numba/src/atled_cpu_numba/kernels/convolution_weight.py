@@ -1,5 +1,6 @@
 """The gradient of a convolution with respect to its weight, in float32, over one or two axes.
 
+Three axes and more are brought to two by `slices_weight`; several kernels that suit some shapes come before this one.
 gw[map, channel, place] is the dot product of a plane of gy and a plane of x, shifted by the place's offset: both lie in
 the padded planes of `convolution_geometry`, gy with zeros where there is no window. A register tile holds some maps by
 some channels and places.
@@ -23,12 +24,19 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import depthwise, pointwise_weight, weight_lanes, winograd, winograd_weight
-from atled_cpu_numba.kernels.convolution import two
+from atled_cpu_numba.kernels import (
+    depthwise,
+    pointwise_weight,
+    slices_weight,
+    weight_lanes,
+    winograd,
+    winograd_weight,
+)
 from atled_cpu_numba.kernels.convolution_geometry import windows
 from atled_cpu_numba.kernels.images import COPY_IMAGES
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.leading_axes import Axis, merge_axes, two_axes
 from atled_cpu_numba.store import Kernel
 
 _POSITIONS = 2048  # of gy at once: four planes of them take 32 KiB of the level-1 cache
@@ -138,74 +146,79 @@ CONVOLUTION_WEIGHT = Kernel("convolution_weight", _build)
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the call is float32, over one or two axes, with something to compute."""
+    """Whether the call is float32 with something to compute."""
     refused = refuse_floats(call, ("float32",), floats=(0, 1))
     if refused:
         return refused
-    if has_empty(call):
-        return "takes no empty arrays"
-    axes = len(call.attributes["kernel"])
-    return axes in (1, 2) or f"convolves over one or two axes, not {axes}"
+    return "takes no empty arrays" if has_empty(call) else True
 
 
 def prepare(call: Call) -> Prepared:
     """ConvolutionWeightGrad: x, gy -> gw."""
     attributes = call.attributes
-    x, gy, gw = call.inputs[0], call.inputs[1], call.outputs[0]
+    x, gy = call.inputs[0], call.inputs[1]
     assert x is not None
     assert gy is not None
     axis, groups = attributes["base_axis"], attributes["group"]
-    images = math.prod(x.shape[:axis])
-    channels, maps = x.shape[axis] // groups, gy.shape[axis] // groups
-    height, width = two(x.shape[axis + 1 :], 1)
-    layout, (result,) = windows(
-        (height, width),
-        two(attributes["kernel"], 1),
-        two(attributes["pad"], 0),
-        two(attributes["stride"], 1),
-        two(attributes["dilation"], 1),
+    geometry = (attributes[name] for name in ("kernel", "pad", "stride", "dilation"))
+    problem = slices_weight.Problem(
+        math.prod(x.shape[:axis]),
+        groups,
+        x.shape[axis] // groups,
+        gy.shape[axis] // groups,
+        merge_axes(map(Axis, x.shape[axis + 1 :], gy.shape[axis + 1 :], *geometry)),
+        call.deterministic,
     )
-    kernel, pad, steps = (
-        two(attributes[name], missing) for name, missing in (("kernel", 1), ("pad", 0), ("stride", 1))
-    )
-    positions = math.prod(result.counts)
+    # Winograd takes no groups: one by one they are slices, too.
+    pieces = problem.groups if problem.groups > 1 and _winograd(problem) else 1
+    if len(problem.axes) > 2 or pieces > 1:
+        return slices_weight.prepare(problem, _prepare_planar, pieces=pieces)
+    return _prepare_planar(problem)
+
+
+def _winograd(whole: slices_weight.Problem) -> winograd.Problem | None:
+    """One group over the last two axes as Winograd's, if that is allowed and pays."""
+    sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
+    if whole.deterministic or (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
+        return None
+    problem = winograd.Problem(whole.images, whole.channels, whole.maps, sizes, counts, pad, 0, 0, turned=False)
+    return problem if winograd_weight.suits(problem) else None
+
+
+def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
+    """The gradient over one or two axes."""
+    images, groups, channels, maps = whole[:4]
+    (height, width), counts, kernel, pad, steps, dilation = two_axes(whole.axes)
+    geometry = kernel, pad, steps, dilation
+    layout, (result,) = windows((height, width), *geometry)
+    assert result.counts == counts
+    positions = math.prod(counts)
     if (kernel, steps, pad, groups) == ((1, 1), (1, 1), (0, 0), 1) and positions >= pointwise_weight.LEAST_POSITIONS:
         return pointwise_weight.prepare(images, channels, maps, positions)
-    if kernel == (3, 3) and steps == two(attributes["dilation"], 1) == (1, 1):
-        if groups > 1 and channels == 1:
-            filters = depthwise.Problem(
-                images, (height, width), groups * maps, result.counts, pad, terms=1, per_plane=maps, turned=False
-            )
-            return depthwise.prepare_weight(filters)
-        problem = winograd.Problem(images, channels, maps, (height, width), result.counts, pad, 0, 0, turned=False)
-        if groups == 1 and not call.deterministic and winograd_weight.suits(problem):
-            return winograd_weight.prepare(problem)
-    lanes_problem = weight_lanes.Problem(
-        images,
-        groups,
-        channels,
-        maps,
-        (height, width),
-        result.counts,
-        kernel,
-        pad,
-        steps,
-        two(attributes["dilation"], 1),
-    )
+    if kernel == (3, 3) and steps == dilation == (1, 1) and groups > 1 and channels == 1:
+        filters = depthwise.Problem(
+            images, (height, width), groups * maps, counts, pad, terms=1, per_plane=maps, turned=False
+        )
+        return depthwise.prepare_weight(filters)
+    problem = _winograd(whole)
+    if problem is not None and groups == 1:
+        return winograd_weight.prepare(problem)
+    lanes_problem = weight_lanes.Problem(images, groups, channels, maps, (height, width), counts, *geometry)
     if weight_lanes.suits(lanes_problem):
         return weight_lanes.prepare(lanes_problem)
     if kernel[1] > 1:
-        geometry = kernel, pad, steps, two(attributes["dilation"], 1)
         unfolded, (result_of_them,) = windows((height, width), *geometry, unfold=True)
         if layout.image_pitch >= _MOST_WASTE * unfolded.image_pitch:
             layout, result = unfolded, result_of_them
     taps = len(result.taps)
     lanes = host_lanes()
-    work_us = (2.0 * images * math.prod(result.counts) * gw.size + 20.0 * (x.size + gy.size)) / _FLOPS_PER_US
+    x_size, gy_size = images * groups * channels * height * width, images * groups * maps * positions
+    gw_size = groups * maps * channels * math.prod(kernel)
+    work_us = (2.0 * images * positions * gw_size + 20.0 * (x_size + gy_size)) / _FLOPS_PER_US
     # Pieces of the channels copy all of gy each, pieces of the maps all of x: the smaller of the two.
-    by_channels = gy.size <= x.size
+    by_channels = gy_size <= x_size
     dividable = channels if by_channels else -(-maps // lanes.dot_rows)
-    copying_us = min(gy.size, x.size) / groups / _COPIED_PER_US
+    copying_us = min(gy_size, x_size) / groups / _COPIED_PER_US
     parts = share_count(work_us, groups * dividable)
     pieces = max(1, min(dividable, -(-parts // groups), 1 + int(0.2 * work_us / groups / copying_us)))
     parts = min(parts, groups * pieces)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,20 @@ SHARE_US = 15.0
 MOST_WORKSPACE_BYTES = 256 << 20
 
 
+# Whether calls are being prepared that are part of a share themselves.
+_UNDIVIDED: ContextVar[bool] = ContextVar("undivided", default=False)
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Inside, calls are prepared for one share each: another kernel will run them within its own shares."""
+    token = _UNDIVIDED.set(True)
+    try:
+        yield
+    finally:
+        _UNDIVIDED.reset(token)
+
+
 def share_count(work_us: float, units: int) -> int:
     """How many shares a call is worth: 1 below 30 us or on one thread; else shares of 15 us or more.
 
@@ -24,7 +40,7 @@ def share_count(work_us: float, units: int) -> int:
 
     work_us: estimated time on one core.  units: pieces that cannot be divided.
     """
-    if work_us < 2 * SHARE_US:
+    if work_us < 2 * SHARE_US or _UNDIVIDED.get():
         return 1
     # Imported here because families are looked at, in `accepts`, by processes that never run a kernel.
     from atled_cpu_numba.pool import thread_count
