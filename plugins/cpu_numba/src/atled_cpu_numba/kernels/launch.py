@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.call import Call, Native, Prepared
-from atled_cpu_numba.store import Kernel
+from atled_cpu_numba.store import IRKernel, Kernel
 
 # What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
 # waiting for it takes 1 us, but what one core has in its caches is then read by the other.
@@ -68,7 +68,7 @@ def has_empty(call: Call) -> bool:
 
 
 def launch(
-    kernel: Kernel,
+    kernel: Kernel | IRKernel,
     words: Sequence[int],
     arguments: Sequence[int],
     *,
