@@ -289,7 +289,7 @@ def prepare(call: Call) -> Prepared:
     sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
-    tile_steps = small_products.step_count(p.m, p.k, p.n)
+    tile_steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
     if small_products.are_few(tile_steps, p.b_column):
         parts = share_count(small_products.time_us(p.batch, tile_steps), p.batch)
         block = [0, 0, *sizes, 0, 0]

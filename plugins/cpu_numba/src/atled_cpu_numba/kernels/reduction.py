@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels import long_sums
+from atled_cpu_numba.kernels import long_sums, small_products
 from atled_cpu_numba.kernels.groups import Groups, collapse
 from atled_cpu_numba.kernels.launch import float_bits, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
@@ -159,6 +159,10 @@ def prepare(call: Call) -> Prepared:
     work_us = size * kept * count / _BYTES_PER_US
     if long_sums.are_long(groups, work_us):
         return long_sums.prepare(groups, dtype, scale, work_us)
+    if call.spec.name == "Sum" and dtype == "float32" and (groups.kept_outer, groups.reduced_inner) == (1, 1):
+        small = small_products.column_sums(groups.reduced_outer, groups.kept_inner)
+        if small is not None:
+            return small
     words = [0, 0, *groups, float_bits(scale)]
     if groups.reduced_inner != 1 or groups.kept_inner == 1:
         parts = share_count(work_us, kept)

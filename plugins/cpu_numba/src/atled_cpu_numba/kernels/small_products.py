@@ -14,13 +14,22 @@ works out hundreds of offsets before the first of them begins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.launch import launch
 from atled_cpu_numba.store import IRKernel
 
-_WIDTHS = (8, 4, 2, 1)  # columns of a tile
-_ROWS = (4, 1)  # of a tile
+# Sizes of tiles. Each takes milliseconds to compile, so there are no more of them than are worth that.
+_WIDTHS = (8, 4, 1)
+_STRIDED_WIDTHS = (4, 1)  # where rows of B are gathered; those of width 1 serve both
+_ROWS = (4, 1)
 _MOST_STEPS = 128  # above, larger tiles are quicker
 _MOST_STRIDED_STEPS = 48  # the same where rows of B are gathered
 _STEPS_PER_US = 1000.0
+_MOST_SUMMED_ROWS = 32  # added one by one, in float32
 
 _WORDS = (
     "batch",
@@ -42,7 +51,8 @@ _FIRST_WORD = 2
 
 
 def _ir() -> str:
-    tiles = [_tile(rows, width, strided) for rows in _ROWS for width in _WIDTHS for strided in (False, True)]
+    kinds = [(width, False) for width in _WIDTHS] + [(width, True) for width in _STRIDED_WIDTHS if width > 1]
+    tiles = [_tile(rows, width, strided) for rows in _ROWS for width, strided in kinds]
     return "\n".join([*map(_fma, _WIDTHS), *tiles, *map(_columns, _WIDTHS), _product()])
 
 
@@ -151,6 +161,23 @@ def _tile_name(rows: int, width: int, strided: bool) -> str:
     return f"tile_{rows}x{width}{'_strided' if strided else ''}"
 
 
+def _calls(label: str, rows: int, width: int) -> str:
+    """The block `label`, which computes one tile and goes on to the block `label`.next."""
+
+    def call(strided: bool) -> str:
+        return f"""  call void @{_tile_name(rows, width, strided)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s)
+  br label %{label}.next"""
+
+    if width == 1 or width not in _STRIDED_WIDTHS:
+        return f"{label}:\n{call(False)}"
+    return f"""{label}:
+  br i1 %strided, label %{label}.far, label %{label}.near
+{label}.near:
+{call(False)}
+{label}.far:
+{call(True)}"""
+
+
 def _columns(width: int) -> str:
     """From column %from on as many as come in whole tiles; returns the first one left."""
     tall, low = _ROWS
@@ -182,14 +209,7 @@ rows:
   %y = phi ptr [ %y.first, %begin ], [ %y.tall, %tall.next ], [ %y.low, %low.next ]
   %many = icmp sge i64 %left, {tall}
   br i1 %many, label %tall, label %few
-tall:
-  br i1 %strided, label %tall.far, label %tall.near
-tall.near:
-  call void @{_tile_name(tall, width, False)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s)
-  br label %tall.next
-tall.far:
-  call void @{_tile_name(tall, width, True)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s)
-  br label %tall.next
+{_calls("tall", tall, width)}
 tall.next:
   %left.tall = sub i64 %left, {tall}
   %a.tall = getelementptr float, ptr %a, i64 %step
@@ -198,14 +218,7 @@ tall.next:
 few:
   %any = icmp sgt i64 %left, 0
   br i1 %any, label %low, label %done
-low:
-  br i1 %strided, label %low.far, label %low.near
-low.near:
-  call void @{_tile_name(low, width, False)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s)
-  br label %low.next
-low.far:
-  call void @{_tile_name(low, width, True)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s)
-  br label %low.next
+{_calls("low", low, width)}
 low.next:
   %left.low = sub i64 %left, {low}
   %a.low = getelementptr float, ptr %a, i64 %a_row
@@ -222,8 +235,10 @@ def _product() -> str:
     calls = []
     block, before = "item", "0"
     for width in _WIDTHS:
+        allowed = "true" if width in _STRIDED_WIDTHS else "%contiguous"
         calls.append(f"""  %left{width} = sub i64 %n, {before}
-  %has{width} = icmp sge i64 %left{width}, {width}
+  %fits{width} = icmp sge i64 %left{width}, {width}
+  %has{width} = and i1 %fits{width}, {allowed}
   br i1 %has{width}, label %do{width}, label %did{width}
 do{width}:
   %from{width} = call i64 @columns_{width}(ptr %w, ptr %a.now, ptr %b.now, ptr %y.now, i64 {before})
@@ -242,6 +257,7 @@ entry:
   %a.size = mul i64 %m, %k
   %b.size = mul i64 %k, %n
   %y.size = mul i64 %m, %n
+  %contiguous = icmp eq i64 %b_column, 1
   %whole = icmp eq i64 %parts, 1
   br i1 %whole, label %begin, label %share
 share:                            ; apart, since a division takes as long as a product
@@ -297,15 +313,35 @@ def are_few(steps: int, b_column: int) -> bool:
     return steps <= (_MOST_STEPS if b_column == 1 else _MOST_STRIDED_STEPS)
 
 
-def step_count(m: int, k: int, n: int) -> int:
+def step_count(m: int, k: int, n: int, b_column: int) -> int:
     """Terms of all tiles of one product, each of which takes about as long as the others."""
-    tall, wide = _ROWS[0], _WIDTHS[0]
-    return (m // tall + m % tall) * (n // wide + (n % wide).bit_count()) * k
+    widths = _WIDTHS if b_column == 1 else _STRIDED_WIDTHS
+    return _tiles(m, _ROWS) * _tiles(n, widths) * k
+
+
+def _tiles(size: int, sizes: Sequence[int]) -> int:
+    count = 0
+    for each in sizes:
+        count += size // each
+        size %= each
+    return count
 
 
 def time_us(batch: int, steps: int) -> float:
     """An estimate of the time on one core."""
     return batch * steps / _STEPS_PER_US
 
+
+def column_sums(rows: int, columns: int) -> Prepared | None:
+    """x (rows, columns) -> y (columns), the sums of few short columns: a product with ones. None if there are more."""
+    steps = step_count(1, rows, columns, 1)
+    if rows > _MOST_SUMMED_ROWS or not are_few(steps, 1):
+        return None
+    block = [0, 0, 1, 1, rows, columns, _ONE.ctypes.data, 0, 0, 0, columns, 1, 0, 0, 0, 0]
+    return launch(SMALL_PRODUCT, block, (9, 12), owner=(SMALL_PRODUCT, _ONE), after={0: 14}, note="small tiles")
+
+
+# Read as a row of ones.
+_ONE = np.ones(1, np.float32)
 
 SMALL_PRODUCT = IRKernel("small_product", _ir())
