@@ -1,4 +1,4 @@
-"""The chart of a benchmark: our figure as a share of the best peer's, with the goals."""
+"""The charts of a benchmark: our figure as a share of the best peer's, with the goals; what a busy neighbour does."""
 
 from __future__ import annotations
 
@@ -32,6 +32,32 @@ def draw_chart(path: Path, outcomes: Sequence[Outcome], title: str) -> None:
         return
     figure = Figure(figsize=(9.5, 1.6 + 0.22 * len(drawn)), layout="constrained")
     _draw_bars(figure.add_subplot(), drawn, title)
+    figure.savefig(path, dpi=110)
+
+
+def draw_neighbour_chart(path: Path, outcomes: Sequence[Outcome], title: str, limit: float) -> None:
+    """Write a PNG: per row a dot for each library, how many times longer it takes with a busy neighbour.
+
+    Ours is the large one, and a line shows the limit for it. Raises ImportError where matplotlib is not installed.
+    """
+    from matplotlib.figure import Figure  # optional: only the picture needs it
+
+    drawn = [outcome for outcome in outcomes if outcome.busy]
+    libraries = list(dict.fromkeys(library for outcome in drawn for library in outcome.busy))
+    figure = Figure(figsize=(9.5, 1.6 + 0.22 * len(drawn)), layout="constrained")
+    axes = figure.add_subplot()
+    for number, library in enumerate(libraries):
+        dots = [(o.slowdown(library).ratio, line) for line, o in enumerate(drawn) if library in o.busy]
+        ours = any(library == outcome.row.libraries[0] for outcome in drawn)
+        colour = "black" if ours else _COLOURS[number % len(_COLOURS)]
+        axes.scatter(*zip(*dots, strict=True), s=40 if ours else 14, color=colour, zorder=3, label=library)
+    axes.axvline(limit, color="black", lw=1)
+    axes.grid(lw=0.2)
+    axes.set_yticks(range(len(drawn)), [outcome.row.name for outcome in drawn], fontsize=8)
+    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    axes.set_xlabel("time with a busy neighbour / time without (line: our limit)")
+    axes.set_title(title, fontsize=10)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
     figure.savefig(path, dpi=110)
 
 

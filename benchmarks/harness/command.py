@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.case import Row
-from harness.chart import draw_chart
+from harness.chart import draw_chart, draw_neighbour_chart
 from harness.environment import ALLOCATORS, conditions, describe_machine, load, pin, process_environment
 from harness.neighbour import Neighbour
 from harness.process import LibraryError, LibraryProcess
 from harness.report import (
+    SLOWDOWN_GOAL,
     as_json,
     failures_of,
     lost_rows,
@@ -181,11 +182,21 @@ def _report(stem: str, outcomes: Sequence[Outcome], content: dict[str, Any], opt
         for lost in lost_rows(outcomes):
             print(f"a peer was faster in every round: {lost}")
         judged = [reached for outcome in outcomes if (reached := outcome.is_reached()) is not None]
+        slowdowns = [
+            outcome.slowdown(ours).ratio for outcome in outcomes if (ours := outcome.row.libraries[0]) in outcome.busy
+        ]
+        if slowdowns:
+            within = sum(slowdown <= SLOWDOWN_GOAL for slowdown in slowdowns)
+            print(f"with a busy neighbour at most {SLOWDOWN_GOAL:g} times as long: {within} of {len(slowdowns)}")
         if judged:
             print(f"goals reached: {sum(judged)} of {len(judged)}; {content['seconds']} s in all")
     written = [f"{stem}.json"]
+    title = f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}"
     try:
-        draw_chart(_RESULTS / f"{stem}.png", outcomes, f"{stem}, {content['date'][:10]}, {content['machine']['cpu']}")
+        if options.neighbour:
+            draw_neighbour_chart(_RESULTS / f"{stem}.png", outcomes, title, SLOWDOWN_GOAL)
+        else:
+            draw_chart(_RESULTS / f"{stem}.png", outcomes, title)
         written.append(f"{stem}.png")
     except ImportError:
         print("no chart: matplotlib is not installed (pip install matplotlib)", file=sys.stderr)

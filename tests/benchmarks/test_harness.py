@@ -256,11 +256,20 @@ def test_an_unknown_peer_is_refused_with_the_known_ones():
         command.run_benchmark("bench", [row("make")], "", ["--peers", "pear"])
 
 
+def test_the_chart_with_a_neighbour_is_written_without_rows_that_have_no_such_times(tmp_path):
+    pytest.importorskip("matplotlib")
+    timed = Outcome(row("make"), {"ours": [1.0], "peer": [2.0]}, {"ours": [2.0], "peer": [5.0]})
+    chart.draw_neighbour_chart(tmp_path / "bench.png", [timed, Outcome(row("make"))], "title", 2.5)
+    assert (tmp_path / "bench.png").stat().st_size > 1000
+
+
 @pytest.mark.parametrize(
     ("arguments", "stem"),
     [
         ([], "bench"),
         (["--cores", "2", "--neighbour"], "bench-2cores-neighbour"),
+        (["--neighbour"], "bench-neighbour"),
+        (["--malloc", "default"], "bench-default-malloc"),
         (["--malloc", "default", "--rows", "toy"], "bench-default-malloc-selection"),
         (["--peers"], "bench-selection"),
     ],

@@ -6,7 +6,8 @@ import importlib
 import pkgutil
 
 from atled_cpu_numba import kernels
-from atled_cpu_numba.store import Kernel, registered
+from atled_cpu_numba.kernels.small_products import SMALL_PRODUCT
+from atled_cpu_numba.store import IRKernel, Kernel, registered
 
 
 def written_kernels() -> list[Kernel]:
@@ -16,7 +17,8 @@ def written_kernels() -> list[Kernel]:
     return sorted(registered(kernels.__path__[0]), key=lambda kernel: kernel.name)
 
 
-def kernels_for(type_config: str) -> list[Kernel]:
-    """Those that a type config can need; `half` computes in float32."""
+def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
+    """Those that a type config can need, written as LLVM IR or not; `half` computes in float32."""
     other = "float32" if type_config == "double" else "float64"
-    return [kernel for kernel in written_kernels() if other not in kernel.parameters]
+    needed: list[Kernel | IRKernel] = [kernel for kernel in written_kernels() if other not in kernel.parameters]
+    return needed if type_config == "double" else [*needed, SMALL_PRODUCT]

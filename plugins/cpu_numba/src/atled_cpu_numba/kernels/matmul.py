@@ -10,7 +10,8 @@ Block (64-bit words; strides in elements):
     21 way                                      one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
     22 range kernel to run on what is written of y, or 0, 23 its block
 
-The kernels for one row of A, or few, read words 2 to 13 alone. The other one multiplies in one of these ways:
+The kernels for one row of A, or few, read words 2 to 13 alone; very small products have a kernel of their own, see
+`small_products`. The other one multiplies in one of these ways:
 
 ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
          stored by columns.
@@ -28,6 +29,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.call import Call, Prepared
+from atled_cpu_numba.kernels import small_products
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.matmul_plan import (
@@ -40,6 +42,7 @@ from atled_cpu_numba.kernels.matmul_plan import (
     unit_sizes,
 )
 from atled_cpu_numba.kernels.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.small_products import SMALL_PRODUCT
 from atled_cpu_numba.store import Kernel
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
@@ -286,6 +289,11 @@ def prepare(call: Call) -> Prepared:
     sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
+    tile_steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
+    if small_products.are_few(tile_steps, p.b_column):
+        parts = share_count(small_products.time_us(p.batch, tile_steps), p.batch)
+        block = [0, 0, *sizes, 0, 0]
+        return launch(SMALL_PRODUCT, block, (*inputs, 12), parts=parts, after={0: 14}, note="small tiles")
     if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
         parts = share_count(work_us, p.batch * p.n)
         return launch(ROWS_BY_COLUMNS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="dot products")
