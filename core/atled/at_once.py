@@ -6,19 +6,16 @@ import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from atled.array import ArrayCell, NdArray
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
-from atled.graph.value import Function, RecordedValue, Value
+from atled.graph.value import PLAIN, Function, RecordedValue, Value
 from atled.ops.spec import OpSpec
-from atled.spares import spares_of
+from atled.spares import scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
 from atled_contexts import Context, discovery, get_current_context, is_observed
 from atled_contexts.scopes import default_in_force, scope_in_force
 
-_BYTE = np.dtype(np.uint8)
 _LIMIT = 20_000
 _STATES_LIMIT = 64
 
@@ -103,49 +100,53 @@ class Known:
     """A call but for its arrays and float attributes.
 
     is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
-        `launch(form, addresses of the inputs, address of the output, *floats)`, the output on a cell from `spares`.
-    shape: of the first output.  take, put, renew: of the spares of its size.
+        `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `scratch`, its address
+        follows that of the output.
+    shape: of the first output.  pattern: what such a call is recorded from.
+    take, put, new: of the spare arrays of the output's size.  take_cell, put_cell, new_cell: of the spare cells.
     """
 
     __slots__ = (
         "_call",
-        "_is_direct",
         "_is_view",
         "_outputs",
-        "_pattern",
-        "_scratch",
         "_single",
+        "_spares",
         "form",
         "is_plain",
         "launch",
+        "new",
+        "new_cell",
+        "pattern",
         "put",
-        "renew",
+        "put_cell",
+        "scratch",
         "shape",
         "take",
+        "take_cell",
     )
 
     def __init__(self, call: OneCall, function: Function) -> None:
         descs = function.output_descs
         self._call = call
-        self._pattern = function.copy_on((), function.attributes)
+        self.pattern = function.copy_on((), function.attributes)
         self._outputs = [
             (desc.shape, desc.size, cell is not None) for desc, cell in zip(descs, function.auxiliary, strict=True)
         ]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = function.spec.views
-        self._is_direct = call.is_plain and self._single and function.auxiliary == [None]
-        self.is_plain = self._is_direct and not call.workspace
-        if self._is_direct:
+        self.is_plain = call.is_plain and self._single and function.auxiliary == [None]
+        if self.is_plain:
             assert call.outputs is not None
             ((dtype, size),) = call.outputs
-            spares = spares_of(size, dtype)
             self.launch = call.launch
             self.form = call.form
-            self.take = spares.take
-            self.put = spares.put
-            self.renew = spares.get
-            self._scratch = spares_of(call.workspace, _BYTE) if call.workspace else None
+            self.scratch = scratch_of(call.workspace) if call.workspace else None
+            self._spares = spares = spares_of(size, dtype)
+            self.take, self.put, self.new = spares.take, spares.put, spares.new
+            cells = spare_cells_of(size, dtype)
+            self.take_cell, self.put_cell, self.new_cell = cells.take, cells.put, cells.new
 
     def check(self, status: int) -> None:
         """Raise what the code of a launch means."""
@@ -154,11 +155,11 @@ class Known:
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
-        if self._is_direct and not is_observed():
+        if self.is_plain and not is_observed():
             return self._launched(cells, floats)
         if self._is_view and cells[0] is not None:
             return NdArray.over(cells[0], self.shape)
-        visible = self._pattern.visible
+        visible = self.pattern.visible
         made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
         self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
         arrays = [NdArray.over(cell, shape) for cell, (shape, _, _) in zip(made, self._outputs, strict=False)]
@@ -167,7 +168,7 @@ class Known:
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
         cells = [None if value is None else value.cell for value in inputs]
-        if self._is_direct and not is_observed():
+        if self.is_plain and not is_observed():
             return self.record(inputs, self._launched(cells, floats), floats)
         if self._is_view and cells[0] is not None:
             return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
@@ -175,11 +176,8 @@ class Known:
         self._call.run(cells, made, list(floats.values()))
         kept = [cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)]
         if self._single:
-            result = self.record(inputs, NdArray.over(made[0], self.shape), floats)
-            if any(kept):
-                result.value.saved = kept
-            return result
-        pattern = self._pattern
+            return self.record(inputs, NdArray.over(made[0], self.shape), floats, kept if any(kept) else None)
+        pattern = self.pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
         function.auxiliary = kept
         values = [
@@ -192,46 +190,42 @@ class Known:
 
     def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
         """The result of one native kernel with one output."""
-        array = self.renew()
+        array = self._spares.get()
         # Cells with a code are in host memory, as the form wants it.
         addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]
         storage: Any = array.cell.storage
-        if self._scratch is None:
+        if self.scratch is None:
             status = self.launch(self.form, *addresses, storage.address, *floats.values())
         else:
-            scratch = self._scratch.get()
-            memory: Any = scratch.cell.storage
+            memory = self.scratch.take()
             status = self.launch(self.form, *addresses, storage.address, memory.address, *floats.values())
-            self._scratch.put(scratch)
+            self.scratch.put(memory)
         self.check(status)
         array.shape = self.shape
         self.put(array)
         return array
 
     def record(
-        self, inputs: tuple[Value | None, ...], array: NdArray, floats: Mapping[str, float] | None = None
+        self,
+        inputs: tuple[Value | None, ...],
+        array: NdArray,
+        floats: Mapping[str, float],
+        saved: Sequence[ArrayCell | None] | None = None,
     ) -> Variable:
-        """The Variable of a simple call that was computed from values into an array."""
-        # `Value` and `Variable.on`, written out: calling them would double the cost.
+        """The Variable of a call with one output that was computed from values into an array.
+
+        saved: per output the cell that keeps what the gradient needs.
+        """
+        # The text of functions does the same in line.
         value = RecordedValue()
         value.shape = array.shape
-        value.pattern = self._pattern
+        value.pattern = self.pattern
         value.inputs = inputs
-        value.floats = floats
-        value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
-        value._grad = value.lost_gradient = value.saved = None
-        value.persistent = value.kept = False
-        value.position = 0
+        value.extra = (floats, saved) if floats or saved else None
+        value.details = PLAIN
         value._cell = array.cell
         value._data = array
-        variable = _new_variable(Variable)
-        variable.value = value
-        value.handle = _weak(variable)
-        return variable
-
-
-_weak = weakref.ref
-_new_variable = Variable.__new__
+        return Variable.on_new(value)
 
 
 def is_memorable(spec: OpSpec) -> bool:
