@@ -6,18 +6,21 @@ import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from atled.array import ArrayCell, NdArray
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
-from atled.graph.value import PLAIN, Function, RecordedValue, Value
-from atled.ops.spec import OpSpec
-from atled.spares import scratch_of, spare_cells_of, spares_of
+from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream, stream_key
+from atled.ops.spec import Attribute, OpSpec
+from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
-from atled_contexts import Context, discovery, get_current_context, is_observed
+from atled_contexts import Context, discovery, get_current_context
 from atled_contexts.scopes import default_in_force, scope_in_force
 
 _LIMIT = 20_000
 _STATES_LIMIT = 64
+_STREAMS = spare_cells_of(2, np.dtype(np.int64))
 
 
 class State:
@@ -97,7 +100,7 @@ ABSENT_CELL.storage = _Nowhere()  # type: ignore[assignment]  # only its address
 
 
 class Known:
-    """A call but for its arrays and float attributes.
+    """A call but for its arrays and float attributes, made the quick way: not where anything observes calls.
 
     is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
         `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `scratch`, its address
@@ -108,7 +111,9 @@ class Known:
 
     __slots__ = (
         "_call",
+        "_cell_spares",
         "_is_view",
+        "_kept",
         "_outputs",
         "_single",
         "_spares",
@@ -130,19 +135,22 @@ class Known:
         descs = function.output_descs
         self._call = call
         self.pattern = function.copy_on((), function.attributes)
-        self._outputs = [
-            (desc.shape, desc.size, cell is not None) for desc, cell in zip(descs, function.auxiliary, strict=True)
-        ]
+        self._outputs = [(desc.shape, desc.size) for desc in descs]
+        self._kept = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = function.spec.views
         self.is_plain = call.is_plain and self._single and function.auxiliary == [None]
+        self._cell_spares: list[SpareCells] | None = None
+        if call.is_direct:
+            assert call.outputs is not None
+            self.launch = call.launch
+            self.form = call.form
+            self.scratch: Scratch | None = scratch_of(call.workspace) if call.workspace else None
+            self._cell_spares = [spare_cells_of(size, dtype) for dtype, size in call.outputs]
         if self.is_plain:
             assert call.outputs is not None
             ((dtype, size),) = call.outputs
-            self.launch = call.launch
-            self.form = call.form
-            self.scratch = scratch_of(call.workspace) if call.workspace else None
             self._spares = spares = spares_of(size, dtype)
             self.take, self.put, self.new = spares.take, spares.put, spares.new
             cells = spare_cells_of(size, dtype)
@@ -155,44 +163,78 @@ class Known:
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
-        if self.is_plain and not is_observed():
+        if self.is_plain:
             return self._launched(cells, floats)
         if self._is_view and cells[0] is not None:
             return NdArray.over(cells[0], self.shape)
+        made, _ = self._computed(list(cells), floats)
         visible = self.pattern.visible
-        made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
-        self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
-        arrays = [NdArray.over(cell, shape) for cell, (shape, _, _) in zip(made, self._outputs, strict=False)]
+        arrays = [NdArray.over(cell, shape) for cell, (shape, _) in zip(made, self._outputs[:visible], strict=False)]
         return arrays[0] if self._single else tuple(arrays)
 
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
-        cells = [None if value is None else value.cell for value in inputs]
-        if self.is_plain and not is_observed():
-            return self.record(inputs, self._launched(cells, floats), floats)
+        cells = [None if value is None else value._cell for value in inputs]
         if self._is_view and cells[0] is not None:
-            return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
-        made = [ArrayCell(size) for _, size, _ in self._outputs]
-        self._call.run(cells, made, list(floats.values()))
-        kept = [cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)]
+            return self.record(inputs, cells[0], floats)
+        made, stream = self._computed(cells, floats)
+        kept: list[ArrayCell | None] | None = None
+        if self._kept:
+            kept = [None] * len(made)
+            for position in self._kept:
+                kept[position] = made[position]
         if self._single:
-            return self.record(inputs, NdArray.over(made[0], self.shape), floats, kept if any(kept) else None)
+            return self.record(inputs, made[0], floats, kept, stream)
         pattern = self.pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
-        function.auxiliary = kept
+        function.auxiliary = kept or [None] * len(made)
+        function.stream = stream
         values = [
-            Value(self._outputs[position][0], None, function, position, NdArray.over(cell, self._outputs[position][0]))
-            for position, cell in enumerate(made[: function.visible])
+            Value(shape, None, function, position, NdArray.over(made[position], shape))
+            for position, (shape, _) in enumerate(self._outputs[: function.visible])
         ]
         function.outputs = [weakref.ref(value) for value in values]
-        results = [Variable.on(value) for value in values]
-        return results[0] if self._single else tuple(results)
+        return tuple([Variable.on_new(value) for value in values])
+
+    def _computed(
+        self, cells: list[ArrayCell | None], floats: Mapping[str, float]
+    ) -> tuple[list[ArrayCell], ArrayCell | None]:
+        """The outputs of a call, auxiliary ones included, and the stream of a random one, which is its own."""
+        is_random = self.pattern.spec.random
+        spares = self._cell_spares
+        if spares is None:
+            stream = new_stream(self.pattern.attributes["seed"]) if is_random else None
+            made = [ArrayCell(size) for _, size in self._outputs]
+            self._call.run([*cells, stream] if is_random else cells, made, list(floats.values()))
+            return made, stream
+        made = [queue.get() for queue in spares]
+        stream = self._advanced_stream() if is_random else None
+        # Cells with a code are in host memory, as the form wants it.
+        used: list[Any] = [*cells, stream, *made] if is_random else [*cells, *made]
+        addresses = [0 if cell is None else cell.storage.address for cell in used]
+        if self.scratch is None:
+            status = self.launch(self.form, *addresses, *floats.values())
+        else:
+            memory = self.scratch.take()
+            status = self.launch(self.form, *addresses, memory.address, *floats.values())
+            self.scratch.put(memory)
+        for number in self._call.mutated:
+            used[number].touched()
+        if status:
+            self.check(status)
+        return made, stream
+
+    def _advanced_stream(self) -> ArrayCell:
+        """A stream as after one `advance`."""
+        stream = _STREAMS.get()
+        storage: Any = stream.storage
+        storage.write_integers(stream_key(self.pattern.attributes["seed"]), 0)
+        return stream
 
     def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
-        """The result of one native kernel with one output."""
+        """The result of a plain call."""
         array = self._spares.get()
-        # Cells with a code are in host memory, as the form wants it.
-        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]
+        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]  # as above
         storage: Any = array.cell.storage
         if self.scratch is None:
             status = self.launch(self.form, *addresses, storage.address, *floats.values())
@@ -208,33 +250,30 @@ class Known:
     def record(
         self,
         inputs: tuple[Value | None, ...],
-        array: NdArray,
+        cell: ArrayCell,
         floats: Mapping[str, float],
         saved: Sequence[ArrayCell | None] | None = None,
+        stream: ArrayCell | None = None,
     ) -> Variable:
-        """The Variable of a call with one output that was computed from values into an array.
+        """The Variable of a call with one output that was computed from values into a cell.
 
-        saved: per output the cell that keeps what the gradient needs.
+        saved: per output the cell that keeps what the gradient needs.  stream: of a random op.
         """
         # The text of functions does the same in line.
         value = RecordedValue()
-        value.shape = array.shape
+        value.shape = self.shape
         value.pattern = self.pattern
         value.inputs = inputs
-        value.extra = (floats, saved) if floats or saved else None
+        value.extra = (floats, saved, stream) if floats or saved or stream else None
         value.details = PLAIN
-        value._cell = array.cell
-        value._data = array
+        value._cell = cell
+        value._data = None
         return Variable.on_new(value)
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be known.
-
-    Not those of random ops, whose state belongs to one function, of ops that refuse values of float attributes, and of
-    code of the user.
-    """
-    return not (spec.random or spec.checks_values or spec.opaque)
+    """Whether calls of an op can be known: not those of code of the user."""
+    return not spec.opaque
 
 
 def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:
@@ -249,11 +288,16 @@ def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float
     return floats
 
 
+def in_key(spec: OpSpec, item: Attribute) -> bool:
+    """Whether an attribute belongs to the key: floats only where the op refuses some values; they were checked then."""
+    return not item.hidden and (item.kind != "float" or spec.checks_values)
+
+
 def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Hashable | None:
     """The key under which such a call would be known; None for a call that cannot be remembered.
 
     Remembered are calls on NdArrays or on Variables, all settled. Texts of functions make the same keys: name, shape
-    and code per input, attributes other than floats.
+    and code per input, attributes as `in_key` says.
     """
     if not is_memorable(spec):
         return None
@@ -272,7 +316,7 @@ def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     for item in spec.attributes:
         if item.hidden and item.name in attributes:
             return None
-        if item.kind != "float" and not item.hidden:
+        if in_key(spec, item):
             value = attributes.get(item.name, item.default)
             parts.append(tuple(value) if type(value) is list else value)
     return tuple(parts)

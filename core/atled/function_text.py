@@ -12,7 +12,7 @@ from typing import Any
 
 from atled.apply import apply, auto_forward_in_block, default_auto_forward
 from atled.array import NdArray
-from atled.at_once import ABSENT_CELL, RECENT, is_memorable, present_state
+from atled.at_once import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
 from atled.graph.value import PLAIN, RecordedValue
 from atled.operators import Calls
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
@@ -191,7 +191,7 @@ def _source(spec: OpSpec) -> str:
 def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> str:
     """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
     floats = [item for item in arguments if item.kind == "float"]
-    others = "".join(f", {_hashable(item)}" for item in arguments if item.kind != "float")
+    others = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
     numbers = [f"(type({item.argument}) is float or type({item.argument}) is int)" for item in floats]
     by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
     count = range(len(inputs))
@@ -243,7 +243,7 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
     value_lines = [f"_v{n} = {_or_absent(inputs[n], 'None', inputs[n].name + '.value')}" for n in count]
     on_arrays, on_values = f"_call.on_arrays(({cells})", f"_call.on_values(({values})"
     arrays = branch("_NdArray", [], "{x}.shape", "{x}.cell", on_arrays, _ARRAY, _RETURN_ARRAY)
-    extra = f"({{{by_name}}}, None)" if floats else "None"
+    extra = f"({{{by_name}}}, None, None)" if floats else "None"
     recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
     variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", on_values, _CELL, recorded)
     text = [

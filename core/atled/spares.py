@@ -101,9 +101,9 @@ class Spares:
 
 
 class SpareCells:
-    """The same for cells without arrays over them: for the results of calls that are recorded.
+    """The same for cells without arrays over them: for results of calls that are recorded, and what they keep.
 
-    take, put: as for arrays; whoever takes one has to look whether it is free.
+    take, put: as for arrays.
     """
 
     __slots__ = ("_cells", "dtype", "put", "size", "take")
@@ -114,6 +114,30 @@ class SpareCells:
         self._cells: deque[ArrayCell] = deque(maxlen=_limit(size * dtype.itemsize))
         self.take: Callable[[], ArrayCell] = self._cells.popleft
         self.put: Callable[[ArrayCell], None] = self._cells.append
+
+    def get(self) -> ArrayCell:
+        """A cell that nobody else has, contents undefined; it is the youngest of the queue already."""
+        try:
+            cell = self.take()
+        except IndexError:
+            cell = self.new()
+            self.put(cell)
+            return cell
+        storage = cell.storage
+        if (
+            sys.getrefcount(cell) == FREE_ARRAY
+            and sys.getrefcount(storage) == FREE_STORAGE
+            and isinstance(storage, HostStorage)
+            and not storage.exported
+            and cell.is_alone
+        ):
+            cell.reset()
+            self.put(cell)
+            return cell
+        self.put(cell)
+        cell = self.new()
+        self.put(cell)
+        return cell
 
     def new(self) -> ArrayCell:
         """A cell that was never in the queue, contents undefined."""

@@ -65,7 +65,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     """Walk the graph before a root whose gradient is in `seed`.
 
     None for a graph that is not computed throughout, or not recorded from patterns throughout: ops with several
-    outputs or a random stream, shared arrays, gradients that somebody holds. Such take the general way.
+    outputs, shared arrays, gradients that somebody holds. Such take the general way.
     """
     found = Walk()
     index, values = found.index, found.values

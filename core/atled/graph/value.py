@@ -19,6 +19,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
+from atled.storage import HostStorage
 from atled_contexts import Context, lock_across_forks
 
 
@@ -37,8 +38,8 @@ class Sharing:
 
 _MAKING = lock_across_forks()
 
-Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None]
-"""Float attributes by name, and cells that a call keeps by output."""
+Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, ArrayCell | None]
+"""Float attributes by name, cells that a call keeps by output, and a random stream."""
 
 
 class Details:
@@ -118,9 +119,9 @@ class Value:
     forward, backwards: the executor's own records of the plans that compute this value, and backward from it.
     seed: likewise, the gradient lent to this value as the root.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
-        inputs, and, if there is any of it, the float attributes by name (None: those of the pattern) with, per output,
-        the cell that keeps what the gradient needs (None: there are none). None for all others, and as soon as somebody
-        asked for the parent, which is made of them then.
+        inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
+        cell that keeps what the gradient needs (None: there are none), and the random stream. None for all others, and
+        as soon as somebody asked for the parent, which is made of them then.
     """
 
     __slots__ = (
@@ -201,12 +202,13 @@ class Value:
     def _made_parent(self) -> Function | None:
         with _MAKING:
             pattern, inputs = self.pattern, self.inputs
-            floats, saved = self.extra or (None, None)
+            floats, saved, stream = self.extra or (None, None, None)
             if pattern is not None and inputs is not None:
                 function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
                 function.outputs = [weakref.ref(self)]
                 if saved is not None:
                     function.auxiliary = list(saved)
+                function.stream = stream
                 self.parent = function
         return self.details.parent
 
@@ -368,10 +370,15 @@ def new_stream(seed: int) -> ArrayCell:
     """The random stream of one function: key and call count. Seed -1 takes its key from fresh entropy."""
     cell = ArrayCell(2)
     storage = cell.output(HOST, np.dtype(np.int64))
-    key = int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
+    assert isinstance(storage, HostStorage)
     # The count is raised before each call, so that the first one draws at 0.
-    storage.array((2,), np.dtype(np.int64))[:] = (key, -1)
+    storage.write_integers(stream_key(seed), -1)
     return cell
+
+
+def stream_key(seed: int) -> int:
+    """The key of a random stream."""
+    return int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Function:
@@ -410,7 +417,7 @@ class Function:
         self.infer([None if value is None else value.shape for value in self.inputs])
 
     def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
-        """The same call on inputs of the same shapes, no outputs made yet; not for ops that keep state."""
+        """The same call on inputs of the same shapes, no outputs made yet, and without the state that it keeps."""
         function = Function.__new__(Function)
         function.spec = self.spec
         function.context = self.context
