@@ -17,6 +17,7 @@ from atled.operators import Calls
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
+from atled_contexts import is_observed
 
 
 class _Default:
@@ -72,7 +73,8 @@ def apply(
     """
     spec = SPECS[op] if isinstance(op, str) else op
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    key = key_of(spec, inputs, attributes) if outputs is None and (at_once or get_auto_forward()) else None
+    is_quick = outputs is None and (at_once or get_auto_forward()) and not is_observed()
+    key = key_of(spec, inputs, attributes) if is_quick else None
     state = present_state()
     assert state.context is not None
     if key is not None:

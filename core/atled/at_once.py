@@ -11,16 +11,16 @@ import numpy as np
 from atled.array import ArrayCell, NdArray
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
-from atled.graph.value import Function, RecordedValue, Value
-from atled.ops.spec import OpSpec
-from atled.spares import spares_of
+from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream, stream_key
+from atled.ops.spec import Attribute, OpSpec
+from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
-from atled_contexts import Context, discovery, get_current_context, is_observed
+from atled_contexts import Context, discovery, get_current_context
 from atled_contexts.scopes import default_in_force, scope_in_force
 
-_BYTE = np.dtype(np.uint8)
 _LIMIT = 20_000
 _STATES_LIMIT = 64
+_STREAMS = spare_cells_of(2, np.dtype(np.int64))
 
 
 class State:
@@ -100,52 +100,61 @@ ABSENT_CELL.storage = _Nowhere()  # type: ignore[assignment]  # only its address
 
 
 class Known:
-    """A call but for its arrays and float attributes.
+    """A call but for its arrays and float attributes, made the quick way: not where anything observes calls.
 
     is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
-        `launch(form, addresses of the inputs, address of the output, *floats)`, the output on a cell from `spares`.
-    shape: of the first output.  take, put, renew: of the spares of its size.
+        `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `scratch`, its address
+        follows that of the output.
+    shape: of the first output.  pattern: what such a call is recorded from.
+    take, put, new: of the spare arrays of the output's size.  take_cell, put_cell, new_cell: of the spare cells.
     """
 
     __slots__ = (
         "_call",
-        "_is_direct",
+        "_cell_spares",
         "_is_view",
+        "_kept",
         "_outputs",
-        "_pattern",
-        "_scratch",
         "_single",
+        "_spares",
         "form",
         "is_plain",
         "launch",
+        "new",
+        "new_cell",
+        "pattern",
         "put",
-        "renew",
+        "put_cell",
+        "scratch",
         "shape",
         "take",
+        "take_cell",
     )
 
     def __init__(self, call: OneCall, function: Function) -> None:
         descs = function.output_descs
         self._call = call
-        self._pattern = function.copy_on((), function.attributes)
-        self._outputs = [
-            (desc.shape, desc.size, cell is not None) for desc, cell in zip(descs, function.auxiliary, strict=True)
-        ]
+        self.pattern = function.copy_on((), function.attributes)
+        self._outputs = [(desc.shape, desc.size) for desc in descs]
+        self._kept = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = function.spec.views
-        self._is_direct = call.is_plain and self._single and function.auxiliary == [None]
-        self.is_plain = self._is_direct and not call.workspace
-        if self._is_direct:
+        self.is_plain = call.is_plain and self._single and function.auxiliary == [None]
+        self._cell_spares: list[SpareCells] | None = None
+        if call.is_direct:
             assert call.outputs is not None
-            ((dtype, size),) = call.outputs
-            spares = spares_of(size, dtype)
             self.launch = call.launch
             self.form = call.form
-            self.take = spares.take
-            self.put = spares.put
-            self.renew = spares.get
-            self._scratch = spares_of(call.workspace, _BYTE) if call.workspace else None
+            self.scratch: Scratch | None = scratch_of(call.workspace) if call.workspace else None
+            self._cell_spares = [spare_cells_of(size, dtype) for dtype, size in call.outputs]
+        if self.is_plain:
+            assert call.outputs is not None
+            ((dtype, size),) = call.outputs
+            self._spares = spares = spares_of(size, dtype)
+            self.take, self.put, self.new = spares.take, spares.put, spares.new
+            cells = spare_cells_of(size, dtype)
+            self.take_cell, self.put_cell, self.new_cell = cells.take, cells.put, cells.new
 
     def check(self, status: int) -> None:
         """Raise what the code of a launch means."""
@@ -154,93 +163,117 @@ class Known:
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
-        if self._is_direct and not is_observed():
+        if self.is_plain:
             return self._launched(cells, floats)
         if self._is_view and cells[0] is not None:
             return NdArray.over(cells[0], self.shape)
-        visible = self._pattern.visible
-        made = [ArrayCell(size) for _, size, _ in self._outputs[:visible]]
-        self._call.run(cells, [*made, *[None] * (len(self._outputs) - visible)], list(floats.values()))
-        arrays = [NdArray.over(cell, shape) for cell, (shape, _, _) in zip(made, self._outputs, strict=False)]
+        made, _ = self._computed(list(cells), floats)
+        visible = self.pattern.visible
+        arrays = [NdArray.over(cell, shape) for cell, (shape, _) in zip(made, self._outputs[:visible], strict=False)]
         return arrays[0] if self._single else tuple(arrays)
 
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
-        cells = [None if value is None else value.cell for value in inputs]
-        if self._is_direct and not is_observed():
-            return self.record(inputs, self._launched(cells, floats), floats)
+        cells = [None if value is None else value._cell for value in inputs]
         if self._is_view and cells[0] is not None:
-            return self.record(inputs, NdArray.over(cells[0], self.shape), floats)
-        made = [ArrayCell(size) for _, size, _ in self._outputs]
-        self._call.run(cells, made, list(floats.values()))
-        kept = [cell if is_kept else None for cell, (_, _, is_kept) in zip(made, self._outputs, strict=True)]
+            return self.record(inputs, cells[0], floats)
+        made, stream = self._computed(cells, floats)
+        kept: list[ArrayCell | None] | None = None
+        if self._kept:
+            kept = [None] * len(made)
+            for position in self._kept:
+                kept[position] = made[position]
         if self._single:
-            result = self.record(inputs, NdArray.over(made[0], self.shape), floats)
-            if any(kept):
-                result.value.saved = kept
-            return result
-        pattern = self._pattern
+            return self.record(inputs, made[0], floats, kept, stream)
+        pattern = self.pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
-        function.auxiliary = kept
+        function.auxiliary = kept or [None] * len(made)
+        function.stream = stream
         values = [
-            Value(self._outputs[position][0], None, function, position, NdArray.over(cell, self._outputs[position][0]))
-            for position, cell in enumerate(made[: function.visible])
+            Value(shape, None, function, position, NdArray.over(made[position], shape))
+            for position, (shape, _) in enumerate(self._outputs[: function.visible])
         ]
         function.outputs = [weakref.ref(value) for value in values]
-        results = [Variable.on(value) for value in values]
-        return results[0] if self._single else tuple(results)
+        return tuple([Variable.on_new(value) for value in values])
+
+    def _computed(
+        self, cells: list[ArrayCell | None], floats: Mapping[str, float]
+    ) -> tuple[list[ArrayCell], ArrayCell | None]:
+        """The outputs of a call, auxiliary ones included, and the stream of a random one, which is its own."""
+        is_random = self.pattern.spec.random
+        spares = self._cell_spares
+        if spares is None:
+            stream = new_stream(self.pattern.attributes["seed"]) if is_random else None
+            made = [ArrayCell(size) for _, size in self._outputs]
+            self._call.run([*cells, stream] if is_random else cells, made, list(floats.values()))
+            return made, stream
+        made = [queue.get() for queue in spares]
+        stream = self._advanced_stream() if is_random else None
+        # Cells with a code are in host memory, as the form wants it.
+        used: list[Any] = [*cells, stream, *made] if is_random else [*cells, *made]
+        addresses = [0 if cell is None else cell.storage.address for cell in used]
+        if self.scratch is None:
+            status = self.launch(self.form, *addresses, *floats.values())
+        else:
+            memory = self.scratch.take()
+            status = self.launch(self.form, *addresses, memory.address, *floats.values())
+            self.scratch.put(memory)
+        for number in self._call.mutated:
+            used[number].touched()
+        if status:
+            self.check(status)
+        return made, stream
+
+    def _advanced_stream(self) -> ArrayCell:
+        """A stream as after one `advance`."""
+        stream = _STREAMS.get()
+        storage: Any = stream.storage
+        storage.write_integers(stream_key(self.pattern.attributes["seed"]), 0)
+        return stream
 
     def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
-        """The result of one native kernel with one output."""
-        array = self.renew()
-        # Cells with a code are in host memory, as the form wants it.
-        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]
+        """The result of a plain call."""
+        array = self._spares.get()
+        addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]  # as above
         storage: Any = array.cell.storage
-        if self._scratch is None:
+        if self.scratch is None:
             status = self.launch(self.form, *addresses, storage.address, *floats.values())
         else:
-            scratch = self._scratch.get()
-            memory: Any = scratch.cell.storage
+            memory = self.scratch.take()
             status = self.launch(self.form, *addresses, storage.address, memory.address, *floats.values())
-            self._scratch.put(scratch)
+            self.scratch.put(memory)
         self.check(status)
         array.shape = self.shape
         self.put(array)
         return array
 
     def record(
-        self, inputs: tuple[Value | None, ...], array: NdArray, floats: Mapping[str, float] | None = None
+        self,
+        inputs: tuple[Value | None, ...],
+        cell: ArrayCell,
+        floats: Mapping[str, float],
+        saved: Sequence[ArrayCell | None] | None = None,
+        stream: ArrayCell | None = None,
     ) -> Variable:
-        """The Variable of a simple call that was computed from values into an array."""
-        # `Value` and `Variable.on`, written out: calling them would double the cost.
+        """The Variable of a call with one output that was computed from values into a cell.
+
+        saved: per output the cell that keeps what the gradient needs.  stream: of a random op.
+        """
+        # The text of functions does the same in line.
         value = RecordedValue()
-        value.shape = array.shape
-        value.pattern = self._pattern
+        value.shape = self.shape
+        value.pattern = self.pattern
         value.inputs = inputs
-        value.floats = floats
-        value.need_grad = value._parent = value.forward = value.backwards = value.seed = value.sharing = None
-        value._grad = value.lost_gradient = value.saved = None
-        value.persistent = value.kept = False
-        value.position = 0
-        value._cell = array.cell
-        value._data = array
-        variable = _new_variable(Variable)
-        variable.value = value
-        value.handle = _weak(variable)
-        return variable
-
-
-_weak = weakref.ref
-_new_variable = Variable.__new__
+        value.extra = (floats, saved, stream) if floats or saved or stream else None
+        value.details = PLAIN
+        value._cell = cell
+        value._data = None
+        return Variable.on_new(value)
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be known.
-
-    Not those of random ops, whose state belongs to one function, of ops that refuse values of float attributes, and of
-    code of the user.
-    """
-    return not (spec.random or spec.checks_values or spec.opaque)
+    """Whether calls of an op can be known: not those of code of the user."""
+    return not spec.opaque
 
 
 def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:
@@ -255,11 +288,16 @@ def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float
     return floats
 
 
+def in_key(spec: OpSpec, item: Attribute) -> bool:
+    """Whether an attribute belongs to the key: floats only where the op refuses some values; they were checked then."""
+    return not item.hidden and (item.kind != "float" or spec.checks_values)
+
+
 def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Hashable | None:
     """The key under which such a call would be known; None for a call that cannot be remembered.
 
     Remembered are calls on NdArrays or on Variables, all settled. Texts of functions make the same keys: name, shape
-    and code per input, attributes other than floats.
+    and code per input, attributes as `in_key` says.
     """
     if not is_memorable(spec):
         return None
@@ -278,7 +316,7 @@ def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     for item in spec.attributes:
         if item.hidden and item.name in attributes:
             return None
-        if item.kind != "float" and not item.hidden:
+        if in_key(spec, item):
             value = attributes.get(item.name, item.default)
             parts.append(tuple(value) if type(value) is list else value)
     return tuple(parts)

@@ -6,12 +6,14 @@ The text checks nothing twice and calls nothing it can do without: a call of Pyt
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from atled.apply import apply, auto_forward_in_block, default_auto_forward
 from atled.array import NdArray
-from atled.at_once import ABSENT_CELL, RECENT, is_memorable, present_state
+from atled.at_once import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
+from atled.graph.value import PLAIN, RecordedValue
 from atled.operators import Calls
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.overriding import apply_using
@@ -36,12 +38,16 @@ _NAMES: dict[str, Any] = {
     "_default": default_in_force,
     "_plugins": discovery.current,
     "_NdArray": NdArray,
+    "_Recorded": RecordedValue,
+    "_new": Variable.__new__,
     "_observation": observation.get,
+    "_plain": PLAIN,
     "_present_state": present_state,
     "_recent": RECENT,
     "_references": sys.getrefcount,
     "_scope": scope_in_force,
     "_Variable": Variable,
+    "_weak": weakref.ref,
 }
 
 # What was in force at the last call is so still, as a rule.
@@ -55,14 +61,16 @@ if (
     _state = _present_state()
 """
 
-# An array for the result: one that nobody else has any more, or a new one.
-_RESULT = f"""
+# An array for the result: one that nobody else has any more, or a new one. What is kept in slots is called by a local
+# name here and below: the interpreter looks for a method first where it is called as an attribute.
+_ARRAY = f"""
 try:
-    _array = _call.take()
+    _take = _call.take
+    _array = _take()
     _cell = _array.cell
     _storage = _cell.storage
 except IndexError:
-    _array = _call.renew()
+    _array = _call.new()
     _cell = _array.cell
     _storage = _cell.storage
 else:
@@ -78,9 +86,59 @@ else:
         _cell.bound = 0
     else:
         _call.put(_array)
-        _array = _call.renew()
+        _array = _call.new()
         _cell = _array.cell
         _storage = _cell.storage
+"""
+
+# Likewise a cell for the result of a call that is recorded.
+_CELL = f"""
+try:
+    _take = _call.take_cell
+    _cell = _take()
+    _storage = _cell.storage
+except IndexError:
+    _cell = _call.new_cell()
+    _storage = _cell.storage
+else:
+    if (
+        _references(_cell) == {FREE_ARRAY}
+        and _references(_storage) == {FREE_STORAGE}
+        and not _storage.exported
+        and _cell._copies is None
+    ):
+        _cell.lazy = None
+        _cell.zeroed = _cell.is_data = False
+        _cell.bound = 0
+    else:
+        _call.put_cell(_cell)
+        _cell = _call.new_cell()
+        _storage = _cell.storage
+"""
+
+_RETURN_ARRAY = """
+_array.shape = _call.shape
+_put = _call.put
+_put(_array)
+return _array
+"""
+
+# `Known.record`, in line: a call would cost half as much again.
+_RETURN_VARIABLE = """
+_put = _call.put_cell
+_put(_cell)
+_value = _Recorded()
+_value.shape = _call.shape
+_value.pattern = _call.pattern
+_value.inputs = ({values})
+_value.extra = {extra}
+_value.details = _plain
+_value._cell = _cell
+_value._data = None
+_variable = _new(_Variable)
+_variable.value = _value
+_value.handle = _weak(_variable)
+return _variable
 """
 
 
@@ -133,12 +191,14 @@ def _source(spec: OpSpec) -> str:
 def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> str:
     """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
     floats = [item for item in arguments if item.kind == "float"]
-    others = "".join(f", {_hashable(item)}" for item in arguments if item.kind != "float")
+    others = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
     numbers = [f"(type({item.argument}) is float or type({item.argument}) is int)" for item in floats]
     by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
     count = range(len(inputs))
 
-    def branch(kind: str, lines: Sequence[str], shape: str, cell: str, general: str, result: str) -> list[str]:
+    def branch(
+        kind: str, lines: Sequence[str], shape: str, cell: str, general: str, taken: str, result: str
+    ) -> list[str]:
         """The text for inputs of one kind; `lines` make the names that shape and cell of an input are taken from."""
         given = [
             f"({item.name} is None or type({item.name}) is {kind})" if item.optional else f"type({item.name}) is {kind}"
@@ -162,21 +222,30 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
             "        else:",
             "            if not _call.is_plain:",
             f"                return {general}, {{{by_name}}})",
-            *_indented(_RESULT.split("\n"), 3),
-            f"            _status = _call.launch(_call.form, {addresses}_storage.address{_list(floats)})",
+            *_indented(taken.split("\n"), 3),
+            "            _scratch = _call.scratch",
+            "            _launch = _call.launch",
+            "            if _scratch is None:",
+            f"                _status = _launch(_call.form, {addresses}_storage.address{_list(floats)})",
+            "            else:",
+            "                _memory = _scratch.take()",
+            "                _status = _launch(",
+            f"                    _call.form, {addresses}_storage.address, _memory.address{_list(floats)}",
+            "                )",
+            "                _scratch.put(_memory)",
             "            if _status:",
             "                _call.check(_status)",
-            "            _array.shape = _call.shape",
-            "            _call.put(_array)",
             *_indented(result.split("\n"), 3),
         ]
 
     cells = "".join(_or_absent(inputs[n], "None", f"_c{n}") + ", " for n in count)
     values = "".join(f"_v{n}, " for n in count)
     value_lines = [f"_v{n} = {_or_absent(inputs[n], 'None', inputs[n].name + '.value')}" for n in count]
-    arrays = branch("_NdArray", [], "{x}.shape", "{x}.cell", f"_call.on_arrays(({cells})", "return _array")
-    recorded = f"return _call.record(({values}), _array" + (f", {{{by_name}}})" if floats else ")")
-    variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", f"_call.on_values(({values})", recorded)
+    on_arrays, on_values = f"_call.on_arrays(({cells})", f"_call.on_values(({values})"
+    arrays = branch("_NdArray", [], "{x}.shape", "{x}.cell", on_arrays, _ARRAY, _RETURN_ARRAY)
+    extra = f"({{{by_name}}}, None, None)" if floats else "None"
+    recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
+    variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", on_values, _CELL, recorded)
     text = [
         "if outputs is None and not _observation().active:",
         *_indented(_STATE.split("\n")),

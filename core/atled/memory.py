@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from atled.errors import four_parts
 from atled.place import ArrayClass, place_on
-from atled.spares import all_spares
+from atled.spares import all_spares, clear_spares
 from atled.storage import POOL, size_class
 from atled_contexts import array_class, backend_info, backends, devices
 
@@ -45,8 +45,7 @@ def clear_memory_cache() -> None:
 
 def clear_host_memory_cache() -> None:
     """Give host memory that is kept for later arrays back to the system."""
-    for spares in all_spares():
-        spares.clear()
+    clear_spares()
     POOL.clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Union
 
@@ -30,6 +30,28 @@ _root: _Scope = {}
 # Names, not the dict itself: if another thread clears the scope meanwhile, it is simply made again.
 _current: ContextVar[_Names] = ContextVar("atled_parameter_scope", default=())
 
+present_scope: Callable[[], _Names] = _current.get
+"""The names from the root to the current scope."""
+
+
+class _Findings:
+    """What callers found out about names: a table that gives way to an empty one when it may not be so any more.
+
+    That is when what a name stands for is taken away or replaced; adding a name changes no other. Whoever enters
+    something has taken hold of the table before it asked for the parameters.
+    """
+
+    __slots__ = ("table",)
+
+    def __init__(self) -> None:
+        self.table: dict[Hashable, Any] = {}
+
+    def forget(self) -> None:
+        self.table = {}
+
+
+FINDINGS = _Findings()
+
 
 class _Change:
     """One entry that was put into a scope, and how to take it back."""
@@ -46,6 +68,7 @@ class _Change:
         scope = _entry(tuple(outer))
         if not isinstance(scope, dict) or scope.get(last) is not self.entry:
             return  # somebody else changed it since
+        FINDINGS.forget()
         if self.previous is not None:
             scope[last] = self.previous
         elif isinstance(self.entry, Variable) or not self.entry:
@@ -153,6 +176,13 @@ def set_parameter(key: str, param: Variable) -> None:
         _put(names, previous, param)
 
 
+def holds_parameter(param: Variable) -> bool:
+    """Whether a Variable is a parameter in the current scope itself, not in an inner one."""
+    with LOCK:
+        scope = _entry(_current.get())
+        return isinstance(scope, dict) and any(entry is param for entry in scope.values())
+
+
 def pop_parameter(key: str) -> Variable | None:
     """Take the Variable of that name out of the current scope and return it; None if there is none.
 
@@ -163,6 +193,7 @@ def pop_parameter(key: str) -> Variable | None:
     with LOCK:
         param = _parameter("pop_parameter", key, names)
         if param is not None:
+            FINDINGS.forget()
             del _scope_at(names[:-1])[names[-1]]
     return param
 
@@ -172,6 +203,7 @@ def clear_parameters() -> None:
     with LOCK:
         scope = _entry(_current.get())
         if isinstance(scope, dict):
+            FINDINGS.forget()
             scope.clear()
 
 
@@ -354,6 +386,8 @@ def _make_scope(names: _Names) -> _Scope:
 
 
 def _put(names: _Names, previous: Variable | None, param: Variable) -> None:
+    if previous is not None:
+        FINDINGS.forget()
     _make_scope(names[:-1])[names[-1]] = param
     _note(_Change(names, previous, param))
 

@@ -50,34 +50,36 @@ class Spares:
     __slots__ = ("_arrays", "dtype", "put", "size", "take")
 
     def __init__(self, size: int, dtype: np.dtype) -> None:
-        nbytes = size * dtype.itemsize
-        limit = 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMIT_BYTES // max(nbytes, 1))
         self.size = size
         self.dtype = dtype
-        self._arrays: deque[NdArray] = deque(maxlen=limit)
+        self._arrays: deque[NdArray] = deque(maxlen=_limit(size * dtype.itemsize))
         self.take: Callable[[], NdArray] = self._arrays.popleft
         self.put: Callable[[NdArray], None] = self._arrays.append
 
     def get(self) -> NdArray:
         """An array that nobody else has, shape and contents undefined; it is to be `put` when it is filled."""
-        for _ in range(3):
-            try:
-                array = self.take()
-            except IndexError:
-                break
-            cell = array.cell
-            storage = cell.storage
-            if (
-                sys.getrefcount(array) == FREE_ARRAY
-                and sys.getrefcount(cell) == FREE_CELL
-                and sys.getrefcount(storage) == FREE_STORAGE
-                and isinstance(storage, HostStorage)
-                and not storage.exported
-                and cell.is_alone
-            ):
-                cell.reset()
-                return array
-            self.put(array)  # somebody has it still; the next one may be free
+        try:
+            array = self.take()
+        except IndexError:
+            return self.new()
+        cell = array.cell
+        storage = cell.storage
+        if (
+            sys.getrefcount(array) == FREE_ARRAY
+            and sys.getrefcount(cell) == FREE_CELL
+            and sys.getrefcount(storage) == FREE_STORAGE
+            and isinstance(storage, HostStorage)
+            and not storage.exported
+            and cell.is_alone
+        ):
+            cell.reset()
+            return array
+        # Somebody has it still. No further tries: with a new one the queue gets long enough for those that live longer.
+        self.put(array)
+        return self.new()
+
+    def new(self) -> NdArray:
+        """An array that was never in the queue."""
         return _fresh(self.size, self.dtype)
 
     @property
@@ -98,6 +100,91 @@ class Spares:
         self._arrays.clear()
 
 
+class SpareCells:
+    """The same for cells without arrays over them: for results of calls that are recorded, and what they keep.
+
+    take, put: as for arrays.
+    """
+
+    __slots__ = ("_cells", "dtype", "put", "size", "take")
+
+    def __init__(self, size: int, dtype: np.dtype) -> None:
+        self.size = size
+        self.dtype = dtype
+        self._cells: deque[ArrayCell] = deque(maxlen=_limit(size * dtype.itemsize))
+        self.take: Callable[[], ArrayCell] = self._cells.popleft
+        self.put: Callable[[ArrayCell], None] = self._cells.append
+
+    def get(self) -> ArrayCell:
+        """A cell that nobody else has, contents undefined; it is the youngest of the queue already."""
+        try:
+            cell = self.take()
+        except IndexError:
+            cell = self.new()
+            self.put(cell)
+            return cell
+        storage = cell.storage
+        if (
+            sys.getrefcount(cell) == FREE_ARRAY
+            and sys.getrefcount(storage) == FREE_STORAGE
+            and isinstance(storage, HostStorage)
+            and not storage.exported
+            and cell.is_alone
+        ):
+            cell.reset()
+            self.put(cell)
+            return cell
+        self.put(cell)
+        cell = self.new()
+        self.put(cell)
+        return cell
+
+    def new(self) -> ArrayCell:
+        """A cell that was never in the queue, contents undefined."""
+        return _fresh(self.size, self.dtype).cell
+
+    def free_count(self) -> int:
+        """How many cells of the queue nobody else has."""
+        # The list and the queue hold each of them as well.
+        return sum(sys.getrefcount(cell) == FREE_ARRAY + 2 for cell in list(self._cells))
+
+    def clear(self) -> None:
+        """Forget all; those that somebody has live on."""
+        self._cells.clear()
+
+
+class Scratch:
+    """Memory of one size for the time of a call. It never leaves the call, so that nobody has to ask who has it."""
+
+    __slots__ = ("_free", "_limit", "_nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+        self._limit = 0 if nbytes > _LARGE_BYTES else 2
+        self._free: list[HostStorage] = []
+
+    def take(self) -> HostStorage:
+        """Memory with undefined contents."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return HostStorage(self._nbytes)
+
+    def put(self, storage: HostStorage) -> None:
+        """Give it back."""
+        if len(self._free) < self._limit:
+            self._free.append(storage)
+
+    def clear(self) -> None:
+        """Keep none for later."""
+        self._free.clear()
+
+
+def _limit(nbytes: int) -> int:
+    """How many arrays of so many bytes are kept."""
+    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMIT_BYTES // max(nbytes, 1))
+
+
 def _fresh(size: int, dtype: np.dtype) -> NdArray:
     cell = ArrayCell(size)
     cell.output(HOST, dtype)
@@ -116,6 +203,31 @@ def spares_of(size: int, dtype: np.dtype) -> Spares:
     return _SPARES.setdefault(key, Spares(size, dtype)) if spares is None else spares
 
 
-def all_spares() -> list[Spares]:
+_SCRATCHES: dict[int, Scratch] = {}
+
+
+def scratch_of(nbytes: int) -> Scratch:
+    """The one stock of memory of that size."""
+    scratch = _SCRATCHES.get(nbytes)
+    return _SCRATCHES.setdefault(nbytes, Scratch(nbytes)) if scratch is None else scratch
+
+
+_SPARE_CELLS: dict[tuple[int, np.dtype], SpareCells] = {}
+
+
+def spare_cells_of(size: int, dtype: np.dtype) -> SpareCells:
+    """The one queue for cells of that size and dtype."""
+    key = (size, dtype)
+    spares = _SPARE_CELLS.get(key)
+    return _SPARE_CELLS.setdefault(key, SpareCells(size, dtype)) if spares is None else spares
+
+
+def all_spares() -> list[Spares | SpareCells]:
     """Every queue there is."""
-    return list(_SPARES.values())
+    return [*_SPARES.values(), *_SPARE_CELLS.values()]
+
+
+def clear_spares() -> None:
+    """Keep nothing for later."""
+    for kept in (*all_spares(), *_SCRATCHES.values()):
+        kept.clear()

@@ -44,10 +44,14 @@ class Variable(Operators):
     def on(cls, value: Value) -> Variable:
         """The one Variable of a value."""
         handle = value.handle() if value.handle is not None else None
-        if handle is None:
-            handle = cls.__new__(cls)
-            handle.value = value
-            value.handle = weakref.ref(handle)
+        return cls.on_new(value) if handle is None else handle
+
+    @classmethod
+    def on_new(cls, value: Value) -> Variable:
+        """The Variable of a value that has none yet."""
+        handle = cls.__new__(cls)
+        handle.value = value
+        value.handle = weakref.ref(handle)
         return handle
 
     @classmethod

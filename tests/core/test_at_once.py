@@ -11,6 +11,7 @@ import atled as nn
 import atled.functions as F
 from atled.array import NdArray
 from atled.at_once import RECENT, forget_calls
+from atled.graph.value import Function
 from atled.spares import Spares, spares_of
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -145,6 +146,131 @@ def test_under_auto_forward_a_known_call_records_what_a_new_one_does():
     x.d = 2
     made[2].forward()
     assert made[2].d.tolist() == [36, 36]
+
+
+def leaf(*shape: int, need_grad: bool = True) -> nn.Variable:
+    values = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    return nn.Variable.from_numpy_array(values, need_grad=need_grad)
+
+
+def statistics(channels: int) -> list[nn.Variable]:
+    return [nn.Variable.from_numpy_array(np.full((1, channels, 1, 1), n, np.float32)) for n in (0, 1, 0, 1)]
+
+
+CALLS = {
+    "elementwise": (F.tanh,),
+    "float attribute": (lambda x: F.mul_scalar(x, 2),),
+    "workspace": (F.affine, leaf(72, 3), leaf(3)),
+    "convolution": (lambda x, w: F.convolution(x, w, pad=(1, 1)), leaf(3, 2, 3, 3)),
+    "kept output": (lambda x: F.max_pooling(x, (2, 2)),),
+    "changed inputs": (F.batch_normalization, *statistics(2)),
+    "visible and kept outputs": (lambda x, *s: F.batch_normalization(x, *s, output_stat=True), *statistics(2)),
+    "loss": (lambda x, t: F.softmax_cross_entropy(x, F.greater_scalar(t, 9), axis=1), leaf(2, 1, 6, 6)),
+    "view": (lambda x: F.reshape(x, (2, 72)),),
+    "random": (lambda x: F.dropout(x, 0.5),),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_known_call_makes_no_function_before_somebody_asks(name, monkeypatch):
+    function, *given = CALLS[name]
+    given.insert(0, leaf(2, 2, 6, 6))
+    made = []
+    check = Function.__init__
+
+    def noted(self, spec, *arguments):
+        made.append(spec.name)
+        check(self, spec, *arguments)
+
+    monkeypatch.setattr(Function, "__init__", noted)
+    with nn.auto_forward():
+        first = function(*given)
+        assert made
+        made.clear()
+        second = function(*given)
+        assert not made
+        with nn.trace():
+            function(*given)
+        assert made, "what is watched goes the long way"
+    for a, b in zip(*(y if isinstance(y, tuple) else (y,) for y in (first, second)), strict=True):
+        assert a.shape == b.shape and a.need_grad == b.need_grad and a.parent.arguments == b.parent.arguments
+        if name != "random":
+            np.testing.assert_array_equal(a.d, b.d)
+
+
+def test_results_of_known_calls_have_gradients_as_those_of_the_long_way():
+    w, v, t = leaf(3, 2, 3, 3), leaf(27, 4), nn.Variable.from_numpy_array(np.ones((2, 1)))
+
+    def step(auto):
+        x, s = leaf(2, 2, 6, 6), statistics(2)
+        s[0].need_grad = s[1].need_grad = True
+        given = [x, w, v, *s[:2]]
+        for variable in given:
+            variable.grad.zero()
+        with nn.auto_forward(auto):
+            h = F.max_pooling(F.convolution(F.batch_normalization(x, *s), w, pad=(1, 1)), (2, 2))
+            h = F.dropout(F.affine(h, v), 0.25, seed=7)
+            y = F.mean(F.softmax_cross_entropy(h, t))
+        y.forward() if not auto else None
+        y.backward()
+        return [variable.g.copy() for variable in given] + [statistic.d.copy() for statistic in s]
+
+    expected = step(auto=False)
+    for _ in range(4):
+        for a, b in zip(expected, step(auto=True), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)
+
+
+def test_known_random_calls_draw_as_new_ones_do():
+    x = nn.Variable.from_numpy_array(np.ones((4, 64), np.float32), need_grad=True)
+    y = F.dropout(x, 0.5, seed=3)
+    expected = []
+    for _ in range(2):
+        y.forward()
+        expected.append(y.d.copy())
+    assert (expected[0] != expected[1]).any()
+    with nn.auto_forward():
+        for _ in range(3):
+            again = F.dropout(x, 0.5, seed=3)
+            np.testing.assert_array_equal(again.d, expected[0])
+            x.grad.zero()
+            again.backward()
+            np.testing.assert_array_equal(x.g, expected[0])  # of ones: what was kept, scaled
+            again.forward()
+            np.testing.assert_array_equal(again.d, expected[1])
+        drawn = [F.dropout(x, 0.5).d.copy() for _ in range(4)]
+    assert len({values.tobytes() for values in drawn}) == 4
+
+
+def test_values_that_an_op_refuses_are_refused_although_others_are_known():
+    x = leaf(2, 3)
+    for given in (x, x.data):
+        with nn.auto_forward():
+            for _ in range(2):
+                F.dropout(given, 0.5)
+                with pytest.raises(ValueError, match="Dropout"):
+                    F.dropout(given, 1.5)
+
+
+def test_what_is_set_on_one_result_is_not_set_on_another():
+    x = leaf(3)
+    with nn.auto_forward():
+        F.tanh(x)
+        a, b, c = (F.tanh(x) for _ in range(3))
+        a.need_grad, b.persistent = False, True
+        a.grad.fill(5)
+        assert [y.need_grad for y in (a, b, c)] == [False, True, True]
+        assert [y.persistent for y in (a, b, c)] == [False, True, False]
+        assert c.g.tolist() == [0, 0, 0]
+        for _ in range(3):
+            h = F.tanh(x)
+            middle = [F.exp(h), F.sin(h)]
+            y = F.sum(F.add2(*middle))
+            parent, middle = y.parent, None  # no Variable of the middle is left: their gradients are not stored
+            y.backward()
+            first, second = parent.inputs[0].parent.inputs
+            first.need_grad = False
+            assert second.need_grad and first.g.tolist() == second.g.tolist() == [1, 1, 1]
 
 
 def test_without_auto_forward_nothing_is_computed():

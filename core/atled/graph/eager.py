@@ -64,6 +64,14 @@ def one_call(
     return found
 
 
+def advance(stream: ArrayCell | None) -> None:
+    """Raise the count of calls of a random stream, which is there in host memory."""
+    assert stream is not None
+    storage: Any = stream.storage
+    storage.array((2,), _INT64)[1] += 1
+    stream.touched()
+
+
 class OneCall:
     """A template of one op, run on any cells that look like those it was made for.
 
@@ -74,8 +82,11 @@ class OneCall:
 
     fallback: the decision, if it is one.
     outputs: where the short way can be taken, dtype and count of elements of all outputs; else None.
-    is_plain: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
-        there is one, then the floats, and nothing else is to be done.
+    is_direct: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
+        there is one, then the floats. What it changes is to be `touched` afterwards, and a stream, which is the last
+        input, to be advanced before.
+    is_plain: whether it is direct, and nothing is changed and nothing drawn.
+    mutated: the inputs that are changed.
     workspace: bytes of scratch memory that the short way wants.
     """
 
@@ -83,14 +94,15 @@ class OneCall:
         "_executor",
         "_form",
         "_forms",
-        "_mutated",
         "_python",
         "_sources",
         "_stream",
         "_unbound",
         "fallback",
         "form",
+        "is_direct",
         "is_plain",
+        "mutated",
         "outputs",
         "template",
         "workspace",
@@ -117,15 +129,16 @@ class OneCall:
         self.template = lower(graph, [] if spec.views else list(node.outputs))
         self.fallback = node.decision if node.decision is not None and node.decision.fallback else None
         self.outputs: list[tuple[np.dtype, int]] | None = None
-        self.is_plain = False
+        self.is_direct = self.is_plain = False
         self.workspace = 0
         self._unbound: Unbound | None = None
         self._python: Callable[..., None] | None = None
-        self._mutated = tuple(spec.mutated)
+        self.mutated = tuple(spec.mutated)
+        self._stream = len(cells) - 1 if spec.random else -1
         if self._reads_as_given(cells):
             self._plan_native(self.template)
             if self.outputs is None and not spec.inplace and not spec.views and Unbound.fits(self.template):
-                self._plan_unbound(self.template, len(cells) - 1 if spec.random else -1)
+                self._plan_unbound(self.template)
             if self.outputs is None:
                 self._plan_python(self.template)
 
@@ -146,8 +159,8 @@ class OneCall:
         self._executor: Any = native_executor(step.backend)
         if not hasattr(self._executor, "run_call") or any(slot.place is not HOST for slot in template.slots):
             return
-        # A random op has its call count raised by a binding. Long blocks are too much for the stack.
-        if spec.inplace or spec.random or len(native.block) > _BLOCK_LIMIT:
+        # Long blocks are too much for the stack.
+        if spec.inplace or len(native.block) > _BLOCK_LIMIT:
             return
         self.workspace = step.prepared.workspace
         # Of each input that the step takes, which array of the call it is.
@@ -162,14 +175,14 @@ class OneCall:
         descs = [template.slots[slot].desc for slot in step.arguments[step.input_count :]]
         self.outputs = [(desc.dtype, desc.size) for desc in descs]
         is_straight = all(number in (-1, position) for position, number in enumerate(self._sources))
-        self.is_plain = is_straight and not self._mutated and self.fallback is None
+        self.is_direct = is_straight and self.fallback is None
+        self.is_plain = self.is_direct and not self.mutated and self._stream < 0
 
-    def _plan_unbound(self, template: Template, stream: int) -> None:
-        """Work out the way of several native steps, of which one may draw from the stream that is input `stream`."""
+    def _plan_unbound(self, template: Template) -> None:
+        """Work out the way of several native steps."""
         slots = template.slots
         requests = [(number, slots[slot].memory) for number, _, _, slot in template.requests]
         self._sources = [number for number, _ in requests]
-        self._stream = stream
         self._unbound = Unbound(
             template, [memory for _, memory in requests] + [slots[n].memory for n in template.targets]
         )
@@ -216,6 +229,8 @@ class OneCall:
             storages.append(cell.output(HOST, dtype))
         if self.workspace:
             storages.append(HostStorage(self.workspace))
+        if self._stream >= 0:
+            advance(inputs[self._stream])
         status = 0
         if self._python is not None:
             self._run_python(storages, floats)
@@ -224,8 +239,8 @@ class OneCall:
             if self._unbound is None:
                 status = self._executor.run_call(self.form, *values, *floats)
             else:
-                self._run_unbound(self._unbound, inputs, values, floats)
-        for number in self._mutated:
+                self._run_unbound(self._unbound, values, floats)
+        for number in self.mutated:
             inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
@@ -243,14 +258,8 @@ class OneCall:
         assert self._python is not None
         guarded(step, self._python, [*arguments, *floats])
 
-    def _run_unbound(
-        self, unbound: Unbound, inputs: Sequence[ArrayCell | None], values: Sequence[Any], floats: Sequence[float]
-    ) -> None:
+    def _run_unbound(self, unbound: Unbound, values: Sequence[Any], floats: Sequence[float]) -> None:
         """The way of several native steps."""
-        if self._stream >= 0:
-            stream: Any = inputs[self._stream]  # it is there
-            stream.storage.array((2,), _INT64)[1] += 1  # the count of calls
-            stream.touched()
         sources = self.template.floats
         unbound.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
 

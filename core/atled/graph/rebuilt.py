@@ -12,7 +12,7 @@ from atled.graph.backward import Backward, BackwardTemplate, plan_backward, seed
 from atled.graph.lost import LastRun, LostGradients
 from atled.graph.templates import TEMPLATES, TemplateCache
 from atled.graph.unbound import Unbound
-from atled.graph.value import Value
+from atled.graph.value import PLAIN, Details, Value
 from atled.place import HOST
 from atled_contexts import is_observed, plugin_generation
 
@@ -43,12 +43,13 @@ class Walk:
     def enter_leaf(self, leaf: Value) -> bool:
         """Number a leaf; whether this way can be taken with it."""
         cell = leaf._cell
-        if not leaf.is_leaf or cell is None or cell.lazy is not None or leaf.sharing is not None:
+        details = leaf.details
+        if details.parent is not None or cell is None or cell.lazy is not None or details.sharing is not None:
             return False
         number = self.index[leaf] = len(self.values)
         self.values.append(leaf)
         state: Hashable = None
-        if leaf.need_grad:
+        if details.need_grad:
             gradient = leaf.grad.cell
             if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
                 return False
@@ -56,7 +57,7 @@ class Walk:
             self.wanted[number] = gradient
             state = (gradient.lazy != 0.0, None if gradient.dtype is None else gradient.dtype.num)
         alias = self.aliases.setdefault(id(cell), number)
-        self.leaves.append((number, alias, cell.code, leaf.shape, leaf.need_grad, state))
+        self.leaves.append((number, alias, cell.code, leaf.shape, details.need_grad, state))
         return True
 
 
@@ -64,7 +65,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     """Walk the graph before a root whose gradient is in `seed`.
 
     None for a graph that is not computed throughout, or not recorded from patterns throughout: ops with several
-    outputs or a random stream, shared arrays, gradients that somebody holds. Such take the general way.
+    outputs, shared arrays, gradients that somebody holds. Such take the general way.
     """
     found = Walk()
     index, values = found.index, found.values
@@ -75,8 +76,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
         if value in index:
             stack.pop()
             continue
-        pattern, cell = value.pattern, value._cell
-        if pattern is None or cell is None or cell.lazy is not None or value.sharing is not None:
+        pattern, cell, details = value.pattern, value._cell, value.details
+        if pattern is None or cell is None or cell.lazy is not None or details.sharing is not None:
             return None
         mark = len(key)
         key.append(pattern.kind)  # it says how many inputs there are
@@ -96,17 +97,17 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             key.append(number)
         else:
             stack.pop()
-            flags = _FLAGS[value.need_grad]
+            flags = _FLAGS[details.need_grad]
             handle = value.handle
             if value is not root:
-                if value.kept or value.persistent or (handle is not None and handle() is not None):
+                if details.kept or details.persistent or (handle is not None and handle() is not None):
                     flags += _KEPT
-                elif value._grad is not None:
+                elif details.grad is not None:
                     return None
             key.append(cell.code)
             key.append(flags)
-            if value.saved is not None:
-                key.extend(-1 if saved is None else saved.code for saved in value.saved)
+            if value.extra is not None and value.extra[1] is not None:
+                key.extend(-1 if saved is None else saved.code for saved in value.extra[1])
             index[value] = len(values)
             values.append(value)
     found.key = (*key, *found.leaves)
@@ -188,7 +189,7 @@ class RebuiltPlan:
             if what == _VALUE:
                 storages.append(values[number]._cell.storage)  # type: ignore[union-attr]  # the walk looked
             elif what >= 0:
-                storages.append(values[number].saved[what].storage)  # type: ignore[index, union-attr]  # likewise
+                storages.append(values[number].extra[1][what].storage)  # type: ignore[index, union-attr]  # likewise
             else:
                 storages.append((seed if what == _SEED else wanted[number]).settle(dtype))
         written = []
@@ -206,8 +207,13 @@ class RebuiltPlan:
             cell.zeroed = False
         if self._lost:
             recipe = _RebuiltGradients(values[-1], seed)
+            lost = Details(lost_gradient=recipe, is_shared=True)
             for number in self._lost:
-                values[number].lost_gradient = recipe
+                value = values[number]
+                if value.details is PLAIN:
+                    value.details = lost
+                else:
+                    value.lost_gradient = recipe
 
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
+from atled.storage import HostStorage
 from atled_contexts import Context, lock_across_forks
 
 
@@ -36,6 +38,73 @@ class Sharing:
 
 _MAKING = lock_across_forks()
 
+Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, ArrayCell | None]
+"""Float attributes by name, cells that a call keeps by output, and a random stream."""
+
+
+class Details:
+    """What few values have, kept apart so that the many of a graph that is rebuilt at every step cost little.
+
+    See `Value` for what each is.
+
+    is_shared: whether several values have this one, as long as none of them sets anything.
+    """
+
+    __slots__ = (
+        "backwards",
+        "forward",
+        "grad",
+        "is_shared",
+        "kept",
+        "lost_gradient",
+        "need_grad",
+        "parent",
+        "persistent",
+        "position",
+        "seed",
+        "sharing",
+    )
+
+    def __init__(
+        self,
+        need_grad: bool | None = None,
+        parent: Function | None = None,
+        position: int = 0,
+        grad: NdArray | None = None,
+        lost_gradient: Recipe | None = None,
+        is_shared: bool = False,
+    ) -> None:
+        self.need_grad = need_grad
+        self.parent = parent
+        self.position = position
+        self.grad = grad
+        self.lost_gradient = lost_gradient
+        self.is_shared = is_shared
+        self.persistent = False
+        self.kept = False
+        self.forward: Any = None
+        self.backwards: Any = None
+        self.seed: Any = None
+        self.sharing: Sharing | None = None
+
+    def own_copy(self) -> Details:
+        """The same for one value."""
+        assert self.seed is None and self.sharing is None, "only what is new is shared"
+        return Details(self.need_grad, self.parent, self.position, self.grad, self.lost_gradient)
+
+
+PLAIN = Details(is_shared=True)
+"""Of the values of which nothing is to be said."""
+
+
+def _detail(name: str) -> property:
+    """A property that is kept in the details."""
+
+    def set_to(value: Value, item: Any) -> None:
+        setattr(value.own_details(), name, item)
+
+    return property(operator.attrgetter(f"details.{name}"), set_to)
+
 
 class Value:
     """One array of a recorded graph; `Variable` is the user's handle on it.
@@ -47,34 +116,35 @@ class Value:
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     lost_gradient: how to get a gradient for which there is no array yet; None where nothing is known of one.
-    pattern, inputs, floats, saved: of the result of a call that was recorded from a pattern: the call but for its
-        inputs, the inputs, the float attributes that differ from the pattern's, and per output the cell that keeps what
-        the gradient needs, if there is any. None for all others, and as soon as somebody asked for the parent, which
-        is made of them then.
+    forward, backwards: the executor's own records of the plans that compute this value, and backward from it.
+    seed: likewise, the gradient lent to this value as the root.
+    pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
+        inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
+        cell that keeps what the gradient needs (None: there are none), and the random stream. None for all others, and
+        as soon as somebody asked for the parent, which is made of them then.
     """
 
     __slots__ = (
         "__weakref__",
         "_cell",
         "_data",
-        "_grad",
-        "_parent",
-        "backwards",
-        "floats",
-        "forward",
+        "details",
+        "extra",
         "handle",
         "inputs",
-        "kept",
-        "lost_gradient",
-        "need_grad",
         "pattern",
-        "persistent",
-        "position",
-        "saved",
-        "seed",
         "shape",
-        "sharing",
     )
+
+    backwards = _detail("backwards")
+    forward = _detail("forward")
+    kept = _detail("kept")
+    lost_gradient = _detail("lost_gradient")
+    need_grad = _detail("need_grad")
+    persistent = _detail("persistent")
+    position = _detail("position")
+    seed = _detail("seed")
+    sharing = _detail("sharing")
 
     def __init__(
         self,
@@ -86,35 +156,34 @@ class Value:
         grad: NdArray | None = None,
     ) -> None:
         self.shape = shape
-        self.need_grad = need_grad
-        self._parent = parent
         self.pattern: Function | None = None
         self.inputs: tuple[Value | None, ...] | None = None
-        self.floats: Mapping[str, float] | None = None
-        self.saved: Sequence[ArrayCell | None] | None = None
-        self.position = position
-        self.persistent = False
-        self.kept = False
-        self.lost_gradient: Recipe | None = None
+        self.extra: Extra | None = None
         self.handle: weakref.ref[Any] | None = None
-        self.forward: Any = None  # the executor's own record of the plan that computes this value
-        self.backwards: Any = None  # likewise for backward
-        self.seed: Any = None  # likewise, the gradient lent to this value as the root
-        self.sharing: Sharing | None = None
+        self.details = Details(need_grad, parent, position, grad)
         # The cell of `data`, which is made from it when it is asked for.
         self._cell = None if data is None else data.cell
         self._data = data
-        self._grad = grad
+
+    def own_details(self) -> Details:
+        """The details, to be changed."""
+        details = self.details
+        if details.is_shared:
+            with _MAKING:
+                details = self.details
+                if details.is_shared:
+                    details = self.details = details.own_copy()
+        return details
 
     @property
     def is_leaf(self) -> bool:
         """Whether nothing computes it."""
-        return self._parent is None and self.pattern is None
+        return self.pattern is None and self.details.parent is None
 
     def float_of(self, name: str) -> float:
         """A float attribute of the call that makes it, recorded from a pattern."""
-        if self.floats:
-            return self.floats[name]
+        if self.extra is not None and self.extra[0]:
+            return self.extra[0][name]
         assert self.pattern is not None
         number: float = self.pattern.attributes[name]
         return number
@@ -122,23 +191,26 @@ class Value:
     @property
     def parent(self) -> Function | None:
         """The function that makes it; None for a leaf."""
-        return self._parent if self.pattern is None else self._made_parent()
+        parent: Function | None = self.details.parent if self.pattern is None else self._made_parent()
+        return parent
 
     @parent.setter
     def parent(self, function: Function | None) -> None:
-        self._parent = function
-        self.pattern = self.inputs = self.floats = self.saved = None
+        self.own_details().parent = function
+        self.pattern = self.inputs = self.extra = None
 
     def _made_parent(self) -> Function | None:
         with _MAKING:
-            pattern, inputs, floats = self.pattern, self.inputs, self.floats
+            pattern, inputs = self.pattern, self.inputs
+            floats, saved, stream = self.extra or (None, None, None)
             if pattern is not None and inputs is not None:
                 function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
                 function.outputs = [weakref.ref(self)]
-                if self.saved is not None:
-                    function.auxiliary = list(self.saved)
+                if saved is not None:
+                    function.auxiliary = list(saved)
+                function.stream = stream
                 self.parent = function
-        return self._parent
+        return self.details.parent
 
     @property
     def cell(self) -> ArrayCell:
@@ -167,44 +239,48 @@ class Value:
     @property
     def grad(self) -> NdArray:
         """The gradient."""
-        array = self._grad
+        array = self.details.grad
         if array is None:
+            details = self.own_details()
             cell = ArrayCell(math.prod(self.shape))
-            if self.lost_gradient is not None:
-                cell.lazy = self.lost_gradient
-            array = self._grad = NdArray.over(cell, self.shape)
+            if details.lost_gradient is not None:
+                cell.lazy = details.lost_gradient
+            array = details.grad = NdArray.over(cell, self.shape)
         return array
 
     @grad.setter
     def grad(self, array: NdArray) -> None:
         for value in self._sharers():
-            value._grad = array
+            value.own_details().grad = array
         EPOCH.bump()
 
     @property
     def grad_is_in_use(self) -> bool:
         """Whether plans or views have the memory of the gradient."""
-        return self._grad is not None and (self._grad.cell.bound != 0 or self._grad.cell.has_live_view)
+        grad = self.details.grad
+        return grad is not None and (grad.cell.bound != 0 or grad.cell.has_live_view)
 
     def lose_gradient(self, recipe: Recipe) -> bool:
         """Note how to get the gradient where there is no array for it yet; whether that is so."""
-        if self._grad is not None or self.lost_gradient is not None:
+        if self.details.grad is not None or self.details.lost_gradient is not None:
             return False
-        self.lost_gradient = recipe
+        self.own_details().lost_gradient = recipe
         return True
 
     @property
     def is_stored(self) -> bool:
         """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
-        handle = self.handle
-        return self.kept or self.persistent or self.sharing is not None or (handle is not None and handle() is not None)
+        handle, details = self.handle, self.details
+        if details.kept or details.persistent or details.sharing is not None:
+            return True
+        return handle is not None and handle() is not None
 
     def expose(self) -> None:
         """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
         if self.is_leaf or self.kept:
             return
         self.kept = True
-        cells = [array.cell for array in (self._data, self._grad) if array is not None]
+        cells = [array.cell for array in (self._data, self.details.grad) if array is not None]
         recipes = [self.lost_gradient, *(cell.lazy for cell in cells if cell.is_lost)]
         for recipe in recipes:
             if recipe is not None and not isinstance(recipe, float):
@@ -220,10 +296,10 @@ class Value:
             for value in self._sharers():
                 value._data = data
                 value._cell = data.cell
-        if self._grad is not None:
-            grad = NdArray.over(self._grad.cell, shape) if same else NdArray(shape)
+        if self.details.grad is not None:
+            grad = NdArray.over(self.details.grad.cell, shape) if same else NdArray(shape)
             for value in self._sharers():
-                value._grad = grad
+                value.own_details().grad = grad
         for value in self._sharers():
             value.shape = shape
             value.lost_gradient = None
@@ -262,15 +338,16 @@ class Value:
         self.sharing.values.add(self)
         self._data = other.data
         self._cell = other.cell
-        self._grad = other.grad
-        self.lost_gradient = None
+        details = self.own_details()
+        details.grad = other.grad
+        details.lost_gradient = None
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
 
 
 class RecordedValue(Value):
-    """The result of a call that was recorded from a pattern; whoever makes it sets all fields."""
+    """The result of a call that was recorded from a pattern; whoever makes it sets all fields, details to PLAIN."""
 
     __slots__ = ()
     __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
@@ -293,10 +370,15 @@ def new_stream(seed: int) -> ArrayCell:
     """The random stream of one function: key and call count. Seed -1 takes its key from fresh entropy."""
     cell = ArrayCell(2)
     storage = cell.output(HOST, np.dtype(np.int64))
-    key = int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
+    assert isinstance(storage, HostStorage)
     # The count is raised before each call, so that the first one draws at 0.
-    storage.array((2,), np.dtype(np.int64))[:] = (key, -1)
+    storage.write_integers(stream_key(seed), -1)
     return cell
+
+
+def stream_key(seed: int) -> int:
+    """The key of a random stream."""
+    return int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Function:
@@ -335,7 +417,7 @@ class Function:
         self.infer([None if value is None else value.shape for value in self.inputs])
 
     def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
-        """The same call on inputs of the same shapes, no outputs made yet; not for ops that keep state."""
+        """The same call on inputs of the same shapes, no outputs made yet, and without the state that it keeps."""
         function = Function.__new__(Function)
         function.spec = self.spec
         function.context = self.context

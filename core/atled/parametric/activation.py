@@ -8,6 +8,7 @@ from atled import functions
 from atled.initializer import ConstantInitializer
 from atled.parameter import get_parameter_or_create
 from atled.parametric.api import parametric_function_api
+from atled.parametric.known import LayerCall
 from atled.parametric.layer import Array, Layer
 
 
@@ -37,4 +38,4 @@ def prelu(inp: Array, base_axis: int = 1, shared: bool = True, fix_parameters: b
     axis = layer.axis("base_axis", base_axis)
     shape = () if shared else (inp.shape[axis],)
     slope = get_parameter_or_create("slope", shape, ConstantInitializer(-1), not fix_parameters)
-    return functions.prelu(inp, slope, base_axis=axis)
+    return LayerCall(functions.prelu, inp, slope, base_axis=axis)

@@ -10,6 +10,7 @@ from atled import functions
 from atled.initializer import UniformInitializer
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.parametric.api import parametric_function_api
+from atled.parametric.known import LayerCall
 from atled.parametric.layer import AffineLayer, Array, Layer, bias
 
 
@@ -49,7 +50,7 @@ def affine(
     layer = AffineLayer("affine", inp, n_outmaps, base_axis)
     w = layer.weight(w_init, rng, not fix_parameters)
     b = bias(layer.maps, b_init, not fix_parameters, with_bias)
-    return functions.affine(inp, w, b, base_axis=layer.base_axis)
+    return LayerCall(functions.affine, inp, w, b, base_axis=layer.base_axis)
 
 
 @parametric_function_api("embed")
@@ -78,4 +79,4 @@ def embed(inp: Array, n_inputs: int, n_features: int, fix_parameters: bool = Fal
     shape = (layer.size("n_inputs", n_inputs), layer.size("n_features", n_features))
     limit = math.sqrt(3.0)
     w = get_parameter_or_create("W", shape, UniformInitializer((-limit, limit)), not fix_parameters)
-    return functions.embed(inp, w)
+    return LayerCall(functions.embed, inp, w)

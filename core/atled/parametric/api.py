@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from atled.errors import four_parts
 from atled.overriding import takes_using
-from atled.parameter import parameter_scope, undone_on_error
+from atled.parameter import FINDINGS, parameter_scope, undone_on_error
+from atled.parametric.known import KnownCall, LayerCall, key_of, remember
 
 _R = TypeVar("_R")
 
@@ -39,13 +40,23 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
         named, position = _with_name(function, signature)
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> _R:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            table = FINDINGS.table
+            key = key_of(function, args, kwargs)
+            found: KnownCall | None = None if key is None else table.get(key)
+            if found is not None and found.is_so():
+                return found.run(args[0])
             if position is not None and len(args) == position + 1 and "name" not in kwargs:
                 args, kwargs["name"] = args[:-1], args[-1]
             name = kwargs.pop("name", None)
             above = "" if name is None else name
             with undone_on_error(), parameter_scope(above), parameter_scope(scope_name or ""):
-                return function(*args, **kwargs)
+                result: Any = function(*args, **kwargs)
+                if type(result) is not LayerCall:
+                    return result
+                if key is not None:
+                    remember(table, key, result)
+                return result.run()
 
         call.__signature__ = named  # type: ignore[attr-defined]  # where inspect and help() look
         return takes_using(call)

@@ -8,6 +8,7 @@ from typing import Any
 from atled import functions
 from atled.parameter import Initializer
 from atled.parametric.api import parametric_function_api
+from atled.parametric.known import LayerCall
 from atled.parametric.layer import AffineLayer, Array, ConvolutionLayer, bias, without_gradient
 
 
@@ -53,7 +54,7 @@ def binary_connect_affine(
     w = layer.weight(w_init, rng, not fix_parameters)
     wb = without_gradient("Wb", layer.w_shape, layer.default(wb_init, rng))
     b = bias(layer.maps, b_init, not fix_parameters, with_bias)
-    return functions.binary_connect_affine(inp, w, wb, b, base_axis=layer.base_axis)
+    return LayerCall(functions.binary_connect_affine, inp, w, wb, b, base_axis=layer.base_axis)
 
 
 @parametric_function_api("bicon_conv")
@@ -108,8 +109,17 @@ def binary_connect_convolution(
     w = layer.weight(w_init, rng, not fix_parameters)
     wb = without_gradient("Wb", layer.w_shape, layer.default(wb_init, layer.channels, layer.maps, rng))
     b = bias((layer.maps,), b_init, not fix_parameters, with_bias)
-    return functions.binary_connect_convolution(
-        inp, w, wb, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, group=layer.groups
+    return LayerCall(
+        functions.binary_connect_convolution,
+        inp,
+        w,
+        wb,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        group=layer.groups,
     )
 
 
@@ -157,7 +167,7 @@ def binary_weight_affine(
     wb = without_gradient("Wb", layer.w_shape, layer.default(wb_init, rng))
     alpha = without_gradient("alpha", layer.maps)
     b = bias(layer.maps, b_init, not fix_parameters, with_bias)
-    return functions.binary_weight_affine(inp, w, wb, alpha, b, base_axis=layer.base_axis)
+    return LayerCall(functions.binary_weight_affine, inp, w, wb, alpha, b, base_axis=layer.base_axis)
 
 
 @parametric_function_api("bwn_conv")
@@ -214,6 +224,16 @@ def binary_weight_convolution(
     wb = without_gradient("Wb", layer.w_shape, layer.default(wb_init, layer.channels, layer.maps, rng))
     alpha = without_gradient("alpha", (layer.maps,))
     b = bias((layer.maps,), b_init, not fix_parameters, with_bias)
-    return functions.binary_weight_convolution(
-        inp, w, wb, alpha, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, group=layer.groups
+    return LayerCall(
+        functions.binary_weight_convolution,
+        inp,
+        w,
+        wb,
+        alpha,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        group=layer.groups,
     )

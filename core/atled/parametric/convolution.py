@@ -8,6 +8,7 @@ from typing import Any
 from atled import functions
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.parametric.api import parametric_function_api
+from atled.parametric.known import LayerCall
 from atled.parametric.layer import Array, ConvolutionLayer, SpatialLayer, bias
 
 
@@ -58,8 +59,16 @@ def convolution(
     layer = ConvolutionLayer("convolution", inp, outmaps, kernel, base_axis, group)
     w = layer.weight(w_init, rng, not fix_parameters)
     b = bias((layer.maps,), b_init, not fix_parameters, with_bias)
-    return functions.convolution(
-        inp, w, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, group=layer.groups
+    return LayerCall(
+        functions.convolution,
+        inp,
+        w,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        group=layer.groups,
     )
 
 
@@ -111,8 +120,16 @@ def depthwise_convolution(
     init = layer.default(w_init, layer.channels, maps, rng)
     w = get_parameter_or_create("W", (maps, *layer.window), init, not fix_parameters)
     b = bias((maps,), b_init, not fix_parameters, with_bias)
-    return functions.depthwise_convolution(
-        inp, w, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, multiplier=multiplier
+    return LayerCall(
+        functions.depthwise_convolution,
+        inp,
+        w,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        multiplier=multiplier,
     )
 
 
@@ -165,8 +182,16 @@ def deconvolution(
     shape = (layer.channels, layer.maps // layer.groups, *layer.window)
     w = get_parameter_or_create("W", shape, init, not fix_parameters)
     b = bias((layer.maps,), b_init, not fix_parameters, with_bias)
-    return functions.deconvolution(
-        inp, w, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, group=layer.groups
+    return LayerCall(
+        functions.deconvolution,
+        inp,
+        w,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        group=layer.groups,
     )
 
 
@@ -217,6 +242,14 @@ def depthwise_deconvolution(
     init = layer.default(w_init, layer.channels, layer.channels, rng)
     w = get_parameter_or_create("W", (layer.channels, *layer.window), init, not fix_parameters)
     b = bias((maps,), b_init, not fix_parameters, with_bias)
-    return functions.depthwise_deconvolution(
-        inp, w, b, base_axis=layer.base_axis, pad=pad, stride=stride, dilation=dilation, divisor=divisor
+    return LayerCall(
+        functions.depthwise_deconvolution,
+        inp,
+        w,
+        b,
+        base_axis=layer.base_axis,
+        pad=pad,
+        stride=stride,
+        dilation=dilation,
+        divisor=divisor,
     )

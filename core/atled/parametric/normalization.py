@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled import functions
-from atled.apply import apply
 from atled.initializer import ConstantInitializer
 from atled.parameter import get_parameter_or_create
 from atled.parametric.api import parametric_function_api
+from atled.parametric.known import LayerCall
 from atled.parametric.layer import Array, Layer, without_gradient
 
 
@@ -56,14 +56,19 @@ def batch_normalization(
     gamma = get_parameter_or_create("gamma", shape, ConstantInitializer(1), not fix_parameters)
     mean = without_gradient("mean", shape)
     var = without_gradient("var", shape)
-    attributes = {
-        "axes": (axis,),
-        "decay_rate": decay_rate,
-        "eps": eps,
-        "batch_stat": batch_stat,
-        "output_stat": output_stat,
-    }
-    return apply("BatchNormalization", (inp, beta, gamma, mean, var), attributes)
+    return LayerCall(
+        functions.batch_normalization,
+        inp,
+        beta,
+        gamma,
+        mean,
+        var,
+        axes=(axis,),
+        decay_rate=decay_rate,
+        eps=eps,
+        batch_stat=batch_stat,
+        output_stat=output_stat,
+    )
 
 
 @parametric_function_api("mean_subtraction")
@@ -93,4 +98,4 @@ def mean_subtraction(
     axis = layer.axis("base_axis", base_axis)
     mean = without_gradient("mean", inp.shape[axis:])
     t = without_gradient("t", (1,))
-    return functions.mean_subtraction(inp, mean, t, base_axis=axis, update_running_mean=update_running_mean)
+    return LayerCall(functions.mean_subtraction, inp, mean, t, base_axis=axis, update_running_mean=update_running_mean)

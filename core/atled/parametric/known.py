@@ -1,0 +1,111 @@
+"""Calls of layers that were made before: their parameters are found again without a look at names or arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from atled.array import NdArray
+from atled.initializer import BaseInitializer
+from atled.parameter import holds_parameter, present_scope
+from atled.variable import Variable
+
+_LIMIT = 5_000
+
+_READ = frozenset((int, float, bool, str, type(None)))
+# Initializers and what they draw from: nothing depends on them once the parameters are there.
+_UNREAD = (BaseInitializer, FunctionType, np.random.RandomState, np.random.Generator)
+
+
+class LayerCall:
+    """What a layer comes to: one function of its input, of parameters that stand in its own scope, and of attributes.
+
+    A layer returns this instead of calling the function to say that it does nothing else, and that all of this but for
+    the input's values follows from the shape of the input, the other arguments, and the parameters of those names.
+
+    inputs: the input of the layer, then parameters; None for an absent one.
+    """
+
+    __slots__ = ("attributes", "function", "inputs")
+
+    def __init__(self, function: Callable[..., Any], *inputs: Variable | NdArray | None, **attributes: Any) -> None:
+        self.function = function
+        self.inputs = inputs
+        # The caller may change a list later.
+        self.attributes = {name: tuple(x) if type(x) is list else x for name, x in attributes.items()}
+
+    def run(self) -> Any:
+        """Call the function."""
+        return self.function(*self.inputs, **self.attributes)
+
+
+class KnownCall:
+    """A call of a layer but for its input."""
+
+    __slots__ = ("_attributes", "_function", "_guards", "_parameters")
+
+    def __init__(self, call: LayerCall, parameters: Sequence[Variable | None]) -> None:
+        self._function = call.function
+        self._parameters = parameters
+        self._attributes = call.attributes
+        self._guards = [(p.value, p.value.need_grad, p.value.shape) for p in parameters if p is not None]
+
+    def is_so(self) -> bool:
+        """Whether the parameters are as they were."""
+        for value, need_grad, shape in self._guards:
+            if value.need_grad is not need_grad or value.shape != shape:
+                return False
+        return True
+
+    def run(self, inp: Variable | NdArray) -> Any:
+        """Call the function."""
+        return self._function(inp, *self._parameters, **self._attributes)
+
+
+def remember(table: dict[Hashable, Any], key: Hashable, call: LayerCall) -> None:
+    """Know a call from now on, if all its parameters are stored ones; to be called in the scope of the layer.
+
+    table: that of `FINDINGS` before the parameters were asked for.
+    """
+    parameters = [x for x in call.inputs[1:] if x is None or isinstance(x, Variable)]
+    if len(parameters) != len(call.inputs) - 1:
+        return
+    if not all(p is None or (p.value.is_leaf and holds_parameter(p)) for p in parameters):
+        return  # such as one that shares the stored one's arrays: each call makes it anew
+    if len(table) >= _LIMIT:
+        table.clear()
+    table[key] = KnownCall(call, parameters)
+
+
+def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable | None:
+    """What a call of a layer depends on, as the user made it: the layer, scope, shape of the input, other arguments.
+
+    None for a call that cannot be remembered.
+    """
+    inp: Any = args[0] if args else None
+    kind = type(inp)
+    if kind is Variable:
+        shape = inp.value.shape
+    elif kind is NdArray:
+        shape = inp.shape
+    else:
+        return None
+    parts: list[Any] = [function, present_scope(), kind, shape]
+    for value in args[1:] if not kwargs else (*args[1:], *kwargs, *kwargs.values()):
+        kind = type(value)
+        parts.append(kind)  # 1, 1.0 and True are equal, and yet not the same argument
+        if kind in _READ:
+            parts.append(value)
+        elif kind is tuple or kind is list:
+            for item in value:
+                if type(item) is not int:
+                    return None
+            parts.append(tuple(value))
+        elif kind is np.ndarray:
+            parts.append(value.shape)
+        elif not isinstance(value, _UNREAD):
+            return None
+    return tuple(parts)
