@@ -18,6 +18,7 @@ from atled.graph.unbound import Unbound
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
+from atled.watches import WATCHES, announce
 from atled_contexts import Context, count_fallback, is_observed, native_executor, plugin_generation
 
 ABSENT = -9
@@ -204,6 +205,8 @@ class OneCall:
         if self.outputs is None or is_observed():
             self._run_bound(inputs, outputs, floats)
             return
+        if WATCHES:
+            announce(id(inputs[number]) for number in self._mutated)
         # Those that the short ways take are in host memory.
         storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]
         kept: list[object] = []

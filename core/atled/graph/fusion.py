@@ -50,8 +50,13 @@ def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list
 
 def _formula(node: IRNode) -> Expr | None:
     """The formula of a node that may be fused, in the names of its spec's inputs; None for other nodes."""
+    return None if node.computed else formula_of(node)
+
+
+def formula_of(node: IRNode) -> Expr | None:
+    """The formula of a node that could be fused where it is to run; None for other nodes."""
     spec, decision = node.spec, node.decision
-    if spec is None or decision is None or not decision.implementation.fuses or node.computed or spec.inplace:
+    if spec is None or decision is None or not decision.implementation.fuses or spec.inplace:
         return None
     if spec.copies:
         return _COPY

@@ -18,6 +18,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
+from atled.watches import WATCHES, announce
 from atled_contexts import Context, lock_across_forks
 
 
@@ -158,6 +159,7 @@ class Value:
 
     @data.setter
     def data(self, array: NdArray) -> None:
+        self._announce()
         array.cell.version = next(WRITES)
         for value in self._sharers():
             value._data = array
@@ -215,6 +217,7 @@ class Value:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
         if self._cell is not None:
+            self._announce()
             data = NdArray.over(self._cell, shape) if same else NdArray(shape)
             data.cell.version = next(WRITES)
             for value in self._sharers():
@@ -238,6 +241,7 @@ class Value:
 
     def become(self, other: Value) -> None:
         """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
+        self._announce()
         if self.sharing is not None:
             self.sharing.values.discard(self)
         other.expose()
@@ -264,6 +268,11 @@ class Value:
         self._cell = other.cell
         self._grad = other.grad
         self.lost_gradient = None
+
+    def _announce(self) -> None:
+        """Graphs will find another array here: to them it is as if the present one were written."""
+        if WATCHES and self._cell is not None:
+            announce((id(self._cell),))
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)
