@@ -14,7 +14,7 @@ from atled.errors import four_parts
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
-from atled.waiting import WAITING, let_read
+from atled.watches import WATCHES, announce
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -203,8 +203,12 @@ class ArrayCell:
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage for a step that is going to write all values; other copies are forgotten."""
-        if WAITING:
-            let_read(self)
+        if WATCHES:
+            announce((id(self),))
+        return self._prepared(place, dtype)
+
+    def _prepared(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage at a place, as the head, for values that will be written."""
         if self.storage is None or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
         else:
@@ -231,14 +235,14 @@ class ArrayCell:
     def target(self, place: Place, dtype: np.dtype) -> Storage:
         """The storage into which a plan will write all values at each run, which is no write by others."""
         version = self.version
-        storage = self.output(place, dtype)
+        storage = self._prepared(place, dtype)
         self.version = version
         return storage
 
     def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Take a storage with its values as the head."""
-        if WAITING:
-            let_read(self)
+        if WATCHES:
+            announce((id(self),))
         self._set_head(place, dtype, storage)
         self.lazy = None
         self.zeroed = False
@@ -301,8 +305,8 @@ class ArrayCell:
 
     def host(self) -> HostStorage:
         """The head, moved to host memory with its dtype, for a user who may write into it."""
-        if WAITING:
-            let_read(self)
+        if WATCHES:
+            announce((id(self),))
         storage = self.settle()
         assert self.dtype is not None
         if self.place is not HOST:
@@ -322,8 +326,8 @@ class ArrayCell:
 
     def fill(self, value: float) -> None:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
-        if WAITING:
-            let_read(self)
+        if WATCHES:
+            announce((id(self),))
         if self.bound > 0 or self.has_live_view:
             _fill(self.storage, self.place, self.size, self.dtype, value)
             self.lazy = None
@@ -336,8 +340,8 @@ class ArrayCell:
 
     def zero(self) -> None:
         """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph reads it."""
-        if WAITING:
-            let_read(self)
+        if WATCHES:
+            announce((id(self),))
         if self.has_live_view or (self.bound > 0 and self.is_data):
             self.fill(0.0)
             self.zeroed = True

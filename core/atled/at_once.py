@@ -15,6 +15,7 @@ from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream,
 from atled.ops.spec import Attribute, OpSpec
 from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
+from atled.watches import WATCHES, announce
 from atled_contexts import Context, discovery, get_current_context
 from atled_contexts.scopes import default_in_force, scope_in_force
 
@@ -212,6 +213,8 @@ class Known:
         # Cells with a code are in host memory, as the form wants it.
         used: list[Any] = [*cells, stream, *made] if is_random else [*cells, *made]
         addresses = [0 if cell is None else cell.storage.address for cell in used]
+        if WATCHES:
+            announce(id(used[number]) for number in self._call.mutated)
         if self.scratch is None:
             status = self.launch(self.form, *addresses, *floats.values())
         else:

@@ -10,7 +10,7 @@ from atled.array import NdArray
 from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.place import ArrayClass, place_on
-from atled.waiting import let_read
+from atled.watches import announce
 from atled_contexts import array_class, backend_info, backends, devices
 
 CPU = (1, 0)
@@ -43,7 +43,7 @@ def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **option
         )
     cell = array.cell
     storage = cell.settle()
-    let_read(cell)
+    announce((id(cell),))
     cell.touched()  # the other library may write
     assert cell.place.array_class is not None and cell.dtype is not None
     return cell.place.array_class.to_dlpack(storage.array(array.shape, cell.dtype), **options)

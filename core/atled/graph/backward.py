@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +15,12 @@ from atled.errors import four_parts
 from atled.graph.binding import Binding
 from atled.graph.bound import Bound
 from atled.graph.gradient import backpropagate
-from atled.graph.ir import Graph, IRValue
+from atled.graph.ir import Graph, IRNode, IRValue
 from atled.graph.lost import LastRun, LostGradients, lose_gradient
 from atled.graph.lowering import lower, nodes_for
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
+from atled.graph.repeats import Repeats
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value, needs_gradient
@@ -48,6 +50,7 @@ class Backward:
         of all elements. What arrives there from elsewhere is added to the cell of the value.
     wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
     root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
+    repeats: the values of the forward that may be computed again; None where there are none.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Backward:
         seeds: Sequence[tuple[int, ArrayCell]],
         wanted: Sequence[tuple[int, ArrayCell]],
         root: Value | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
         self.structure = structure
+        self.repeats = repeats
         self.seeds = list(seeds)
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
@@ -77,8 +82,9 @@ class Backward:
             *(cell for _, cell in self.seeds),
             *(cell for _, cell in self.wanted),
         ]
-        self.key = self._key()
         self._written: frozenset[int] | None = None
+        self.again = self._calls_again()
+        self.key = self._key()
 
     def _key(self) -> Hashable:
         structure = self.structure
@@ -93,6 +99,22 @@ class Backward:
             tuple(structure.flags),
             self._root is None,
             tuple(map(dtype_number, structure.cells)),
+            self.again,
+        )
+
+    def _calls_again(self) -> tuple[int, ...]:
+        """The numbers of the calls that are to run once more, because the forward did not store what they make."""
+        repeats, structure = self.repeats, self.structure
+        if repeats is None:
+            return ()
+        if not self.written.isdisjoint(repeats.watched):
+            repeats.store()  # nothing orders what the plan reads there and what it writes
+        if not any(value.data.cell.is_lost for value in repeats.values()):
+            return ()
+        return tuple(
+            number
+            for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
+            if function in repeats.functions and any(output >= 0 and structure.cells[output].is_lost for output in made)
         )
 
     def _sharers(self) -> list[int]:
@@ -123,7 +145,12 @@ class Backward:
         if bound is None:
             with PLANNING:
                 bound = self.bound[accumulate] = self._bind(accumulate)
-        bound.run()
+        if self.repeats is None:
+            bound.run()
+        else:
+            self.repeats.backward_begins(bool(self.again))
+            bound.run()
+            self.repeats.backward_ran()
         return accumulate
 
     @property
@@ -173,7 +200,7 @@ class Backward:
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
         structure = self.structure
         graph = Graph(structure.functions[-1].context)
-        recorded = Recorded(graph, structure, computed=True)
+        recorded = Recorded(graph, structure, computed=True, again=self.again)
         values = recorded.values
         offset = len(structure.cells)
         seeds: dict[IRValue, IRValue] = {}
@@ -221,6 +248,7 @@ class Backward:
         middles = [number for number in reached if number in self.kept or number in self.starts]
         results += [found[values[number]] for number in middles]
         lost = [number for number in reached if number not in middles]
+        _put_off(graph, [recorded.calls[number] for number in self.again])
         return BackwardTemplate(lower(graph, results), leaves, middles, lost)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
@@ -235,6 +263,19 @@ class Backward:
             gradient = graph.reshape(gradient, self.structure.shapes[self.wanted[first][0]])
             sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
         return sums
+
+
+def _put_off(graph: Graph, again: Sequence[IRNode]) -> None:
+    """Put each of these nodes right before the first that needs it, so that what it makes is short-lived."""
+    place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
+    first: dict[IRNode, int] = {}
+    for node in reversed(graph.nodes):
+        if node in again:
+            place[node] = first.get(node, len(graph.nodes))
+        for value in node.inputs:
+            if value is not None and value.node is not None:
+                first[value.node] = min(place[node], first.get(value.node, len(graph.nodes)))
+    graph.nodes.sort(key=place.__getitem__)  # stable: they stay before it, and in their order
 
 
 def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
@@ -265,7 +306,8 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
         for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
         if value is not None and value.need_grad and structure.origins[index] is None
     ]
-    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root)
+    repeats = None if bound is None else bound.repeats
+    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root, repeats)
     if record is not None:
         fresh.last_run = record.last_run
     if record is not None and record.key == fresh.key:
@@ -287,8 +329,19 @@ def read_by_backward(structure: Structure, root: int) -> frozenset[int]:
     return read
 
 
-def _find_read(structure: Structure, root: int) -> frozenset[int]:
-    """Work out which values the gradients of a graph that is still to run are made of."""
+class PlannedGradients(NamedTuple):
+    """The gradients of a graph that is still to run.
+
+    recorded: its calls.  gradients: of all values.  nodes: those that compute them.
+    """
+
+    recorded: Recorded
+    gradients: list[IRValue]
+    nodes: list[IRNode]
+
+
+def planned_gradients(structure: Structure, root: int) -> PlannedGradients | None:
+    """The gradients of a value, by number, as nodes; None where an op on the way has none."""
     graph = Graph(structure.functions[-1].context)
     recorded = Recorded(graph, structure, computed=True, planned=True)
     values = recorded.values
@@ -304,10 +357,19 @@ def _find_read(structure: Structure, root: int) -> frozenset[int]:
     try:
         found = backpropagate(graph, recorded.nodes, {values[root]: seed}, wanted, blocked)
     except RuntimeError:
-        return frozenset()  # there is no gradient: whoever calls backward is told why
-    nodes = nodes_for(graph, list(found.values()))
-    inputs = [*found.values(), *(value for node in nodes for value in node.inputs if value is not None)]
-    return frozenset(value.base.external for value in inputs if value.base.external < len(values))
+        return None  # whoever calls backward is told why
+    gradients = list(found.values())
+    return PlannedGradients(recorded, gradients, nodes_for(graph, gradients))
+
+
+def _find_read(structure: Structure, root: int) -> frozenset[int]:
+    """Work out which values the gradients of a graph that is still to run are made of."""
+    planned = planned_gradients(structure, root)
+    if planned is None:
+        return frozenset()
+    inputs = [*planned.gradients, *(value for node in planned.nodes for value in node.inputs if value is not None)]
+    count = len(structure.shapes)
+    return frozenset(value.base.external for value in inputs if 0 <= value.base.external < count)
 
 
 def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayCell]]:

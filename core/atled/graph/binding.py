@@ -17,7 +17,7 @@ from atled.graph.plan import Slot, Step, Template
 from atled.graph.scratch import Scratch, scratch
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
-from atled.waiting import WAITING, let_read
+from atled.watches import WATCHES, announce
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
@@ -51,6 +51,7 @@ class Binding:
         self._written: list[ArrayCell] = []
         self._reads: list[_Travelling] = []
         self._writes: list[_Travelling] = []
+        self._writes_known: frozenset[int] | None = None
         self._workspaces: dict[Place, Storage] = {}
         self._scratch: Scratch | None = None
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
@@ -107,6 +108,7 @@ class Binding:
                 continue
             place, dtype = slot.place, slot.desc.dtype
             if cell.is_lost:
+                announce((id(cell),))
                 EPOCH.bump()  # another plan computes it without storing it: from now on that one has to
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
@@ -295,8 +297,8 @@ class Binding:
 
         floats: new values of all floats, in the template's order; None leaves them as they are.
         """
-        if WAITING:
-            let_read(*self._written, *(item.cell for item in self._writes))
+        if WATCHES:
+            announce(self.writes)
         with self.lock:
             if floats is not None:
                 self.set_floats(floats)
@@ -331,6 +333,14 @@ class Binding:
             seconds = time.perf_counter() - start
             moved = TRANSFERS.bytes_moved - moved
             trace.record("Transfer", "engine", "", seconds, calls=calls, bytes_moved=moved)
+
+    @property
+    def writes(self) -> frozenset[int]:
+        """The identities of the outside arrays that a run writes."""
+        if self._writes_known is None:
+            cells = [*self._written, *self._changed, *(item.cell for item in self._writes)]
+            self._writes_known = frozenset(map(id, cells))
+        return self._writes_known
 
     def _count_fallbacks(self) -> None:
         """Count each fallback of a run, with the bytes that were copied because of it."""

@@ -9,7 +9,8 @@ import numpy as np
 from atled.array import ArrayCell
 from atled.epoch import WRITES
 from atled.graph.binding import Binding
-from atled.graph.lost import LastRun
+from atled.graph.lost import LastRun, LostValues
+from atled.graph.repeats import Repeats
 from atled.graph.structure import Structure
 
 
@@ -20,9 +21,11 @@ class Bound:
     structure: of the graph it computes, where that is a recorded one.
     written: cells whose lazy mark a run must clear.
     last_run: where the runs are to be noted, None where nothing depends on it.
+    recipe: of a forward, how to get what it does not store; None where it stores everything.
+    repeats: of a forward, the values that its backward may compute again; None where there are none.
     """
 
-    __slots__ = ("binding", "epoch", "key", "last_run", "structure", "written")
+    __slots__ = ("binding", "epoch", "key", "last_run", "recipe", "repeats", "structure", "written")
 
     def __init__(
         self,
@@ -38,6 +41,8 @@ class Bound:
         self.structure = structure
         self.written = tuple(written)
         self.last_run = last_run
+        self.recipe: LostValues | None = None
+        self.repeats: Repeats | None = None
         self.epoch = epoch
 
     def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
@@ -61,3 +66,5 @@ class Bound:
             cell.zeroed = False
         if self.last_run is not None:
             self.last_run.number = next(WRITES)
+        if self.repeats is not None:
+            self.repeats.forward_ran()

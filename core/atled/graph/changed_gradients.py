@@ -11,7 +11,7 @@ from atled.array import ArrayCell
 from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
 from atled.graph.value import Value
-from atled.waiting import add_reader
+from atled.watches import open_watch
 from atled_contexts import Context
 
 _MOST_CHANGES = 4
@@ -75,9 +75,14 @@ class WaitingChanges:
         self._is_taken = False  # by the thread that holds PLANNING
         self._plans = weakref.ref(plans)
 
-    def reads(self, cell: ArrayCell) -> bool:
-        """Whether the array is one of the parameters."""
-        return id(cell) in self.parameters.read
+    @property
+    def watched(self) -> frozenset[int]:
+        """The parameters: what the changes read has to be there as it was."""
+        return self.parameters.read
+
+    def before_write(self) -> None:
+        """A parameter is going to be written."""
+        self.finish()
 
     def hold(self) -> None:
         """Nothing more is needed than what is held anyway."""
@@ -156,7 +161,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
             waiting = WaitingChanges([change], parameters, context, plans)
         for cell in gradients:
             cell.wait_for(waiting)
-        add_reader(waiting)
+        open_watch(waiting)
 
 
 def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:

@@ -18,7 +18,7 @@ from atled.graph.unbound import Unbound
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
-from atled.waiting import WAITING, let_read
+from atled.watches import WATCHES, announce
 from atled_contexts import Context, count_fallback, is_observed, native_executor, plugin_generation
 
 ABSENT = -9
@@ -215,11 +215,11 @@ class OneCall:
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
         """Compute. inputs must be settled; outputs: one cell per output, None for one that nobody wants."""
-        if WAITING and self._mutated:
-            let_read(*(inputs[number] for number in self._mutated))  # type: ignore[arg-type]  # what is mutated is there
         if self.outputs is None or is_observed():
             self._run_bound(inputs, outputs, floats)
             return
+        if WATCHES:
+            announce(id(inputs[number]) for number in self.mutated)
         # Those that the short ways take are in host memory.
         storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]
         kept: list[object] = []

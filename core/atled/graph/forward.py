@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import NamedTuple
 
 from atled.array import ArrayCell, NdArray
 from atled.epoch import EPOCH
+from atled.graph.again import chosen_again
 from atled.graph.backward import read_by_backward
 from atled.graph.binding import Binding
 from atled.graph.bound import Bound
@@ -15,9 +17,11 @@ from atled.graph.lost import LastRun, LostValues, lose
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.recorded import Recorded, float_values
+from atled.graph.repeats import Repeats
 from atled.graph.structure import Structure, calls_before
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value
+from atled.watches import WATCHES, announce
 from atled_contexts import plugin_generation
 
 
@@ -53,18 +57,48 @@ def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[A
     return cells
 
 
-def _lost(structure: Structure, root: Value) -> frozenset[int]:
-    """The values that a forward need not store: results that nobody looks at and no backward reads."""
-    candidates = unobserved(structure, root, _can_repeat)
+class _Kept(NamedTuple):
+    """What of a graph is stored.
+
+    lost: numbers of the values that a forward need not store: nobody looks at them, and no backward reads them.
+    repeats: those that backward may compute again; they are lost as well if it is known that it may.
+    """
+
+    lost: frozenset[int]
+    repeats: Repeats | None
+
+
+def _kept(structure: Structure, root: Value, before: Repeats | None) -> _Kept:
+    own = before.watched if before is not None and before.is_watching else frozenset()
+    candidates = unobserved(structure, root, _can_repeat, own)
     if not candidates:
-        return frozenset()
+        return _Kept(frozenset(), None)
     cells = structure.cells
-    read = {id(cells[number]) for number in read_by_backward(structure, structure.made[-1][root.position])}
-    return frozenset(number for number in candidates if id(cells[number]) not in read)
+    number = structure.made[-1][root.position]
+    numbers = read_by_backward(structure, number)
+    by_cell = {id(cells[number]) for number in numbers}
+    read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
+    lost = frozenset(number for number in candidates if number not in read and not cells[number].bound)
+    found = chosen_again(structure, number, candidates, read)
+    if not found:
+        return _Kept(lost, None)
+    functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)
+    values = [structure.reference(number) for number, *_ in found]
+    made = {output for _, *calls in found for call in calls for output in structure.made[call]}
+    operands = {reference for _, *calls in found for call in calls for reference in structure.references[call]}
+    repeats = Repeats(values, functions, [cells[number] for number in sorted(operands - made)])
+    if before is not None and before.is_like(repeats):
+        repeats = before
+    return _Kept(lost | {number for number, *_ in found} if repeats.is_trusted else lost, repeats)
 
 
-def unobserved(structure: Structure, root: Value, may_lose: Callable[[Function], bool]) -> list[int]:
-    """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked."""
+def unobserved(
+    structure: Structure, root: Value, may_lose: Callable[[Function], bool], own: Collection[int] = ()
+) -> list[int]:
+    """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked.
+
+    own: identities of arrays of which plans may have memory.
+    """
     if structure.overwrites:
         return []
     cells = structure.cells
@@ -75,7 +109,8 @@ def unobserved(structure: Structure, root: Value, may_lose: Callable[[Function],
         if origin is None:
             continue
         value, cell = structure.value(number), cells[number]
-        if value is None or cell.bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
+        is_bound = cell.bound and id(cell) not in own
+        if value is None or is_bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
             stored.add(id(cell))  # an array that plans have keeps its memory
         elif may_lose(structure.functions[origin[0]]):
             candidates.append(number)
@@ -98,18 +133,22 @@ def _can_repeat(function: Function) -> bool:
 
 
 def _bind_forward(
-    structure: Structure, key: Hashable, epoch: int, lost: frozenset[int], root: Value, before: Bound | None
+    structure: Structure, key: Hashable, epoch: int, kept: _Kept, root: Value, before: Bound | None
 ) -> Bound:
+    lost = kept.lost
     template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
     results = cells_of(structure, results_of(structure, lost))
     binding = Binding(template, structure.cells, results, float_values(template, structure))
     last_run = before.last_run if before is not None else None
+    recipe = None
     if lost:
         last_run = last_run or LastRun()
         recipe = LostValues(last_run, root, [structure.reference(number) for number in lost], call_function)
         for number in lost:
             lose(structure.cells[number], recipe)
-    return Bound(key, binding, epoch, structure=structure, last_run=last_run)
+    bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
+    bound.recipe = recipe
+    return bound
 
 
 def plan_forward(root: Value) -> Bound:
@@ -126,19 +165,36 @@ def _planned(root: Value) -> Bound:
     epoch = EPOCH.value
     bound: Bound | None = root.forward
     structure = Structure(calls_before(root))
-    lost = _lost(structure, root)
-    key = ("forward", plugin_generation(), structure.key, lost)
+    kept = _kept(structure, root, None if bound is None else bound.repeats)
+    key = ("forward", plugin_generation(), structure.key, kept.lost)
     if bound is not None and bound.holds(key, structure.cells, epoch):
         bound.structure = structure  # with the flags of now
-        return bound
-    bound = root.forward = _bind_forward(structure, key, epoch, lost, root, bound)
+        for number in kept.lost:
+            cell = structure.cells[number]
+            if not cell.is_lost:
+                assert bound.recipe is not None
+                lose(cell, bound.recipe)  # somebody had it computed after the last run: this one does not store it
+    else:
+        bound = root.forward = _bind_forward(structure, key, epoch, kept, root, bound)
+    bound.repeats = kept.repeats
+    if kept.repeats is not None:
+        kept.repeats.recipe = bound.recipe
     return bound
 
 
 def forward(root: Value) -> None:
     """Compute a value from the leaves; nothing to do for a leaf."""
-    if root.parent is not None:
-        plan_forward(root).run()
+    if root.parent is None:
+        return
+    bound = plan_forward(root)
+    if WATCHES or bound.repeats is not None:
+        if bound.repeats is not None:
+            bound.repeats.forward_begins()
+        # Before it is planned: what others have stored because of this run may be what this one does not store.
+        if WATCHES:
+            announce(bound.binding.writes)
+        bound = plan_forward(root)
+    bound.run()
 
 
 def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:

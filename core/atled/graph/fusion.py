@@ -51,12 +51,17 @@ def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue], apart: 
 
 
 def _formulas(node: IRNode) -> Sequence[Expr] | None:
-    """The formulas of a node that may be fused, in the names of its spec's inputs; None for other nodes.
+    """The formulas of a node that may be fused; None for other nodes."""
+    return None if node.computed else formulas_of(node)
+
+
+def formulas_of(node: IRNode) -> Sequence[Expr] | None:
+    """The formulas of a node that could be fused where it is to run, in the names of its inputs; None for others.
 
     One for its output, or one for each array that it changes in place.
     """
     spec, decision = node.spec, node.decision
-    if spec is None or decision is None or not decision.implementation.fuses or node.computed:
+    if spec is None or decision is None or not decision.implementation.fuses:
         return None
     if spec.copies:
         return (_COPY,)

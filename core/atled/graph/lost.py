@@ -113,14 +113,22 @@ class LostValues(Lost):
         functions = functions_before(value)
         assert value.parent is not None
         self._check_inputs(f"result of {value.parent.spec.name}, shape {value.shape}", functions)
-        computed: list[Value | None] = []
+        self.restore(value)
+
+    def restore(self, value: Value) -> None:
+        """Compute a lost value from what is stored, whose values the caller knows to be those of the last run."""
+        cell = value.data.cell
+        functions = functions_before(value)
+        computed: list[tuple[Value | None, int | None]] = []
         for function in _leading_to(cell, functions):
             outputs = function.live_outputs()
+            versions = [None if output is None else output.data.cell.version for output in outputs]
             self._call(function, _spared(function), outputs)
-            computed += outputs
-        for output in computed:
-            if output is not None:
+            computed += zip(outputs, versions, strict=True)
+        for output, version in computed:
+            if output is not None and version is not None:
                 output.data.cell.bound = 0  # the plans of the single calls are gone
+                output.data.cell.version = version  # it has the values that it had
 
 
 def _spared(function: Function) -> list[Value | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.ir import Graph, IRNode, IRValue
@@ -17,12 +19,21 @@ class Recorded:
     values: per value of the structure its IRValue.
     computed: the calls ran already; their outputs are then read from the outside arrays.
     planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
+    again: numbers of calls that ran already and are to run once more.
     """
 
-    def __init__(self, graph: Graph, structure: Structure, computed: bool, planned: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        structure: Structure,
+        computed: bool,
+        planned: bool = False,
+        again: Collection[int] = (),
+    ) -> None:
         self.graph = graph
         self.structure = structure
         self._planned = planned
+        self._again = again
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
         made: dict[int, IRValue] = {}
@@ -51,6 +62,7 @@ class Recorded:
         attributes = dict(function.attributes)
         for name in function.spec.float_names:
             attributes[name] = self.graph.float_from("function", number, name)
+        computed = computed and number not in self._again
         node = self.graph.add(function.spec, inputs, attributes, function.context, computed)
         if computed:
             made = self.structure.made[number]

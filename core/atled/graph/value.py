@@ -20,6 +20,7 @@ from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage
+from atled.watches import WATCHES, announce
 from atled_contexts import Context, lock_across_forks
 
 
@@ -230,6 +231,7 @@ class Value:
 
     @data.setter
     def data(self, array: NdArray) -> None:
+        self._announce()
         array.cell.version = next(WRITES)
         for value in self._sharers():
             value._data = array
@@ -291,6 +293,7 @@ class Value:
         """Take another shape; new arrays where the size changes."""
         same = math.prod(self.shape) == math.prod(shape)
         if self._cell is not None:
+            self._announce()
             data = NdArray.over(self._cell, shape) if same else NdArray(shape)
             data.cell.version = next(WRITES)
             for value in self._sharers():
@@ -314,6 +317,7 @@ class Value:
 
     def become(self, other: Value) -> None:
         """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
+        self._announce()
         if self.sharing is not None:
             self.sharing.values.discard(self)
         other.expose()
@@ -341,6 +345,11 @@ class Value:
         details = self.own_details()
         details.grad = other.grad
         details.lost_gradient = None
+
+    def _announce(self) -> None:
+        """Graphs will find another array here: to them it is as if the present one were written."""
+        if WATCHES and self._cell is not None:
+            announce((id(self._cell),))
 
     def _sharers(self) -> Sequence[Value]:
         return (self,) if self.sharing is None else tuple(self.sharing.values)

@@ -1,0 +1,179 @@
+"""Values that a backward computes again instead of reading: whether what they are made of is still there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from atled.array import ArrayCell
+from atled.epoch import EPOCH, WRITES
+from atled.errors import four_parts
+from atled.graph.value import Function, Value
+from atled.watches import close_watch, open_watch
+
+if TYPE_CHECKING:
+    from atled.graph.lost import LostValues
+
+_REGULAR_RUNS = 2
+"""So many times one backward, and nothing between it and its forward, must have been seen before a root is trusted."""
+
+
+class Repeats:
+    """The values of one root that its backward computes again, and what keeps that exact.
+
+    Gradients are those of the values that the forward found. So a root is looked at first: only where each forward was
+    followed by one backward, and nothing was written in between, its forward stops storing the values. From then on
+    whoever is going to write a source before the backward has run has the values stored first, and the root goes back
+    to storing them. What cannot be known (the second backward of a forward, after something was written) is an error.
+
+    values: what backward would read.  functions: those to be called again for them.
+    sources: the arrays that these read.  before: those that computed sources are made of.
+    recipe: how to get the values, once a forward does not store them.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_is_open",
+        "_is_refused",
+        "_number",
+        "_regular_count",
+        "_values",
+        "before",
+        "functions",
+        "recipe",
+        "sources",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        values: Sequence[weakref.ref[Value]],
+        functions: frozenset[Function],
+        sources: Sequence[ArrayCell],
+    ) -> None:
+        self._values = tuple(values)
+        self.functions = functions
+        self.sources = tuple(sources)
+        self.before = tuple(_arrays_before(functions))
+        self.recipe: LostValues | None = None
+        self.watched = frozenset(map(id, [*self.sources, *(value.data.cell for value in self.values())]))
+        self._number = 0
+        self._is_open = False
+        self._is_refused = False
+        self._regular_count = 0
+
+    def values(self) -> list[Value]:
+        """The values that still exist."""
+        return [value for value in (reference() for reference in self._values) if value is not None]
+
+    def is_like(self, other: Repeats) -> bool:
+        """Whether it is about the same values, of the same arrays."""
+        return (
+            self.functions == other.functions
+            and self.watched == other.watched
+            and set(map(id, self.before)) == set(map(id, other.before))
+        )
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the forward need not store the values."""
+        return self._regular_count >= _REGULAR_RUNS and not self._is_refused
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether it is still to be seen if the root can be trusted."""
+        return self._regular_count < _REGULAR_RUNS and not self._is_refused
+
+    def refuse(self) -> None:
+        """Have the values stored from the next forward on, for good."""
+        if not self._is_refused:
+            self._is_refused = True
+            EPOCH.bump()
+
+    def forward_begins(self) -> None:
+        """What the last forward left is going to be replaced."""
+        close_watch(self)
+        self._is_open = False
+        if self.is_trusted and any(cell.has_live_view for cell in self.sources):
+            self.refuse()  # they could change unseen
+
+    def forward_ran(self) -> None:
+        """There are new values."""
+        self._number = next(WRITES)
+        self._is_open = True
+        if self.is_trusted:
+            open_watch(self)
+
+    def backward_begins(self, again: bool) -> None:
+        """A backward is going to run, which computes values again or does not.
+
+        Raises RuntimeError if they are not what they were any more.
+        """
+        if again:
+            # While it is open nobody wrote a source, and nobody else computed one.
+            cells = self.sources if self._is_open else (*self.sources, *self.before)
+            if self._differ(cells):
+                self.refuse()
+                raise RuntimeError(
+                    four_parts(
+                        "backward once more after one forward",
+                        "it needs values that the forward did not store, and something that they are computed from was "
+                        "written since",
+                        "",
+                        "compute the graph again, from then on they are stored; or set persistent of what its "
+                        "functions make before that",
+                    )
+                )
+        if not self._is_open:
+            self.refuse()
+        elif self.is_watching:
+            self._regular_count = 0 if self._differ(self.sources) else self._regular_count + 1
+            if not self.is_watching:
+                for value in self.values():
+                    value.data.cell.bound = 0  # all plans look again, and the one that stored it need not any more
+                EPOCH.bump()
+
+    def backward_ran(self) -> None:
+        """From here on others may write what they like."""
+        close_watch(self)
+        self._is_open = False
+
+    def before_write(self) -> None:
+        """A source is going to be written, or a value."""
+        self.store()
+
+    def store(self) -> None:
+        """Store the values that the forward did not, while they can be computed, and from now on."""
+        is_open, self._is_open = self._is_open, False
+        close_watch(self)
+        self.refuse()
+        lost = [value for value in self.values() if value.data.cell.is_lost]
+        if is_open and self.recipe is not None and not self._differ(self.sources):
+            for value in lost:
+                if value.data.cell.is_lost:
+                    self.recipe.restore(value)
+            EPOCH.bump()
+
+    def _differ(self, cells: Sequence[ArrayCell]) -> bool:
+        return any(cell.is_lost or cell.may_differ_since(self._number) for cell in cells)
+
+
+def _arrays_before(functions: Iterable[Function]) -> list[ArrayCell]:
+    """The leaves, and the random streams, that lead to what functions make."""
+    found: dict[int, ArrayCell] = {}
+    seen = set(functions)
+    stack = list(seen)
+    while stack:
+        function = stack.pop()
+        if function.stream is not None:
+            found[id(function.stream)] = function.stream
+        for source in function.inputs:
+            if source is None:
+                continue
+            if source.parent is None:
+                found[id(source.data.cell)] = source.data.cell
+            elif source.parent not in seen:
+                seen.add(source.parent)
+                stack.append(source.parent)
+    return list(found.values())
