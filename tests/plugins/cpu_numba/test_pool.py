@@ -458,7 +458,7 @@ print(pool.thread_count(), threading.active_count())
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processor time per thread is only read on Linux")
 def test_idle_workers_sleep() -> None:
-    # On Linux a sleeping thread is in state S; the workers get there 30 us after their last part.
+    # On Linux a sleeping thread is in state S; the workers get there 200 us after their last part.
     body = """
 def states():
     found = []
@@ -472,3 +472,30 @@ while states().count("R") > 1 and time.monotonic() < end:
 assert states().count("R") == 1, states()
 """
     run_process(body)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux do threads choose their processor")
+def test_a_thread_moves_to_another_of_its_processors_and_keeps_their_set() -> None:
+    processors = os.sched_getaffinity(0)
+    if len(processors) < 2:
+        pytest.skip("needs two processors")
+    first, second = sorted(processors)[:2]
+
+    def processor() -> int:
+        with open("/proc/thread-self/stat") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[36])
+
+    def moves() -> bool:
+        os.sched_setaffinity(0, {first})
+        os.sched_setaffinity(0, {first, second})
+        pool._load().move_from(first)
+        return processor() == second
+
+    try:
+        assert any(moves() for _ in range(5))  # the scheduler may take it back at once
+        assert os.sched_getaffinity(0) == {first, second}
+        os.sched_setaffinity(0, {first})
+        pool._load().move_from(first)
+        assert os.sched_getaffinity(0) == {first}
+    finally:
+        os.sched_setaffinity(0, processors)

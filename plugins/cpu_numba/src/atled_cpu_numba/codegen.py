@@ -76,6 +76,19 @@ def call3(typing_context: Any, address: Any, block: Any, part: Any, parts: Any) 
 
 
 @intrinsic
+def add_atomically(typing_context: Any, address: Any, value: Any) -> Any:
+    """Add the int64 `value` to the one at `address`, and return what was there before.
+
+    What a thread wrote before its call is seen by the threads whose call comes later.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", builder.inttoptr(arguments[0], _INT64.as_pointer()), arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def float64_of_bits(typing_context: Any, bits: Any) -> Any:
     """The float64 whose bits are those of the int64 `bits`; float attributes come so."""
 

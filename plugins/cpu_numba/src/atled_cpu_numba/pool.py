@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import sys
 import threading
 import time
 import warnings
@@ -21,9 +22,12 @@ from collections.abc import Callable
 from atled_cpu_numba import pool_calls_ir, pool_ir
 from atled_cpu_numba.store import IRKernel
 
-SPIN_S = 30e-6  # how long a worker polls before it sleeps; covers some small steps between two large ones
+# How long a worker polls before it sleeps. Waking one costs the caller 8 us, and 50 us go by until it begins: more than
+# sharing a small row brings. Polling covers the small rows of a training step, and the Python between two steps.
+SPIN_S = 200e-6
 
 _HAS_PTHREADS = os.name == "posix"
+_HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity
 _METH_FASTCALL = 0x80  # of CPython's methodobject.h, part of its stable ABI
 
 
@@ -144,12 +148,12 @@ class _Native:
     """The native functions, and the root that they find the pool through; one per process, made on first use."""
 
     def __init__(self) -> None:
-        ir = pool_ir.pool_ir(pthreads=_HAS_PTHREADS)
+        ir = pool_ir.pool_ir(pthreads=_HAS_PTHREADS, places=_HAS_PLACES)
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # calls release the interpreter lock
         entry = function(IRKernel("atled_pool", ir, python_api=True).address())
         self._addresses = {name: entry(index) for index, name in enumerate(pool_ir.FUNCTIONS)}
-        self.work, self.initialize, self.stop, self._spin = (
-            function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin")
+        self.work, self.initialize, self.stop, self._spin, self.move_from = (
+            function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin", "move_from")
         )
         self._root = (ctypes.c_int64 * (pool_calls_ir.ROOT_BYTES // 8))()
         self._start = _start_workers  # the reference that the address in the root stands for

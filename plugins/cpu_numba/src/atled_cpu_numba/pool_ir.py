@@ -6,9 +6,9 @@ part. A late thread cannot take a part of the wrong job, since the generation wo
 after a successful claim stays as it is until it reports that part as finished, since the caller waits for that. Nobody
 waits for a thread that has claimed nothing: with all cores taken by others, the caller does all parts itself.
 
-Workers poll the ticket for some microseconds after their last part, then sleep on a condition variable. A worker counts
-itself as a sleeper and looks at the ticket again; a caller publishes the ticket and looks for sleepers; both in
-sequentially consistent order, so at least one of them sees the other.
+Workers poll the ticket for some hundred microseconds after their last part, then sleep on a condition variable. A
+worker counts itself as a sleeper and looks at the ticket again; a caller publishes the ticket and looks for sleepers;
+both in sequentially consistent order, so at least one of them sees the other.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ TICKET = 0
 KERNEL = 128  # of the job: kernel, block, parts, set before the ticket
 BLOCK = 136
 PARTS = 144
+PROCESSOR = 152  # the caller's when it published the job, or -1 if the system does not tell
 FINISHED = 256  # parts finished by workers
 ERROR = 264  # smallest part << 32 | its code, of the parts that failed; _NO_ERROR
 BUSY = 384  # 1 while a caller owns the job
@@ -38,8 +39,11 @@ POOL_BYTES = 1280
 
 NOT_STARTED = -1
 
+MOST_PROCESSORS = 1024  # of the C library's cpu_set_t
+PROCESSOR_SET_BYTES = MOST_PROCESSORS // 8
+
 # Order of the addresses that the entry function `atled_pool` hands out.
-FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin")
+FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin", "move_from")
 
 _NO_ERROR = (1 << 63) - 1
 
@@ -214,6 +218,9 @@ publish:
   store i64 %kernel, ptr %kernel.at
   store i64 %block, ptr %block.at
   store i64 %parts, ptr %parts.at
+  %processor = call i64 @current_processor()
+  %processor.at = getelementptr i8, ptr %base, i64 {PROCESSOR}
+  store atomic i64 %processor, ptr %processor.at monotonic, align 8
   store atomic i64 0, ptr %finished.at monotonic, align 8
   store atomic i64 {NO_ERROR}, ptr %error.at monotonic, align 8
   %last = load i64, ptr %generation.at
@@ -347,6 +354,13 @@ entry:
   br label %poll
 poll:
   %polls = phi i64 [ 0, %entry ], [ %polls.next, %pause ], [ 0, %report ], [ 0, %awake ]
+  %short = and i64 %polls, 63  ; by far the most polls cost nothing but a look
+  %due = icmp eq i64 %short, 0
+  br i1 %due, label %place, label %take
+place:
+  call void @leave_processor(i64 %pool)
+  br label %take
+take:
   %ran = call i1 @run_part(i64 %pool)
   br i1 %ran, label %report, label %idle
 report:
@@ -397,6 +411,80 @@ define internal i64 @stop(i64 %pool) {
 }
 """
 
+# The scheduler likes to put a thread on the processor of the one that woke it. There it would take the caller's time,
+# so a worker that finds itself beside the caller moves; bound elsewhere for a moment only, since the caller moves too.
+_PLACES = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal i64 @current_processor() alwaysinline {
+  %number = call i32 @sched_getcpu()
+  %result = sext i32 %number to i64
+  ret i64 %result
+}
+
+define internal void @leave_processor(i64 %pool) alwaysinline {
+entry:
+  %base = inttoptr i64 %pool to ptr
+  %processor.at = getelementptr i8, ptr %base, i64 {PROCESSOR}
+  %taken = load atomic i64, ptr %processor.at monotonic, align 8
+  %own = call i64 @current_processor()
+  %same = icmp eq i64 %taken, %own
+  br i1 %same, label %move, label %end
+move:
+  %ignored = call i64 @move_from(i64 %own)
+  br label %end
+end:
+  ret void
+}
+
+; Have the calling thread run on another of its processors, if it has any; the set of them stays as it is.
+define internal i64 @move_from(i64 %number) noinline {
+entry:
+  %known = icmp ult i64 %number, {MOST_PROCESSORS}
+  br i1 %known, label %ask, label %end
+ask:
+  %all = alloca [{PROCESSOR_SET_BYTES} x i8]
+  %others = alloca [{PROCESSOR_SET_BYTES} x i8]
+  %failed = call i32 @sched_getaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %all)
+  %fine = icmp eq i32 %failed, 0
+  br i1 %fine, label %leave, label %end
+leave:
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %all, i64 {PROCESSOR_SET_BYTES}, i1 false)
+  %index = lshr i64 %number, 6
+  %bit = and i64 %number, 63
+  %word.at = getelementptr i64, ptr %others, i64 %index
+  %word = load i64, ptr %word.at
+  %flag = shl i64 1, %bit
+  %mask = xor i64 %flag, -1
+  %without = and i64 %word, %mask
+  store i64 %without, ptr %word.at
+  %refused = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %others)  ; refused if it is empty
+  %moved = icmp eq i32 %refused, 0
+  br i1 %moved, label %restore, label %end
+restore:
+  %ignored = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %all)
+  br label %end
+end:
+  ret i64 0
+}
+"""
+
+_WITHOUT_PLACES = """
+define internal i64 @current_processor() alwaysinline {
+  ret i64 -1
+}
+
+define internal void @leave_processor(i64 %pool) alwaysinline {
+  ret void
+}
+
+define internal i64 @move_from(i64 %number) {
+  ret i64 0
+}
+"""
+
 # There are no workers then: `share` takes the sequential way.
 _WITHOUT_PTHREADS = """
 define internal void @yield_core() {
@@ -421,14 +509,16 @@ define internal i64 @stop(i64 %pool) {
 """
 
 
-def pool_ir(*, pthreads: bool) -> str:
+def pool_ir(*, pthreads: bool, places: bool) -> str:
     """LLVM IR of all functions; the entry `i64 atled_pool(i64 index)` returns the address of FUNCTIONS[index].
 
-    pthreads: whether the process has the POSIX thread functions.
+    pthreads: whether the process has the POSIX thread functions.  places: whether it has those of Linux by which a
+        thread learns and chooses its processor.
     """
     declaration, pause = _PAUSE.get(platform.machine(), ("", ""))
     threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
-    text = "\n".join((declaration, _PROGRAM, _JOB, threads, pool_calls_ir.CALLS_IR, _entry()))
+    processors = _PLACES if places else _WITHOUT_PLACES
+    text = "\n".join((declaration, _PROGRAM, _JOB, threads, processors, pool_calls_ir.CALLS_IR, _entry()))
     constants = {**vars(pool_calls_ir), **globals(), "NO_ERROR": _NO_ERROR, "PAUSE": pause}
     return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), text)
 

@@ -10,6 +10,7 @@ CASES = [
     ((), ()), ((7,), (0,)), ((7,), ()), ((5, 3), (0,)), ((5, 3), (1,)), ((5, 3), (0, 1)), ((1000, 300), (0,)),
     ((3, 9001), (1,)), ((4, 5, 6, 7), (0, 2, 3)), ((4, 5, 6, 7), (1,)), ((4, 5, 6, 7), (1, 3)), ((4, 5, 6, 7), (2,)),
     ((4, 1, 6, 7), (2, 3)), ((2, 3, 1), (1, 2)), ((0, 3), (0,)), ((3, 0), (0,)), ((3, 0), (1,)), ((17, 600, 2), (0,)),
+    ((1_100_003,), (0,)), ((5, 3, 300_001), (0, 2)),
 ]  # fmt: skip
 
 
@@ -49,6 +50,15 @@ def test_long_sums_of_equal_terms_stay_accurate(run, shape, axes):
     y = np.zeros(reduced_shape(shape, axes), "f")
     assert run(reduction, "Sum", [x], [y], axes=axes, keepdims=True) == 0
     np.testing.assert_allclose(y, x.astype("d").sum(axis=axes, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape, axes", [((1_100_003,), (0,)), ((5, 3, 300_001), (0, 2))])
+def test_a_long_sum_has_the_same_bits_for_any_count_of_shares(run, shape, axes):
+    x = np.random.default_rng(0).standard_normal(shape).astype("f")
+    sums = [np.zeros(reduced_shape(shape, axes), "f") for _ in range(4)]
+    for y, parts in zip(sums, (1, 2, 5, 700), strict=True):
+        assert run(reduction, "Sum", [x], [y], parts=parts, axes=axes, keepdims=True) == 0
+    assert all((y == sums[0]).all() for y in sums)
 
 
 def test_nan_and_infinity_come_through(run):

@@ -11,13 +11,14 @@ import numpy as np
 from atled.call import Call, Native, Prepared
 from atled_cpu_numba.store import Kernel
 
-# Below this a second thread costs more than it brings; above, this is about what one share should take.
-SHARE_US = 15.0
+# What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
+# waiting for it takes 1 us, but what one core has in its caches is then read by the other.
+SHARE_US = 30.0
 MOST_WORKSPACE_BYTES = 256 << 20
 
 
 def share_count(work_us: float, units: int) -> int:
-    """How many shares a call is worth: 1 below 30 us or on one thread; else shares of 15 us or more.
+    """How many shares a call is worth: 1 below 60 us or on one thread; else shares of 30 us or more.
 
     At most two per thread, so that a thread that comes late still finds one to take: more would only pack panels and
     fill caches again (8 % of a product in sixteen shares). No result depends on how a call is divided.

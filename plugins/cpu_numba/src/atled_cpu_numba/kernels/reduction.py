@@ -16,11 +16,12 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
+from atled_cpu_numba.kernels import long_sums
 from atled_cpu_numba.kernels.groups import Groups, collapse
 from atled_cpu_numba.kernels.launch import float_bits, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
-_BYTES_PER_US = 20e3  # a cautious rate of one core, for the number of shares
+_BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
 # Of one unit: as many as may be, since memory is read ahead where it goes on and on; the sums stay in the cache.
 _MOST_COLUMNS = 2048
 _FEWEST_COLUMNS = 256
@@ -156,6 +157,8 @@ def prepare(call: Call) -> Prepared:
     if call.spec.name == "Mean":
         scale = 1.0 / count if count else math.nan
     work_us = size * kept * count / _BYTES_PER_US
+    if long_sums.are_long(groups, work_us):
+        return long_sums.prepare(groups, dtype, scale, work_us)
     words = [0, 0, *groups, float_bits(scale)]
     if groups.reduced_inner != 1 or groups.kept_inner == 1:
         parts = share_count(work_us, kept)
