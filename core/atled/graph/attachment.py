@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from atled.call import SCRATCH_WORDS
@@ -69,11 +70,21 @@ class _Units:
         for number in step.arguments[: step.input_count]:
             if any(self._attach_after(step, number, maker) for maker in self._carriers_of(number)):
                 return
-            if any(self._attach_spread(step, number, maker) for maker in self._carriers_of(number)):
+        for number in step.arguments[: step.input_count]:
+            if any(self._attach_spread(step, number, carrier) for carrier in self._spreaders_of(number)):
                 return
 
     def _carriers_of(self, number: int) -> Sequence[Step]:
         return () if number < 0 else self._carriers.get(self._slots[number].memory, ())
+
+    def _spreaders_of(self, number: int) -> list[Step]:
+        """The steps that can spread a slot: those that write it, and those that have it computed on what they write."""
+        if number < 0:
+            return []
+        users = self._users.get(self._slots[number].memory, ())
+        carriers = [step.carrier or step for step in users if number in step.arguments[step.input_count :]]
+        carriers += self._carriers_of(number)
+        return [carrier for carrier in carriers if carrier.native is not None and carrier.native.spread]
 
     def _attach_before(self, step: Step, number: int, carrier: Step) -> bool:
         """Have `carrier` call `step` before it reads slot `number`."""
@@ -112,14 +123,16 @@ class _Units:
 
     def _attach_spread(self, step: Step, number: int, carrier: Step) -> bool:
         """Have `carrier` call `step`, which reads slot `number` spread over the elements that it is made of."""
-        if carrier.native is None:
+        assert carrier.native is not None
+        ((output, word),) = carrier.native.spread.items()
+        result = carrier.arguments[carrier.input_count + output]
+        if not self._is_same(result, number):
+            late = [carried.step for carried in carrier.carried if carried.word == carrier.native.after.get(output)]
+            if not any(number in other.arguments[other.input_count :] for other in late):
+                return False
+        if not self._is_spread(number, step, carrier) or not self._is_free(step, carrier, word):
             return False
-        first = carrier.input_count
-        positions = [p for p in carrier.native.spread if self._is_same(carrier.arguments[first + p], number)]
-        if not positions or not self._is_spread(number, step.arguments[-1], carrier.arguments[0]):
-            return False
-        word = carrier.native.spread[positions[0]]
-        if not self._may_join(step, carrier, number, first + positions[0], word) or not self._join(carrier, step):
+        if not self._are_in_step(step, carrier, carrier) or not self._join(carrier, step):
             return False
         carrier.carry(step, word)
         return True
@@ -128,13 +141,24 @@ class _Units:
         """Whether a slot has as many elements as what the step makes: else the ranges of the two are not the same."""
         return self._slots[number].desc.size == self._slots[step.arguments[-1]].desc.size
 
-    def _is_spread(self, number: int, result: int, source: int) -> bool:
-        """Whether a result of the size of `source` reads each element of a slot for some that follow each other."""
-        shape, whole = self._slots[number].desc.shape, self._slots[result].desc.shape
+    def _is_spread(self, number: int, step: Step, carrier: Step) -> bool:
+        """Whether a step as large as the input of `carrier` reads each element of a slot for some that follow it."""
+        shape, whole = self._slots[number].desc.shape, self._slots[step.arguments[-1]].desc.shape
         shape = (1,) * (len(whole) - len(shape)) + shape
         kept = next((axis for axis, (size, full) in enumerate(zip(shape, whole, strict=True)) if size != full), None)
         is_trailing = kept is not None and all(size == 1 for size in shape[kept:])
-        return is_trailing and self._slots[result].desc.size == self._slots[source].desc.size
+        return is_trailing and math.prod(whole) == self._slots[carrier.arguments[0]].desc.size
+
+    def _are_in_step(self, step: Step, other: Step, carrier: Step) -> bool:
+        """Whether what one of two steps writes and the other touches is read or written at the same pace by both."""
+        common = self._conflicts(step, other)
+        return all(
+            self._is_whole(user, n) or self._is_spread(n, user, carrier)
+            for user in (step, other)
+            if user is not carrier
+            for n in user.arguments
+            if n >= 0 and self._array(n) in common
+        )
 
     def _is_same(self, one: int, other: int) -> bool:
         """Whether two slots show the same elements of one memory."""
@@ -144,13 +168,20 @@ class _Units:
         alike = first.desc.size == second.desc.size and first.desc.dtype == second.desc.dtype
         return alike and first.memory == second.memory
 
-    def _may_join(self, step: Step, carrier: Step, number: int, position: int, word: int) -> bool:
-        """Whether nothing but the slot that connects the two is written by one and touched by the other."""
+    def _is_free(self, step: Step, carrier: Step, word: int) -> bool:
+        """Whether a carrier can call a step by a word, as far as the two and those that it calls already matter."""
         assert carrier.native is not None and step.native is not None
         if step.carrier is not None or any(carried.word == word for carried in carrier.carried):
             return False
         if step.executor is not carrier.executor or step.native.parts > 1 >= carrier.native.most_parts:
             return False  # by another loop, or threads would have nothing to share
+        return all(self._are_in_step(step, carried.step, carrier) for carried in carrier.carried)
+
+    def _may_join(self, step: Step, carrier: Step, number: int, position: int, word: int) -> bool:
+        """Whether nothing but the slot that connects the two is written by one and touched by the other."""
+        assert carrier.native is not None
+        if not self._is_free(step, carrier, word):
+            return False
         memory = self._slots[number].memory
         # An input in the memory of the output is gone where that has been written.
         same = {

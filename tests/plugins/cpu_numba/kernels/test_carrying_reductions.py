@@ -29,6 +29,17 @@ def normalized(x, axis):
     return centred * (F.mean(centred * centred, axis=axis, keepdims=True) + 1e-3) ** -0.5
 
 
+def read_both_ways(x):
+    """Sums of rows, read along the rows and along the columns of the same square array."""
+    s = F.sum(F.exp(x), axis=1)
+    return F.exp(x) * F.reshape(s, (s.shape[0], 1)) + F.tanh(x) * F.reshape(s, (1, s.shape[0]))
+
+
+def rescaled(x, axis):
+    """Elementwise ops on the sums, between the sums and their readers."""
+    return x / F.sum(x**2.0, axis=axis, keepdims=True) ** 0.5
+
+
 # By name: the program, and what must be carried by what, in forward.
 CASES = {
     "mean of all": (lambda: F.mean((uniform(300, 301) - uniform(300, 301, seed=1)) ** 2), "PowScalar+Mean"),
@@ -67,7 +78,14 @@ CASES = {
     ),
     "layer normalization": (lambda: normalized(uniform(301, 70), 1), "+Mean"),
     "normalization of columns": (lambda: normalized(uniform(301, 70), 0), "+Mean"),
-    "unit rows": (lambda: (lambda x: x / F.sum(x**2.0, axis=1, keepdims=True) ** 0.5)(uniform(301, 70)), "+Sum"),
+    "unit rows": (lambda: rescaled(uniform(301, 70), 1), "PowScalar+Sum+PowScalar+Div2"),
+    "unit rows, long": (lambda: rescaled(uniform(9, 5001), 1), "PowScalar+Sum+PowScalar+Div2"),
+    "unit rows of one": (lambda: rescaled(uniform(301, 1), 1), None),
+    "unit columns": (lambda: rescaled(uniform(301, 70), 0), "PowScalar+Sum"),
+    "unit maps": (lambda: rescaled(uniform(5, 6, 9, 8), (2, 3)), "PowScalar+Sum+PowScalar+Div2"),
+    "unit middles": (lambda: rescaled(uniform(5, 60, 9), 1), "PowScalar+Sum"),
+    "square, read both ways": (lambda: read_both_ways(uniform(70, 70)), "Exp+Sum"),
+    "rows in turn": (lambda: normalized(rescaled(normalized(uniform(301, 70), 1), 1), 1), "+Mean"),
     "two reductions of one": (
         lambda: (lambda e: F.sum(e, axis=1, keepdims=True) * F.sum(e, axis=0, keepdims=True))(F.exp(uniform(60, 70))),
         "Exp+Sum",

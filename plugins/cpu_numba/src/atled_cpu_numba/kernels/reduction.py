@@ -6,7 +6,8 @@ Block of both kernels (64-bit words), with the sizes of `groups.Groups`:
     7 workspace, 8 bytes of it per share, 9 columns per unit     of the kernel for columns only
     10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
     15 rows that are looked at between two ranges of it: whole fours, of columns whole eights
-    16 range kernel to run on the elements of rows whose sums are written, or 0, 17 its block     of rows only
+    16 range kernel to run on sums that are written, or 0, 17 its block; 18, 19 the same on the elements of their rows,
+        after that     of rows only
 
 Short stretches are summed in the array's dtype, in vectors; the stretches are added up in float64. So the error of a
 float32 sum stays below that of pairwise summation.
@@ -76,7 +77,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     y[i + 3] = number(float(s3) * scale)
                     at += size * 4 * length
                 if w[16] != 0:
-                    call3(w[16], w[17], start * length, stop * length)
+                    call3(w[16], w[17], start, stop)
+                if w[18] != 0:
+                    call3(w[18], w[19], start * length, stop * length)
             first = fours
         for i in range(first, after):
             outer = i // kept_inner
@@ -93,7 +96,9 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                     total += stretch
             y[i] = number(total * scale)
             if w[16] != 0:
-                call3(w[16], w[17], i * length, (i + 1) * length)
+                call3(w[16], w[17], i, i + 1)
+            if w[18] != 0:
+                call3(w[18], w[19], i * length, (i + 1) * length)
         return 0
 
     return sum_rows
@@ -222,7 +227,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
     if is_simple and length <= _STRETCH:
         longest *= rows_at_once
     scratch = carrying.share_bytes(_SIZES[dtype] * longest)
-    words = [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch, rows_at_once, 0, 0]
+    words = [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch, rows_at_once, 0, 0, 0, 0]
     can_carry = longest >= _SHORTEST_RANGE
     return launch(
         _ROWS[dtype],
@@ -232,7 +237,8 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
         most_parts=most_shares(kept),
         before={0: carrying.FIRST} if can_carry else None,
         scratch={0: scratch} if can_carry else None,
-        spread={0: 16} if can_carry and is_simple else None,
+        after={0: 16} if can_carry and is_simple else None,
+        spread={0: 18} if can_carry and is_simple else None,
         note="sums of rows",
     )
 
