@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from atled.ops.spec import OpSpec
 
 
+SCRATCH_WORDS = 256
+"""The most words of a block of which a kernel keeps a copy in scratch memory."""
+
+
 class ArrayDesc:
     """Shape and dtype of one C-contiguous array; holds no data.
 
@@ -133,6 +137,7 @@ class Native:
         was asked for); -1 where the kernel does not want it.
     attributes: word that receives each float attribute, as the bits of a float64.
     parts: the most shares that are worth having; 1 for work below some tens of microseconds.
+    most_parts: the most shares there can be, for the sake of a step that is computed on the way; `parts` if not given.
     errors: what each positive return code means, in words.
 
     A kernel can have an elementwise one computed piece by piece, on what it has just made or is about to read, while
@@ -147,6 +152,14 @@ class Native:
     before: by input the same; the kernel calls it with each range before it reads that range of the input, every
         element exactly once.
     in_place: by input of `before` the output whose memory that input may have.
+    scratch: by input of `before` how many bytes per share are memory enough for it. Four words belong to `before` then.
+        Where the third is not 0, the input's address is that of `parts` such pieces of memory, one after the other; the
+        kernel gives each range a place in its share's piece. For that it needs a block of its own for the range kernel:
+        a copy of the given one, whose length (at most SCRATCH_WORDS) is in the third word, with the address that its
+        word of the number in the fourth is to hold: that of element 0, if the range's elements lie where they shall.
+    spread: by output the first of two words as in `after`, for a step on arrays of the size of the first input, which
+        reads the output spread along trailing axes. The kernel calls it with each range of the input's elements once
+        the elements of the output are written that these belong to, every element exactly once.
     """
 
     __slots__ = (
@@ -158,9 +171,12 @@ class Native:
         "block",
         "errors",
         "in_place",
+        "most_parts",
         "owner",
         "parts",
         "ranges",
+        "scratch",
+        "spread",
     )
 
     def __init__(
@@ -171,24 +187,30 @@ class Native:
         *,
         attributes: Mapping[str, int] | None = None,
         parts: int = 1,
+        most_parts: int = 0,
         errors: Mapping[int, str] | None = None,
         owner: object = None,
         ranges: Callable[[], int] | None = None,
         after: Mapping[int, int] | None = None,
         before: Mapping[int, int] | None = None,
         in_place: Mapping[int, int] | None = None,
+        scratch: Mapping[int, int] | None = None,
+        spread: Mapping[int, int] | None = None,
     ) -> None:
         self.address = address
         self.block = block
         self.arguments = arguments
         self.attributes = dict(attributes or {})
         self.parts = parts
+        self.most_parts = most_parts or parts
         self.errors = dict(errors or {})
         self.owner = owner
         self.ranges = ranges
         self.after = dict(after or {})
         self.before = dict(before or {})
         self.in_place = dict(in_place or {})
+        self.scratch = dict(scratch or {})
+        self.spread = dict(spread or {})
 
 
 class Prepared:

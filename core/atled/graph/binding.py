@@ -54,6 +54,7 @@ class Binding:
         self._writes_known: frozenset[int] | None = None
         self._workspaces: dict[Place, Storage] = {}
         self._scratch: Scratch | None = None
+        self._whole_storages: dict[int, HostStorage] = {}
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
         self._travelling = self._find_travelling(results)
         self._bind_externals()
@@ -143,7 +144,7 @@ class Binding:
         for slot in template.slots:
             if self._storages[slot.memory] is None:
                 self._storages[slot.memory] = (
-                    HostStorage(slot.desc.nbytes)
+                    HostStorage(slot.nbytes)
                     if slot.place is HOST
                     else DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
                 )
@@ -181,9 +182,15 @@ class Binding:
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""
         slot = self.template.slots[number]
-        storage = self._storages[slot.memory]
+        storage = self._whole(slot) if slot.scratch_bytes else self._storages[slot.memory]
         assert storage is not None
         return storage.array(slot.desc.shape, slot.desc.dtype)
+
+    def _whole(self, slot: Slot) -> HostStorage:
+        """Memory for all of a value of which only ranges are in memory otherwise: for steps that run alone."""
+        if slot.memory not in self._whole_storages:
+            self._whole_storages[slot.memory] = HostStorage(slot.desc.nbytes)
+        return self._whole_storages[slot.memory]
 
     def _segment(self, kind: str, first: int, end: int) -> Callable[[], None]:
         if kind == "native":
@@ -369,7 +376,11 @@ class Binding:
         offset = self.template.block_offsets[number]
         block = self._block[offset : offset + len(native.block)].copy()
         for carried in step.carried:
-            block[carried.word : carried.word + 2] = 0
+            block[carried.word : carried.word + (2 if carried.scratch < 0 else 4)] = 0
+        for number, word in zip(step.arguments, native.arguments, strict=False):  # the workspace is no slot
+            slot = self.template.slots[number]
+            if number >= 0 and word >= 0 and slot.scratch_bytes:
+                block[word] = self._whole(slot).address
         rows = np.array([(native.address, block.ctypes.data, native.parts, 0)], np.int64)
 
         def run_alone() -> None:

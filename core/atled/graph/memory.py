@@ -30,7 +30,7 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                 slot = slots[argument]
                 first.setdefault(slot.memory, number)
                 last[slot.memory] = number
-                if slot.memory not in biggest or slot.desc.nbytes > biggest[slot.memory].desc.nbytes:
+                if slot.memory not in biggest or slot.nbytes > biggest[slot.memory].nbytes:
                     biggest[slot.memory] = slot
     free: dict[tuple[int, int, int], list[int]] = {}
     renamed: dict[int, int] = {}
@@ -49,7 +49,9 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                     continue
                 begun.add(memory)
                 key = _size_key(biggest[memory])
-                taken = next((other for other in early - gone if _size_key(biggest[other]) == key), None)
+                # What is in scratch memory does not lie there element by element.
+                usable = () if biggest[memory].scratch_bytes else early - gone
+                taken = next((other for other in usable if _size_key(biggest[other]) == key), None)
                 if taken is not None:
                     gone.add(taken)
                     renamed[memory] = renamed.get(taken, taken)
@@ -90,7 +92,7 @@ def _size_key(slot: Slot) -> tuple[int, int, int]:
 
     On a device the dtype counts too: an array there keeps that with which it was allocated.
     """
-    return id(slot.place), slot.desc.nbytes, -1 if slot.place is HOST else slot.desc.dtype.num
+    return id(slot.place), slot.nbytes, -1 if slot.place is HOST else slot.desc.dtype.num
 
 
 def _overwritable(step: Step, slots: Sequence[Slot], ending: Sequence[int]) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -23,28 +24,37 @@ class Slot:
     memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
     source: whose storage it is: ("external", number of the outside array, the first number of the same array),
         ("target", number) or ("internal",).
+    scratch_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
     """
 
-    __slots__ = ("desc", "memory", "place", "source")
+    __slots__ = ("desc", "memory", "place", "scratch_bytes", "source")
 
     def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
         self.desc = desc
         self.place = place
         self.memory = memory
         self.source = source
+        self.scratch_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of its memory in bytes."""
+        return self.scratch_bytes or self.desc.nbytes
 
 
 class Carried:
     """A step that another one has computed piece by piece.
 
     word: first of the two words, in the carrier's argument block, that say so.
+    scratch: argument of the step whose value is only in scratch memory, or -1; then two more words say so.
     """
 
-    __slots__ = ("step", "word")
+    __slots__ = ("scratch", "step", "word")
 
-    def __init__(self, step: Step, word: int) -> None:
+    def __init__(self, step: Step, word: int, scratch: int = -1) -> None:
         self.step = step
         self.word = word
+        self.scratch = scratch
 
 
 class Step:
@@ -52,6 +62,7 @@ class Step:
 
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
+    parts: the most shares that are worth having, with what it computes on the way.
     stream: argument position of the random stream, or -1.
     carried: elementwise steps that this one has computed on the way.  carrier: the step that so carries this one.
     """
@@ -65,6 +76,7 @@ class Step:
         "input_count",
         "native",
         "node",
+        "parts",
         "prepared",
         "stream",
         "stream_slot",
@@ -88,6 +100,7 @@ class Step:
             self.executor = native_executor(node.decision.backend)
             if self.executor is not None:
                 self.native = prepared.native
+        self.parts = 1 if self.native is None else self.native.parts
 
     @property
     def name(self) -> str:
@@ -97,15 +110,17 @@ class Step:
     @property
     def label(self) -> str:
         """The names of all ops that one launch computes, in order."""
-        before = [] if self.native is None else self.native.before.values()
+        before: Collection[int] = () if self.native is None else self.native.before.values()
         early = [carried.step.name for carried in self.carried if carried.word in before]
         late = [carried.step.name for carried in self.carried if carried.word not in before]
         return "+".join([*early, self.name, *late])
 
-    def carry(self, step: Step, word: int) -> None:
-        """Compute an elementwise step on the way, by the two words of the argument block that begin with `word`."""
-        self.carried.append(Carried(step, word))
+    def carry(self, step: Step, word: int, scratch: int = -1) -> None:
+        """Compute an elementwise step on the way: see `Carried`."""
+        self.carried.append(Carried(step, word, scratch))
         step.carrier = self
+        assert self.native is not None and step.native is not None
+        self.parts = max(self.parts, min(step.native.parts, self.native.most_parts))
 
     @property
     def backend(self) -> str:
@@ -275,8 +290,11 @@ class Template:
         for step in self.steps:
             for carried in step.carried:
                 word = offsets[step] + carried.word
-                assert carried.step.native is not None and carried.step.native.ranges is not None
-                self.block[word] = carried.step.native.ranges()
+                native = carried.step.native
+                assert native is not None and native.ranges is not None
+                self.block[word] = native.ranges()
+                if carried.scratch >= 0:
+                    self.block[word + 2 : word + 4] = len(native.block), native.arguments[carried.scratch]
                 words.append(word + 1)
                 targets.append(offsets[carried.step] * 8)
         self.link_words = np.array(words, np.intp)
@@ -289,7 +307,7 @@ class Template:
         for row, number in enumerate(self.row_steps):
             native = self.steps[number].native
             if native is not None:
-                self.rows[row] = (native.address, self.block_offsets[number] * 8, native.parts, 0)
+                self.rows[row] = (native.address, self.block_offsets[number] * 8, self.steps[number].parts, 0)
 
     def rows_of(self, first: int, end: int) -> tuple[int, int]:
         """The rows that run steps first <= number < end."""
@@ -315,4 +333,5 @@ class Template:
             return "-"
         slot = self.slots[number]
         mark = {"external": "in", "target": "out", "internal": "tmp"}[slot.source[0]]
-        return f"{mark}{slot.memory}:{slot.desc}"
+        kept = f" in {slot.scratch_bytes} bytes" if slot.scratch_bytes else ""
+        return f"{mark}{slot.memory}:{slot.desc}{kept}"

@@ -37,7 +37,7 @@ class Unbound:
         outside = set(given)
         for slot in template.slots:
             if slot.memory not in outside:
-                sizes[slot.memory] = max(sizes.get(slot.memory, 0), slot.desc.nbytes)
+                sizes[slot.memory] = max(sizes.get(slot.memory, 0), slot.nbytes)
         if HOST in template.workspaces:
             sizes[template.memory_count] = template.workspaces[HOST]
         self.offsets: dict[int, int] = {}

@@ -7,8 +7,9 @@ lists the C functions, all of float64, that the code may call.
 
 For arrays that no cache holds, the code can write past the caches (`streamed`).
 
-For a layout without outer axes there is a second form, `int64 name(int64 block, int64 start, int64 stop)`, which
-computes the elements start <= i < stop: for kernels that have the formula computed on what they have just made.
+There is a second form, `int64 name(int64 block, int64 begin, int64 end)`, which computes the elements
+begin <= i < end of the flat outputs: for kernels that have the formula computed on what they have just made or are
+about to read. The address of an output may be one from which those elements alone can be reached.
 """
 
 from __future__ import annotations
@@ -99,14 +100,11 @@ def write_llvm(
         and calling the kernel ends it.
     ranges: write the form that computes a range of elements.
     streamed: write past the caches, except where an output is an input; for layouts without outer axes.
-    Raises ValueError where the layout has another number of operands than the program, and for ranges of a layout with
-    outer axes.
+    Raises ValueError where the layout has another number of operands than the program.
     """
     operands = len(program.inputs) + len(program.output_names)
     if len(layout.dtypes) != operands:
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
-    if ranges and layout.rank:
-        raise ValueError(f"ranges of {program!r} with {layout!r}: there are outer axes. Give a layout without.")
     return _Writer(program, layout, half_instructions).write(name, ranges=ranges, streamed=streamed)
 
 
@@ -135,7 +133,7 @@ class _Writer:
         addresses = self.words(self.layout.first_address, len(self.layout.dtypes))
         self.write_uniform()
         if sizes:
-            self.write_rows(addresses, sizes)
+            self.write_rows(addresses, sizes, ranges=ranges)
         else:
             pointers = [self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses]
             if streamed:
@@ -145,12 +143,12 @@ class _Writer:
         self.code.do("br label %done")
         self.code.label("done")
         self.code.do("ret i64 0")
-        what = "i64 %start, i64 %stop" if ranges else "i64 %part, i64 %parts"
+        names = self.range_names() if ranges else ("%part", "%parts")
         helpers = [_STREAM] if streamed else []
         lines = [
             *self.code.declarations,
             *helpers,
-            f"define i64 @{name}(i64 %block, {what}) nounwind {{",
+            f"define i64 @{name}(i64 %block, i64 {names[0]}, i64 {names[1]}) nounwind {{",
         ]
         lines += ["entry:", *self.code.lines, "}"]
         # Each iteration loads its elements before it stores them, so no iteration depends on another, not even where
@@ -208,12 +206,16 @@ class _Writer:
         return sizes
 
     def write_range(self) -> list[str]:
-        """The same where the caller says which elements: no outer sizes."""
+        """The same where the caller says which elements, with outer axes as flat %begin and %end."""
         self.code.do("%words = inttoptr i64 %block to ptr")
-        self.code.do("%any = icmp ult i64 %start, %stop")
+        self.code.do(f"%any = icmp ult i64 {', '.join(self.range_names())}")
         self.code.do("br i1 %any, label %work, label %done")
         self.code.label("work")
-        return []
+        return self.words(1, self.layout.rank)
+
+    def range_names(self) -> tuple[str, str]:
+        """The arguments of the form that computes a range."""
+        return ("%begin", "%end") if self.layout.rank else ("%start", "%stop")
 
     def write_uniform(self) -> None:
         """Loads the attributes and computes what depends on them alone, in float64."""
@@ -232,14 +234,21 @@ class _Writer:
 
     # --- once per row ---
 
-    def write_rows(self, addresses: list[str], sizes: list[str]) -> None:
+    def write_rows(self, addresses: list[str], sizes: list[str], *, ranges: bool) -> None:
         code, let = self.code, self.code.let
         rank, count = len(sizes), len(addresses)
         words = self.words(self.layout.first_stride, count * rank)
         strides = [words[operand * rank :][:rank] for operand in range(count)]
+        (length,) = self.words(0, 1)
+        if ranges:
+            last = let("sub i64 %end, 1")
+            code.do(f"%row.start = udiv i64 %begin, {length}")
+            code.do(f"%row.stop = add i64 {let(f'udiv i64 {last}, {length}')}, 1")
         code.do("br label %row")
         code.label("row")
         code.do("%r = phi i64 [ %row.start, %work ], [ %r.next, %row.end ]")
+        if ranges:
+            self.write_row_range(length)
         indices = self.row_indices(sizes)
         pointers = []
         for address, operand_strides, dtype in zip(addresses, strides, self.layout.dtypes, strict=True):
@@ -255,6 +264,15 @@ class _Writer:
         code.do("%r.more = icmp ult i64 %r.next, %row.stop")
         code.do("br i1 %r.more, label %row, label %row.done")
         code.label("row.done")
+
+    def write_row_range(self, length: str) -> None:
+        """Defines %start and %stop in row %r: what of the range lies there."""
+        code, let = self.code, self.code.let
+        before = let(f"mul i64 %r, {length}")
+        is_first, begin = let(f"icmp ult i64 {before}, %begin"), let(f"sub i64 %begin, {before}")
+        code.do(f"%start = select i1 {is_first}, i64 {begin}, i64 0")
+        rest = let(f"sub i64 %end, {before}")
+        code.do(f"%stop = select i1 {let(f'icmp ult i64 {rest}, {length}')}, i64 {rest}, i64 {length}")
 
     def row_indices(self, sizes: list[str]) -> list[str]:
         """The outer indices of row %r."""

@@ -61,7 +61,7 @@ def prepare(call: Call) -> Prepared:
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         owner=kernel,
-        ranges=None if plan.layout.rank else functools.partial(_range_address, program, plan.layout),
+        ranges=functools.partial(_range_address, program, plan.layout),
     )
     return Prepared(native=native)
 

@@ -40,17 +40,6 @@ def test_softmax(run, parts, shape, axis, dtype):
 
 @both_dtypes
 @all_cases
-def test_softmax_grad(run, parts, shape, axis, dtype):
-    gy, y = draw(shape, dtype), softmax_of(draw(shape, dtype, 1), axis).astype(dtype)
-    gx = np.full(shape, np.nan, dtype)
-    assert run(softmax, "SoftmaxGrad", [gy, y], [gx], parts=parts, axis=axis) == 0
-    y2, gy2 = y.astype("d"), gy.astype("d")
-    expected = y2 * (gy2 - (gy2 * y2).sum(axis=axis, keepdims=True))
-    np.testing.assert_allclose(gx, expected, atol=10 * TOLERANCE[dtype])
-
-
-@both_dtypes
-@all_cases
 def test_cross_entropy_and_probabilities(run, parts, shape, axis, dtype):
     x, target = draw(shape, dtype), labels_for(shape, axis)
     y, p = np.full(target.shape, np.nan, dtype), np.full(shape, np.nan, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,12 @@ def share_count(work_us: float, units: int) -> int:
     from atled_cpu_numba.pool import thread_count
 
     threads = thread_count()
-    return 1 if threads == 1 else max(1, min(2 * threads, units, int(work_us / SHARE_US)))
+    return 1 if threads == 1 else max(1, int(min(2 * threads, units, work_us / SHARE_US)))
+
+
+def most_shares(units: int) -> int:
+    """How many shares a call may have, however much is computed on its way."""
+    return share_count(math.inf, units)
 
 
 def fitting_shares(parts: int, share_bytes: int) -> int:
@@ -89,6 +95,7 @@ def launch(
     arguments: Sequence[int],
     *,
     parts: int = 1,
+    most_parts: int = 0,
     workspace: int = 0,
     attributes: Mapping[str, int] | None = None,
     errors: Mapping[int, str] | None = None,
@@ -96,6 +103,8 @@ def launch(
     after: Mapping[int, int] | None = None,
     before: Mapping[int, int] | None = None,
     in_place: Mapping[int, int] | None = None,
+    scratch: Mapping[int, int] | None = None,
+    spread: Mapping[int, int] | None = None,
     note: str = "",
 ) -> Prepared:
     """A Prepared that runs `kernel` on a block of `words`; the other arguments as in Native and Prepared."""
@@ -106,10 +115,13 @@ def launch(
         tuple(arguments),
         attributes=attributes,
         parts=parts,
+        most_parts=most_parts,
         errors=errors,
         owner=kernel if owner is None else owner,
         after=after,
         before=before,
         in_place=in_place,
+        scratch=scratch,
+        spread=spread,
     )
     return Prepared(native=native, workspace=workspace, note=note)

@@ -5,6 +5,7 @@ Block (64-bit words), with the sizes of `groups.Groups`:
     6 scale, as the bits of a float64
     7 workspace: the sum of each stretch, as a float64
     8 shares that are done; 0 before and after each run
+    10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
 
 The stretches are the same ones for any count of shares, and whoever is done last adds them up in their order: so a sum
 does not depend on the threads.
@@ -16,11 +17,13 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Prepared
+from atled_cpu_numba.kernels import carrying
 from atled_cpu_numba.kernels.groups import Groups
-from atled_cpu_numba.kernels.launch import SHARE_US, float_bits, launch, share_count
+from atled_cpu_numba.kernels.launch import float_bits, launch, most_shares, share_count
 from atled_cpu_numba.store import Kernel
 
 _STRETCH = 4096
+_FEWEST_STRETCHES = 8  # of a row that is worth it
 _MOST_ROWS = 64  # more of them are enough shares by themselves
 
 
@@ -29,7 +32,8 @@ def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.kernels.options import Real, reducing_kernel
 
     real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    number, floats = real.kind, real.pointer
+    open_share, range_at = carrying.ranges_of(real)
 
     @reducing_kernel
     def sum_stretches(block, part, parts):
@@ -37,13 +41,14 @@ def _build(dtype: str) -> Callable[..., int]:
         reduced_outer, kept_inner, length = w[3], w[4], w[5]
         per_row = (length + _STRETCH - 1) // _STRETCH
         units = w[2] * reduced_outer * kept_inner * per_row
-        totals = floats64(w[7])
+        totals, own = floats64(w[7]), open_share(w, w[0], part)
         for unit in range(units * part // parts, units * (part + 1) // parts):
             row = unit // per_row
-            start = (unit - row * per_row) * _STRETCH
-            x = floats(w[0] + size * (row * length + start))
+            start = row * length + (unit - row * per_row) * _STRETCH
+            stop = min(start + _STRETCH, (row + 1) * length)
+            x = floats(range_at(w, w[0], own, start, stop, 0))
             stretch = number(0)
-            for j in range(min(_STRETCH, length - start)):
+            for j in range(stop - start):
                 stretch += x[j]
             totals[unit] = stretch
         if add_atomically(block + 8 * 8, 1) + 1 < parts:
@@ -69,23 +74,23 @@ _KERNELS = {
 }
 
 
-def are_long(groups: Groups, work_us: float) -> bool:
+def are_long(groups: Groups) -> bool:
     """Whether sums are so few and so long that their rows are to be divided."""
-    return (
-        groups.kept_outer * groups.kept_inner < _MOST_ROWS
-        and groups.reduced_inner > _STRETCH
-        and work_us >= 2 * SHARE_US
-    )
+    return groups.kept_outer * groups.kept_inner < _MOST_ROWS and groups.reduced_inner >= _FEWEST_STRETCHES * _STRETCH
 
 
 def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepared:
     """x -> y, sums along the rows times `scale`."""
     units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // _STRETCH)
+    scratch = carrying.share_bytes((8 if dtype == "float64" else 4) * _STRETCH)
     return launch(
         _KERNELS[dtype],
-        [0, 0, *groups, float_bits(scale), 0, 0],
+        [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch],
         (0, 1, 7),
         parts=share_count(work_us, units),
+        most_parts=most_shares(units),
         workspace=8 * units,
+        before={0: carrying.FIRST},
+        scratch={0: scratch},
         note="sums of stretches",
     )

@@ -30,6 +30,11 @@ def piece(function: Callable[..., Any]) -> Any:  # numba ships no types
     return njit(**JIT, forceinline=True)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Any:  # numba ships no types
+    """Mark a small function as inlined wherever kernels call it."""
+    return njit(**JIT, forceinline=True)(function)
+
+
 def _with_options(function: KernelFunction, options: dict[str, object]) -> KernelFunction:
     # Inlined into the entry point that numba puts around it: LLVM sees there that nothing can raise and drops the
     # error handling, which would need numba's run time.

@@ -5,8 +5,8 @@ columns, up to 256 of them at once.
 
 Block of the forward kernels (64-bit words):
     0 x, 1 p, 2 outer, 3 n, 4 inner, 5 target or 0, 6 loss or 0, 7 workspace, 8 bytes of it per share
-Block of `softmax_grad`: 0 gy, 1 y, 2 outer, 3 n, 4 inner, 5 gx, 7 workspace, 8 bytes of it per share.
 Block of `cross_entropy_grad`: 0 gy, 1 p, 2 outer, 3 n, 4 inner, 5 target, 6 gx.
+All check the labels of their share before they write; as share 0 of 0 all labels, and then write nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _COLUMNS = 256
@@ -26,6 +27,7 @@ _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
 _HIGHEST_LOSS = -math.log(float(np.finfo(np.float32).tiny))
+_FEWEST_CLASSES = 8  # for pieces of many columns, which need more workspace than they carry if there are less
 _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten times as long
 
 
@@ -41,27 +43,39 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     def softmax_rows(block, part, parts):
         w = words(block)
         n = w[3]
-        first, after = w[2] * part // parts, w[2] * (part + 1) // parts
+        shares = max(parts, 1)
+        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
         target, loss = ints64(w[5]), floats(w[6])
         if w[5] != 0:
             for row in range(first, after):
                 if target[row] < 0 or target[row] >= n:
                     return _LABEL_OUT_OF_RANGE
+        if parts == 0:
+            return 0
+        picked = 0.0
         for row in range(first, after):
             x, p = floats(w[0] + size * row * n), floats(w[1] + size * row * n)
+            if w[5] != 0:
+                picked = np.float64(x[target[row]])  # now: p may be written over x
             top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
             total = number(0)
-            for j in range(n):
-                value = exp(x[j] - top)
-                p[j] = value
-                total += value
+            if w[0] == w[1]:  # one pointer, or LLVM would take the loop that is safe for any overlap
+                for j in range(n):
+                    value = exp(p[j] - top)
+                    p[j] = value
+                    total += value
+            else:
+                for j in range(n):
+                    value = exp(x[j] - top)
+                    p[j] = value
+                    total += value
             scale = number(1) / total
             for j in range(n):
                 p[j] *= scale
             if w[5] != 0:
-                value = math.log(np.float64(total)) + (np.float64(top) - np.float64(x[target[row]]))
+                value = math.log(np.float64(total)) + (np.float64(top) - picked)
                 loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
         return 0
 
@@ -84,14 +98,18 @@ def _build_columns(dtype: str) -> Callable[..., int]:
         units = w[2] * blocks
         target, loss = ints64(w[5]), floats(w[6])
         top, total = floats(w[7] + part * w[8]), floats(w[7] + part * w[8] + size * _COLUMNS)
+        shares = max(parts, 1)
+        first_unit, after_unit = units * part // shares, units * (part + 1) // shares
         if w[5] != 0:
-            for unit in range(units * part // parts, units * (part + 1) // parts):
+            for unit in range(first_unit, after_unit):
                 outer = unit // blocks
                 first = (unit - outer * blocks) * _COLUMNS
                 for i in range(outer * inner + first, outer * inner + min(inner, first + _COLUMNS)):
                     if target[i] < 0 or target[i] >= n:
                         return _LABEL_OUT_OF_RANGE
-        for unit in range(units * part // parts, units * (part + 1) // parts):
+        if parts == 0:
+            return 0
+        for unit in range(first_unit, after_unit):
             outer = unit // blocks
             first = (unit - outer * blocks) * _COLUMNS
             count = min(_COLUMNS, inner - first)
@@ -128,50 +146,6 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return softmax_columns
 
 
-def _build_softmax_grad(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
-
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
-
-    @reducing_kernel
-    def softmax_grad(block, part, parts):
-        w = words(block)
-        n, inner = w[3], w[4]
-        blocks = (inner + _COLUMNS - 1) // _COLUMNS
-        units = w[2] * blocks
-        sums = floats(w[7] + part * w[8])
-        for unit in range(units * part // parts, units * (part + 1) // parts):
-            outer = unit // blocks
-            first = (unit - outer * blocks) * _COLUMNS
-            count = min(_COLUMNS, inner - first)
-            start = size * (outer * n * inner + first)
-            if inner == 1:
-                gy, y, gx = floats(w[0] + start), floats(w[1] + start), floats(w[5] + start)
-                total = number(0)
-                for j in range(n):
-                    total += gy[j] * y[j]
-                for j in range(n):
-                    gx[j] = y[j] * (gy[j] - total)
-                continue
-            for i in range(count):
-                sums[i] = number(0)
-            for j in range(n):
-                at = start + size * j * inner
-                gy, y = floats(w[0] + at), floats(w[1] + at)
-                for i in range(count):
-                    sums[i] += gy[i] * y[i]
-            for j in range(n):
-                at = start + size * j * inner
-                gy, y, gx = floats(w[0] + at), floats(w[1] + at), floats(w[5] + at)
-                for i in range(count):
-                    gx[i] = y[i] * (gy[i] - sums[i])
-        return 0
-
-    return softmax_grad
-
-
 def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.options import Real, kernel
@@ -183,11 +157,14 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     def cross_entropy_grad(block, part, parts):
         w = words(block)
         n, inner = w[3], w[4]
-        first, after = w[2] * part // parts, w[2] * (part + 1) // parts
+        shares = max(parts, 1)
+        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
         target = ints64(w[5])
         for i in range(first * inner, after * inner):
             if target[i] < 0 or target[i] >= n:
                 return _LABEL_OUT_OF_RANGE
+        if parts == 0:
+            return 0
         for outer in range(first, after):
             start = size * outer * n * inner
             g = floats(w[0] + size * outer * inner)
@@ -219,13 +196,11 @@ def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str,
 
 _ROWS = _kernels("softmax_rows", _build_rows)
 _COLUMN_WISE = _kernels("softmax_columns", _build_columns)
-_SOFTMAX_GRAD = _kernels("softmax_grad", _build_softmax_grad)
 _CROSS_ENTROPY_GRAD = _kernels("cross_entropy_grad", _build_cross_entropy_grad)
 
 # Positions of the inputs with floats, of the target, and the number of outputs, all of floats.
 _ARGUMENTS: dict[str, tuple[tuple[int, ...], int | None, int]] = {
     "Softmax": ((0,), None, 1),
-    "SoftmaxGrad": ((0, 1), None, 1),
     "SoftmaxCrossEntropy": ((0,), 1, 2),
     "SoftmaxCrossEntropyGrad": ((0, 1), 2, 1),
 }
@@ -248,11 +223,8 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Softmax: x -> y.  SoftmaxGrad: gy, y -> gx.
-
-    SoftmaxCrossEntropy: x, target -> y, p.  SoftmaxCrossEntropyGrad: gy, p, target -> gx.
-    """
-    whole = call.outputs[-1]  # of all four ops, the output of x's shape
+    """Softmax: x -> y.  SoftmaxCrossEntropy: x, target -> y, p.  SoftmaxCrossEntropyGrad: gy, p, target -> gx."""
+    whole = call.outputs[-1]  # of all three ops, the output of x's shape
     axis = call.attributes["axis"] % whole.ndim
     outer, n, inner = math.prod(whole.shape[:axis]), whole.shape[axis], math.prod(whole.shape[axis + 1 :])
     dtype, size = whole.dtype.name, whole.dtype.itemsize
@@ -261,15 +233,30 @@ def prepare(call: Call) -> Prepared:
     name = call.spec.name
     if name == "SoftmaxCrossEntropyGrad":
         parts = share_count(work_us, outer)
-        return launch(_CROSS_ENTROPY_GRAD[dtype], words, (0, 1, 5, 6), parts=parts, errors=_ERRORS)
-    parts = share_count(work_us, outer * -(-inner // _COLUMNS))
-    arguments = {"Softmax": (0, 1, 7), "SoftmaxGrad": (0, 1, 5, 7), "SoftmaxCrossEntropy": (0, 5, 6, 1, 7)}[name]
-    workspace = parts * 2 * _COLUMNS * size
-    if name == "SoftmaxGrad":
-        return launch(_SOFTMAX_GRAD[dtype], words, arguments, parts=parts, workspace=workspace)
-    errors = _ERRORS if name == "SoftmaxCrossEntropy" else None
-    if inner > 1:
-        return launch(
-            _COLUMN_WISE[dtype], words, arguments, parts=parts, workspace=workspace, errors=errors, note="columns"
-        )
-    return launch(_ROWS[dtype], words, arguments[:-1], parts=parts, errors=errors, note="rows")
+        prepared = launch(_CROSS_ENTROPY_GRAD[dtype], words, (0, 1, 5, 6), parts=parts, errors=_ERRORS)
+        return in_pieces(prepared, call, outer, source=None, checks=True)
+    arguments = {"Softmax": (0, 1), "SoftmaxCrossEntropy": (0, 5, 6, 1)}[name]
+    has_labels = name == "SoftmaxCrossEntropy"
+    errors = _ERRORS if has_labels else None
+    result = len(call.outputs) - 1
+    if inner == 1:
+        parts = share_count(work_us, outer)
+        prepared = launch(_ROWS[dtype], words, arguments, parts=parts, errors=errors, note="rows")
+        return in_pieces(prepared, call, outer, result=result, in_place=True, checks=has_labels)
+    blocks = -(-inner // _COLUMNS)
+    parts = share_count(work_us, outer * blocks)
+    prepared = launch(
+        _COLUMN_WISE[dtype],
+        words,
+        (*arguments, 7),
+        parts=parts,
+        workspace=parts * 2 * _COLUMNS * size,
+        errors=errors,
+        note="columns",
+    )
+    if blocks == 1:
+        return in_pieces(prepared, call, outer, result=result, checks=has_labels)
+    if n < _FEWEST_CLASSES or outer < parts:
+        return prepared
+    # A piece must not end between the blocks of columns, which lie beside one another.
+    return in_pieces(prepared, call, outer, result=result, checks=has_labels, pieces=outer)
