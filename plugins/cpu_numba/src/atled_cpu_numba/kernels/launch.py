@@ -14,6 +14,9 @@ from atled_cpu_numba.store import Kernel
 # Below this a second thread costs more than it brings; above, this is about what one share should take.
 SHARE_US = 15.0
 MOST_WORKSPACE_BYTES = 256 << 20
+# A result of that size is written past the caches where nothing is computed on it in pieces: before it is read again,
+# most of it would have left them.
+STREAMED_BYTES = 8 << 20
 
 
 def share_count(work_us: float, units: int) -> int:
