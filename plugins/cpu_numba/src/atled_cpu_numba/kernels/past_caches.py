@@ -7,7 +7,12 @@ results are collected in a buffer, which begins as far behind a line's start as 
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.vectors import vector_intrinsic
@@ -51,6 +56,20 @@ move_lines = vector_intrinsic(
     source: as far behind the start of a line as `target`, for speed.
     """,
 )
+
+
+def make_buffer(count: int) -> Any:
+    """An intrinsic buffer() -> address of `count` float32 on the stack, the same ones each time, on a line's start."""
+
+    def buffer(typing_context):
+        def generate(context, builder, signature, arguments):
+            memory = cgutils.alloca_once(builder, ir.ArrayType(ir.FloatType(), count))
+            memory.align = 4 * _LINE
+            return builder.ptrtoint(memory, ir.IntType(64))
+
+        return types.int64(), generate
+
+    return intrinsic(buffer)
 
 
 def _generate_settle(w, _nothing):

@@ -4,7 +4,8 @@ Block (64-bit words):
     0 kernel, 1 units, 2 pieces
     3 elements of the result per unit         4 range kernel to run on each piece of it, or 0, 5 its block
     6 elements of the first input per unit    7 range kernel to run on each piece of it before, or 0, 8 its block
-    9 block of the kernel
+    9 kernel for the whole share, where nothing is run before or after
+    10 block of the kernels
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from atled.call import Call, Native, Prepared
 from atled_cpu_numba.store import Kernel
 
 _PIECE_BYTES = 1 << 15  # of what is carried over, so that it stays in the cache
-_HEADER = 9
+_HEADER = 10
 
 
 def _build() -> Callable[..., int]:
@@ -29,7 +30,7 @@ def _build() -> Callable[..., int]:
         w = words(block)
         inner = block + 8 * _HEADER
         if w[4] == 0 and w[7] == 0:
-            return call3(w[0], inner, part, parts)
+            return call3(w[9], inner, part, parts)
         units, pieces = w[1], w[2]
         for piece in range(pieces * part // parts, pieces * (part + 1) // parts):
             first, after = units * piece // pieces, units * (piece + 1) // pieces
@@ -48,7 +49,7 @@ def _build() -> Callable[..., int]:
 IN_PIECES = Kernel("in_pieces", _build)
 
 
-def in_pieces(prepared: Prepared, call: Call, units: int) -> Prepared:
+def in_pieces(prepared: Prepared, call: Call, units: int, *, alone: Kernel | None = None) -> Prepared:
     """A call that can carry elementwise steps, on its first output and before its first input.
 
     prepared: the call as it is, its kernel's shares made of `units`: share `part` of `parts` reads and writes those
@@ -62,6 +63,7 @@ def in_pieces(prepared: Prepared, call: Call, units: int) -> Prepared:
     # No more shares than the kernel's own, and as many pieces in each: its workspace is for so many.
     pieces = max(native.parts, min(units, -(-itemsize * max(source.size, result.size) // _PIECE_BYTES)))
     header = [native.address, units, pieces, result.size // units, 0, 0, source.size // units, 0, 0]
+    header.append(native.address if alone is None else alone.address())
     kernel = IN_PIECES
     return Prepared(
         native=Native(
@@ -71,7 +73,7 @@ def in_pieces(prepared: Prepared, call: Call, units: int) -> Prepared:
             attributes={name: word + _HEADER for name, word in native.attributes.items()},
             parts=native.parts,
             errors=native.errors,
-            owner=(kernel, native.owner),
+            owner=(kernel, native.owner, alone),
             after={0: 4},
             before={0: 7},
         ),
