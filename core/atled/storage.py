@@ -14,6 +14,7 @@ _write_two = struct.Struct("=qq").pack_into
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register."""
 
+_BYTE = np.dtype(np.uint8)
 _POOL_LIMIT_BYTES = 1 << 30
 _LARGE_BYTES = 1 << 16
 _SMALL_LIMIT_BYTES = 4 << 20
@@ -239,3 +240,19 @@ class HostStorage:
             shelf.free.append(buffer)
         else:
             self._pool.release(capacity)
+
+
+class StoragePart(HostStorage):
+    """Some bytes of a host storage, which they keep alive; for the engine's own use, never exported."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: HostStorage, offset: int, nbytes: int) -> None:
+        assert offset % ALIGNMENT == 0 and offset + nbytes <= whole.nbytes
+        self._whole = whole
+        self.address = whole.address + offset
+        self.nbytes = nbytes
+        self._buffer = (whole.array((whole.nbytes,), _BYTE)[offset : offset + nbytes], self.address)
+
+    def __del__(self) -> None:
+        """Nothing goes back to the pool: the whole does."""

@@ -14,7 +14,7 @@ from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
-from atled.graph.scratch import Scratch, scratch
+from atled.graph.scratch import Scratch, aligned, scratch
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce
@@ -141,19 +141,41 @@ class Binding:
 
     def _bind_internals(self) -> None:
         template = self.template
+        scratch_bytes = template.workspaces.get(HOST, 0)
+        offsets: dict[int, tuple[int, int]] = {}
+        runs_alone = self._runs_alone
         for slot in template.slots:
-            if self._storages[slot.memory] is None:
-                self._storages[slot.memory] = (
-                    HostStorage(slot.nbytes)
-                    if slot.place is HOST
-                    else DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
-                )
-        for place, nbytes in template.workspaces.items():
-            if place is HOST:
-                self._scratch = scratch(nbytes)
-                self._storages[template.memory_count] = self._workspaces[HOST] = self._scratch.storage
+            if self._storages[slot.memory] is not None or slot.memory in offsets:
+                continue
+            if runs_alone:
+                start = aligned(scratch_bytes)
+                scratch_bytes = start + slot.nbytes
+                offsets[slot.memory] = start, slot.nbytes
+            elif slot.place is HOST:
+                self._storages[slot.memory] = HostStorage(slot.nbytes)
             else:
+                self._storages[slot.memory] = DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
+        if scratch_bytes:
+            self._scratch = scratch(scratch_bytes)
+            self._storages[template.memory_count] = self._workspaces[HOST] = self._scratch.storage
+            for memory, (start, nbytes) in offsets.items():
+                self._storages[memory] = self._scratch.part(start, nbytes)
+        for place, nbytes in template.workspaces.items():
+            if place is not HOST:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
+
+    @property
+    def _runs_alone(self) -> bool:
+        """Whether the plan is one native program that holds the scratch memory: then its values may be in there, too.
+
+        Not without a workspace: such plans of one thread may be run by several at once.
+        """
+        template = self.template
+        return (
+            template.is_on_host
+            and HOST in template.workspaces
+            and [kind for kind, *_ in template.segments] == ["native"]
+        )
 
     def _fill_blocks(self) -> None:
         template = self.template
@@ -314,7 +336,7 @@ class Binding:
             for stream in self.streams:
                 stream[1] += 1
             if is_observed():
-                run_observed(self)
+                self._run_observed()
             else:
                 for segment in self._segments:
                     segment()
@@ -326,6 +348,12 @@ class Binding:
                 item.show()
             if self.template.fallbacks:
                 self._count_fallbacks()
+
+    def _run_observed(self) -> None:
+        if self._runs_alone:
+            self._with_scratch(lambda: run_observed(self))()  # values stay in it from step to step
+        else:
+            run_observed(self)
 
     def _fetch(self, trace: Trace | None) -> None:
         """Bring what travels to where the steps find it, and disown the copies that the steps are going to outdate."""

@@ -1,18 +1,21 @@
-"""Scratch memory of plans on the host: those that a thread binds share it, because it matters only within a step."""
+"""Scratch memory of plans on the host: those that a thread binds share it, because it matters only while one runs."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 
-from atled.storage import HostStorage
+from atled.storage import ALIGNMENT, HostStorage, StoragePart
+
+_MOST_TO_SPARE = 32 << 20
 
 
 class Scratch:
     """One piece of scratch memory.
 
-    storage: the memory.  lock: held by a plan while steps that use the memory run, and not while code of the user does,
-    which may wait for a plan that another thread runs.
+    storage: the memory: workspace of single steps, and the inner values of plans that are one native program.
+    lock: held by a plan while steps that use the memory run, and not while code of the user does, which may wait for a
+        plan that another thread runs.
     """
 
     __slots__ = ("__weakref__", "lock", "storage")
@@ -20,6 +23,10 @@ class Scratch:
     def __init__(self, nbytes: int) -> None:
         self.storage = HostStorage(nbytes)
         self.lock = threading.RLock()
+
+    def part(self, offset: int, nbytes: int) -> StoragePart:
+        """Some bytes of it."""
+        return StoragePart(self.storage, offset, nbytes)
 
 
 class _OfThread(threading.local):
@@ -30,9 +37,18 @@ _of_thread = _OfThread()
 
 
 def scratch(nbytes: int) -> Scratch:
-    """Scratch memory of at least that size: what this thread's plans have, or else a new one."""
+    """Scratch memory of at least that size: what this thread's plans have, or else a new one.
+
+    A new one has some to spare, so that a plan that needs more than the one before, as a backward does after its
+    forward, shares it, too. Pages that nobody touches are no memory.
+    """
     latest = None if _of_thread.latest is None else _of_thread.latest()
     if latest is None or latest.storage.nbytes < nbytes:
-        latest = Scratch(nbytes)
+        latest = Scratch(nbytes + min(nbytes, _MOST_TO_SPARE))
         _of_thread.latest = weakref.ref(latest)
     return latest
+
+
+def aligned(offset: int) -> int:
+    """The first place from `offset` on where an array may begin."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT

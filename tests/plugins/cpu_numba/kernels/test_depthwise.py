@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight
+from atled_cpu_numba.kernels import convolution, convolution_weight, depthwise
 
 # images, channels, sizes, multiplier, pad
 CASES = [
@@ -15,6 +15,8 @@ CASES = [
     (2, 2, (7, 16), 2, (2, 2)),
     (2, 2, (6, 1), 1, (0, 2)),
     (1, 5, (20, 64), 1, (0, 1)),
+    (2, 2, (6, 56), 1, (1, 1)),
+    (1, 2, (5, 73), 2, (1, 2)),
 ]
 all_cases = pytest.mark.parametrize("images, channels, sizes, multiplier, pad", CASES)
 
@@ -71,9 +73,9 @@ def test_adjoint(run, parts, op, images, channels, sizes, multiplier, pad):
     else:
         bias = draw(2, channels)
         expected += bias[:, None, None]
-        depthwise = op == "DepthwiseDeconvolution"
-        inputs = [gy, weight if depthwise else weight[:, None], bias]
-        grouping = {"divisor": multiplier} if depthwise else {"group": channels}
+        by_divisor = op == "DepthwiseDeconvolution"
+        inputs = [gy, weight if by_divisor else weight[:, None], bias]
+        grouping = {"divisor": multiplier} if by_divisor else {"group": channels}
     assert run(convolution, op, inputs, [gx], parts=parts, **geometry_of(pad, **grouping)) == 0
     np.testing.assert_allclose(gx, expected, atol=2e-5)
 
@@ -88,6 +90,34 @@ def test_gradient_with_respect_to_the_weight(run, parts, images, channels, sizes
     assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **geometry) == 0
     expected = np.einsum("nkhwrs,nkhw->krs", windows_of(x, pad).repeat(multiplier, axis=1), gy.astype("d"))
     np.testing.assert_allclose(gw[:, 0], expected, atol=2e-4)
+
+
+def test_windows_may_lie_wholly_in_the_padding(run):
+    x, weight = draw(0, 1, 2, 5, 40), draw(1, 2, 3, 3)
+    pad = (4, 37)
+    expected = filtered(x, weight, 1, pad)
+    y, gw = np.full(expected.shape, np.nan, "f"), np.full((2, 1, 3, 3), np.nan, "f")
+    assert run(convolution, "DepthwiseConvolution", [x, weight, None], [y], **geometry_of(pad, multiplier=1)) == 0
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+    gy = draw(3, *expected.shape)
+    geometry = geometry_of(pad, group=2, kernel=(3, 3))
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], **geometry) == 0
+    np.testing.assert_allclose(gw[:, 0], np.einsum("nkhwrs,nkhw->krs", windows_of(x, pad), gy.astype("d")), atol=2e-4)
+
+
+@all_cases
+def test_past_the_caches(run, parts, monkeypatch, images, channels, sizes, multiplier, pad):
+    monkeypatch.setattr(depthwise, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(depthwise, "_BAND_BYTES", 4 * 5 * sizes[1])
+    x, weight = draw(0, images, channels, *sizes), draw(1, channels * multiplier, 3, 3)
+    expected = filtered(x, weight, multiplier, pad)
+    y = np.full(expected.shape, np.nan, "f")
+    grouping = {"multiplier": multiplier}
+    assert (
+        run(convolution, "DepthwiseConvolution", [x, weight, None], [y], parts=parts, **geometry_of(pad, **grouping))
+        == 0
+    )
+    np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
 def test_a_nan_reaches_the_results_that_see_it_and_no_others(run):

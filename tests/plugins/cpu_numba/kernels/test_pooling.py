@@ -204,6 +204,24 @@ def test_average_pooling_and_its_gradient(run, parts, shape, kernel, stride, pad
     np.testing.assert_allclose(gx, expected.reshape(shape), atol=1e-6)
 
 
+@pytest.mark.parametrize("sizes", [(4, 12), (46, 56), (6, 500), (4, 514), (6, 8)])
+@pytest.mark.parametrize("name", ["MaxPoolingGrad", "AveragePoolingGrad"])
+def test_gradients_of_tiles_past_the_caches(run, parts, monkeypatch, name, sizes):
+    rng = np.random.default_rng(8)
+    rows = [size // 2 for size in sizes]
+    inputs = [rng.standard_normal((3, *rows), "f")]
+    geometry = {"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0), "ignore_border": True, "shape": sizes}
+    if name == "MaxPoolingGrad":
+        inputs.append(rng.integers(0, 4, (3, *rows), np.uint8))
+    else:
+        geometry["including_pad"] = True
+    expected, found = (np.full((3, *sizes), np.nan, "f") for _ in range(2))
+    assert run(pooling, name, inputs, [expected], **geometry) == 0
+    monkeypatch.setattr(pooling, "STREAMED_BYTES", 0)
+    assert run(pooling, name, inputs, [found], parts=parts, **geometry) == 0
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_three_axes_are_refused(make_call):
     x, y = np.zeros((1, 4, 4, 4), "f"), np.zeros((1, 2, 2, 2), "f")
     geometry = {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pad": (0, 0, 0), "ignore_border": True}

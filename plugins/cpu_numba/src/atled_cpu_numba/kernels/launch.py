@@ -18,6 +18,9 @@ from atled_cpu_numba.store import IRKernel, Kernel
 # waiting for it takes 1 us, but what one core has in its caches is then read by the other.
 SHARE_US = 30.0
 MOST_WORKSPACE_BYTES = 256 << 20
+# A result of that size is written past the caches where nothing is computed on it in pieces: before it is read again,
+# most of it would have left them.
+STREAMED_BYTES = 8 << 20
 
 
 # Whether calls are being prepared that are part of a share themselves.

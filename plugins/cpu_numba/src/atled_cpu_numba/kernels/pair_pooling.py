@@ -6,10 +6,15 @@ The block is that of `pooling`. Shares are made of planes, the rows of which fol
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.store import Kernel
 
+MOST_PAST_CACHES = 512
+"""The widest planes whose gradient can be written past the caches."""
+
+_BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
 PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
 
 
@@ -50,13 +55,16 @@ def _build_max() -> Callable[..., int]:
     return max_pairs
 
 
-def _build_max_grad() -> Callable[..., int]:
+def _build_max_grad(past: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import bytes8, words
     from atled_cpu_numba.kernels.options import kernel
     from atled_cpu_numba.kernels.pair_blocks import make_place_block
+    from atled_cpu_numba.kernels.past_caches import make_buffer, move_lines, settle_lines
 
     vector = host_lanes().vector
     in_row, one, two, four, eight = (make_place_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    # A vector of windows may reach beyond its row.
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
 
     @kernel
     def max_pairs_grad(block, part, parts):
@@ -81,12 +89,23 @@ def _build_max_grad() -> Callable[..., int]:
                 else:
                     one((gy, place, 0, gx, left))
             return 0
-        for gx_row in range(2 * first * rows, 2 * after * rows):
-            f, gx = gx_row // 2 * columns, w[12] + 4 * gx_row * width
-            for j in range(0, columns, vector):
-                # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
-                left = min((2 * after * rows - gx_row) * columns, (after * rows - gx_row // 2) * columns) - j
-                in_row((w[13] + 4 * (f + j), w[14] + f + j, gx_row % 2, gx + 8 * j, left))
+        gx_row, last = 2 * first * rows, 2 * after * rows
+        while gx_row < last:
+            band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
+            target = w[12] + 4 * gx_row * width
+            gx = buffer() + target % 64 if past else target
+            for row in range(gx_row, gx_row + band):
+                f = row // 2 * columns
+                for j in range(0, columns, vector):
+                    # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                    left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
+                    in_row((w[13] + 4 * (f + j), w[14] + f + j, row % 2, gx + 8 * j, left))
+                gx += 4 * width
+            if past:
+                move_lines((gx - 4 * width * band, target, width * band))
+            gx_row += band
+        if past:
+            settle_lines((0,))
         return 0
 
     return max_pairs_grad
@@ -129,13 +148,16 @@ def _build_average() -> Callable[..., int]:
     return average_pairs
 
 
-def _build_average_grad() -> Callable[..., int]:
+def _build_average_grad(past: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.options import kernel
     from atled_cpu_numba.kernels.pair_blocks import make_spread_block
+    from atled_cpu_numba.kernels.past_caches import make_buffer, move_lines, settle_lines
 
     vector = host_lanes().vector
     in_row, one, two, four, eight = (make_spread_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    # A vector of windows may reach beyond its row.
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
 
     @kernel
     def average_pairs_grad(block, part, parts):
@@ -155,12 +177,23 @@ def _build_average_grad() -> Callable[..., int]:
                 else:
                     one((gy, gx, left))
             return 0
-        for gx_row in range(2 * first * rows, 2 * after * rows):
-            gy, gx = w[13] + 4 * (gx_row // 2) * columns, w[12] + 4 * gx_row * width
-            for j in range(0, columns, vector):
-                # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
-                left = min((2 * after * rows - gx_row) * columns, (after * rows - gx_row // 2) * columns) - j
-                in_row((gy + 4 * j, gx + 8 * j, left))
+        gx_row, last = 2 * first * rows, 2 * after * rows
+        while gx_row < last:
+            band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
+            target = w[12] + 4 * gx_row * width
+            gx = buffer() + target % 64 if past else target
+            for row in range(gx_row, gx_row + band):
+                f = row // 2 * columns
+                for j in range(0, columns, vector):
+                    # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                    left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
+                    in_row((w[13] + 4 * (f + j), gx + 8 * j, left))
+                gx += 4 * width
+            if past:
+                move_lines((gx - 4 * width * band, target, width * band))
+            gx_row += band
+        if past:
+            settle_lines((0,))
         return 0
 
     return average_pairs_grad
@@ -204,9 +237,13 @@ def _build_plane_average_grad() -> Callable[..., int]:
 
 PAIRS = {
     "MaxPooling": Kernel("max_pairs", _build_max),
-    "MaxPoolingGrad": Kernel("max_pairs_grad", _build_max_grad),
+    "MaxPoolingGrad": Kernel("max_pairs_grad", partial(_build_max_grad, False), parameters=(False,)),
     "AveragePooling": Kernel("average_pairs", _build_average),
-    "AveragePoolingGrad": Kernel("average_pairs_grad", _build_average_grad),
+    "AveragePoolingGrad": Kernel("average_pairs_grad", partial(_build_average_grad, False), parameters=(False,)),
+}
+PAIRS_PAST_CACHES = {
+    "MaxPoolingGrad": Kernel("max_pairs_grad_past", partial(_build_max_grad, True), parameters=(True,)),
+    "AveragePoolingGrad": Kernel("average_pairs_grad_past", partial(_build_average_grad, True), parameters=(True,)),
 }
 PLANES = {
     "AveragePooling": Kernel("plane_average", _build_plane_average),

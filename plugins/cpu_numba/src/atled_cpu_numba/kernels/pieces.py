@@ -5,7 +5,8 @@ Block (64-bit words):
     3 elements of the result per unit     4 range kernel to run on each piece of it, or 0, 5 its block
     6 elements of the input per unit      7 range kernel to run on each piece of it before, or 0, 8 its block
     9 whether the kernel checks indices: then all of them before any piece, by the share 0 of 0
-    10 block of the kernel
+    10 kernel for the whole share, where nothing is run before or after
+    11 block of the kernels
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from atled_cpu_numba.kernels.launch import most_shares
 from atled_cpu_numba.store import Kernel
 
 _PIECE_BYTES = 1 << 15  # of what is carried over, so that it stays in the cache
-_HEADER = 10
+_HEADER = 11
 
 
 def _build() -> Callable[..., int]:
@@ -31,7 +32,7 @@ def _build() -> Callable[..., int]:
         w = words(block)
         inner = block + 8 * _HEADER
         if w[4] == 0 and w[7] == 0:
-            return call3(w[0], inner, part, parts)
+            return call3(w[10], inner, part, parts)
         if w[9] != 0:
             # All of them, whatever the share: what others carry must not be done either.
             code = call3(w[0], inner, 0, 0)
@@ -65,6 +66,7 @@ def in_pieces(
     in_place: bool = False,
     checks: bool = False,
     pieces: int = 0,
+    alone: Kernel | None = None,
 ) -> Prepared:
     """A call that can carry elementwise steps, on one output and before one input.
 
@@ -74,6 +76,7 @@ def in_pieces(
     in_place: whether that input may have the memory of that output.
     checks: whether the kernel checks indices; called as share 0 of 0, it has to check all of them and do nothing else.
     pieces: how many, if it matters to the kernel; at least as many as there are shares.
+    alone: a kernel with the same block for whole shares on which nothing is carried; the call's own if not given.
     """
     native = prepared.native
     assert native is not None
@@ -86,6 +89,7 @@ def in_pieces(
     nbytes = call.outputs[0].dtype.itemsize * max(sizes)
     pieces = pieces or max(native.parts, min(units, -(-nbytes // _PIECE_BYTES)))
     header = [native.address, units, pieces, sizes[0] // units, 0, 0, sizes[1] // units, 0, 0, int(checks)]
+    header.append(native.address if alone is None else alone.address())
     kernel = IN_PIECES
     return Prepared(
         native=Native(
@@ -96,7 +100,7 @@ def in_pieces(
             parts=native.parts,
             most_parts=most_shares(pieces),
             errors=native.errors,
-            owner=(kernel, native.owner),
+            owner=(kernel, native.owner, alone),
             after=None if result is None else {result: 4},
             before=None if source is None else {source: 7},
             in_place={source: result} if in_place and source is not None and result is not None else None,

@@ -21,8 +21,8 @@ from functools import partial
 import numpy as np
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.pair_pooling import PAIRS, PLACE_OUT_OF_RANGE, PLANES
+from atled_cpu_numba.kernels.launch import STREAMED_BYTES, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.pair_pooling import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLACE_OUT_OF_RANGE, PLANES
 from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
@@ -295,7 +295,12 @@ def prepare(call: Call) -> Prepared:
         errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
         note=note,
     )
-    return in_pieces(prepared, call, planes) if planes else prepared
+    if not planes:
+        return prepared
+    alone = None
+    if kernel is PAIRS.get(name) and 4 * large.size >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
+        alone = PAIRS_PAST_CACHES.get(name)
+    return in_pieces(prepared, call, planes, alone=alone)
 
 
 def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
