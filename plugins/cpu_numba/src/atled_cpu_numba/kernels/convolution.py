@@ -55,6 +55,7 @@ _FEW_ROWS = 3  # the channels of a picture
 _LEAST_POSITIONS = 512  # of a share
 _SHORT_SUMS = 160  # up to that many terms, moving results to y takes longer than it saves
 _FEW_TERMS = 16  # of a 1 x 1 convolution: copying panels takes longer than it saves
+_FEW_STRIDED_TERMS = 128  # the same where all positions are collected
 _MOST_ZEROS = 1.1  # elements of gx per element of gy
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed; ten times as many where they lie in order
@@ -254,7 +255,7 @@ def _prepare_planar(problem: convolution_slices.Problem) -> Prepared:
     if special is not None:
         return special
     arguments = (2, 3, *problem.bias_words(4), 5, 6)
-    if _is_pointwise(task) and task.channels > _FEW_TERMS:
+    if _is_pointwise(task) and task.channels > (_FEW_TERMS if task.stride == (1, 1) else _FEW_STRIDED_TERMS):
         return pointwise.prepare(_products(task), arguments)
     lanes = _in_lanes(task)
     in_rows = convolution_rows.suits(lanes)
@@ -384,7 +385,7 @@ def _filters(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
 
 def _products(task: _Task) -> pointwise.Problem:
     """A 1 x 1 convolution as products of matrices."""
-    return pointwise.Problem(*task[1:5], math.prod(task.source), _weight_strides(task))
+    return pointwise.Problem(*task[1:7], task.stride, _weight_strides(task))
 
 
 def _in_lanes(task: _Task) -> convolution_lanes.Problem:
@@ -480,7 +481,7 @@ def _direct(task: _Task, whole: convolution_slices.Problem) -> Prepared:
 
 
 def _is_pointwise(task: _Task) -> bool:
-    return (task.kernel, task.stride, task.pad) == ((1, 1), (1, 1), (0, 0))
+    return (task.kernel, task.pad) == ((1, 1), (0, 0)) and (task.forward or task.stride == (1, 1))
 
 
 def _tiles_fill_badly(task: _Task) -> bool:

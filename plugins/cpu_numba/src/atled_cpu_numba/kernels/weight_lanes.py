@@ -78,7 +78,7 @@ def _build() -> Callable[..., int]:
         channels, height, width, lanes, lines, length = w[9], w[10], w[11], w[23], w[25], w[26]
         size = height * width
         source = w[2] + 4 * (image * w[8] + group) * channels * size
-        if lanes == vector and size >= vector:
+        if lanes == vector and size >= vector:  # COLLECT_ROWS takes whole vectors
             q = words(inner)
             for first in range(0, channels, vector):
                 q[0], q[1], q[2], q[3] = source + 4 * first * size, min(vector, channels - first), height, width
