@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from atled.watches import WATCHES
 from numpy.testing import assert_allclose, assert_array_equal
 
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+from atled.watches import WATCHES
 
 pytestmark = pytest.mark.usefixtures("backend")
 
