@@ -360,6 +360,23 @@ def test_another_context_sees_them_done(backend: str) -> None:
     assert_array_equal(w.d, [-5])
 
 
+def test_a_gradient_of_another_dtype_is_changed_in_that_of_the_parameter() -> None:
+    moved = []
+    for looks in (False, True):
+        w = nn.Variable.from_numpy_array(np.float32([2]), np.array([3.0]), need_grad=True)
+        assert w.grad.dtype == np.float64
+        solver = S.Sgd(1)
+        solver.set_parameters({"w": w})
+        solver.scale_grad(2)
+        solver.weight_decay(0.5)
+        if looks:
+            assert_array_equal(w.g, [7])
+        solver.update()
+        moved.append(w.d.copy())
+        assert_array_equal(w.g, [7])
+    assert_array_equal(moved, [[-5], [-5]])
+
+
 def test_float64_decays_in_float64() -> None:
     w = nn.Variable.from_numpy_array(np.array([1e-9]), np.array([1.0]), need_grad=True)
     solver = S.Sgd(1)
