@@ -65,11 +65,6 @@ class Tracked:
         """The cell of its gradient."""
         return self.variable.value.grad.cell
 
-    @property
-    def is_written(self) -> bool:
-        """Whether the gradient was written since it was last cleared."""
-        return self.gradient.is_written
-
 
 class Solver:
     """Base of all solvers.
@@ -243,7 +238,7 @@ class Solver:
         active = []
         for parameter in self._parameters.values():
             cell = parameter.variable.value.grad.cell
-            if (cell.lazy is None and not cell.zeroed) or cell.is_written:
+            if (cell.lazy is None and not cell.zeroed) or cell.is_written:  # as a rule without a call
                 active.append(parameter)
         return active
 

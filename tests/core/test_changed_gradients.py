@@ -217,6 +217,15 @@ def test_decay_is_of_the_parameter_as_it_was(write: Callable[[nn.Variable], obje
     assert_array_equal(w.g, [[7]])
 
 
+def test_what_waited_for_an_array_and_what_comes_after_are_two_things() -> None:
+    w, solver = decayed()
+    w.data = nn.NdArray.from_numpy_array(np.float32([10]))
+    view = w.g
+    assert_array_equal(view, [7])
+    solver.weight_decay(0.5)
+    assert_array_equal(view, [12])
+
+
 def test_a_parameter_that_was_zeroed_decays_by_what_it_was() -> None:
     w, solver = decayed()
     w.data.zero()
@@ -358,6 +367,23 @@ def test_another_context_sees_them_done(backend: str) -> None:
     with nn.context_scope(nn.Context([f"{backend}:double"])):
         solver.update()
     assert_array_equal(w.d, [-5])
+
+
+def test_a_gradient_of_another_dtype_is_changed_in_that_of_the_parameter() -> None:
+    moved = []
+    for looks in (False, True):
+        w = nn.Variable.from_numpy_array(np.float32([2]), np.array([3.0]), need_grad=True)
+        assert w.grad.dtype == np.float64
+        solver = S.Sgd(1)
+        solver.set_parameters({"w": w})
+        solver.scale_grad(2)
+        solver.weight_decay(0.5)
+        if looks:
+            assert_array_equal(w.g, [7])
+        solver.update()
+        moved.append(w.d.copy())
+        assert_array_equal(w.g, [7])
+    assert_array_equal(moved, [[-5], [-5]])
 
 
 def test_float64_decays_in_float64() -> None:
@@ -514,6 +540,9 @@ class Program:
         else:
             variable.g = values
 
+    def replace(self) -> None:
+        self.one().data = nn.NdArray.from_numpy_array(self.values())
+
     def hold(self) -> None:
         variable = self.one()
         self.held = variable.g if self.rng.random() < 0.5 else variable.d
@@ -528,7 +557,7 @@ class Program:
     def run(self, count: int) -> list[np.ndarray]:
         actions = [self.decay, self.decay, self.scale, self.scale, self.update, self.update, self.zero_grad]
         actions += [self.backward, self.backward, self.rebuild, self.run_step, self.look, self.write]
-        actions += [self.hold, self.let_go, self.check]
+        actions += [self.hold, self.let_go, self.check, self.replace]
         for _ in range(count):
             actions[self.rng.integers(len(actions))]()
         return [*self.seen, *(v.d.copy() for v in self.w), *(v.g.copy() for v in self.w)]

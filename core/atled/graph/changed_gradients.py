@@ -126,8 +126,8 @@ def _run_alone(
     plans: UpdatePlans | None,
 ) -> None:
     """Make a change in a pass of its own."""
-    # The plans hold the gradients, so that no other array can get the number of one.
-    key = ("gradients", tuple(id(gradient) for _, _, gradient in arrays))
+    # The plans hold the arrays, so that no other can get the number of one.
+    key = ("gradients", tuple((id(data), id(gradient)) for _, data, gradient in arrays))
     run_updates(
         [change.op],
         key,

@@ -309,8 +309,10 @@ class Graph:
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
         changed = self._mutated.get(value.base.external)
-        if changed is not None and changed.place is not value.base.place and value.external >= 0:
-            value = changed
+        if changed is not None and value.external >= 0:
+            base = value.base
+            if changed.place is not base.place or (changed.dtype != base.dtype and value is base):
+                value = changed
         value.settle(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
