@@ -277,8 +277,11 @@ class Known:
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be known: not those of code of the user."""
-    return not spec.opaque
+    """Whether calls of an op can be known.
+
+    Not those of code of the user, and not where floats that users do not give are worked out at each call.
+    """
+    return not spec.opaque and not any(item.hidden and item.kind == "float" for item in spec.attributes)
 
 
 def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:
