@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextvars
 from typing import TYPE_CHECKING
 
+from atled_contexts.surroundings import PROCESS
+
 if TYPE_CHECKING:
     from atled_contexts.tracing import Trace
     from atled_contexts.verification import Verification
@@ -66,3 +68,4 @@ def verify_process(verification: Verification | None) -> None:
     global _of_process
     _of_process = verification
     _outside.active = verification is not None
+    PROCESS.mark_anew()

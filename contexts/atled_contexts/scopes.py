@@ -12,6 +12,7 @@ from atled_contexts import discovery
 from atled_contexts.context import BackendList, Context
 from atled_contexts.errors import ContextScopeError, PluginError, did_you_mean, listing, message
 from atled_contexts.registry import Loaded, Registry
+from atled_contexts.surroundings import PROCESS, SetWithin
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -42,8 +43,7 @@ class _Default:
 
 _default = _Default()
 
-# For the engine, which compares both to those of the last call: what is in force can only have changed if they have,
-# or the plugin generation.
+# For the engine; see also `surroundings`.
 scope_in_force: Callable[[], Context | None] = _scope.get
 default_in_force = _default
 
@@ -70,11 +70,13 @@ def set_default_context(ctx: Context) -> None:
             )
         )
     _default.chosen = ctx
+    PROCESS.mark_anew()
 
 
 def reset_default_context() -> None:
     """Take `set_default_context` back: the default is that of the present plugins again."""
     _default.chosen = None
+    PROCESS.mark_anew()
 
 
 def context_scope(ctx: Context) -> AbstractContextManager[Context]:
@@ -95,11 +97,8 @@ def using(*backends: BackendList, **changes: Any) -> AbstractContextManager[Cont
 
 @contextmanager
 def _enter(ctx: Context) -> Iterator[Context]:
-    token = _scope.set(ctx)
-    try:
+    with SetWithin(_scope, ctx):
         yield ctx
-    finally:
-        _scope.reset(token)
 
 
 def bind(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any
 
 from atled_contexts.observation import present
+from atled_contexts.surroundings import SetWithin
 
 EVENT_LIMIT = 500_000
 """Events that one trace keeps, some 150 MB; what comes later shows in the rows only and is counted as dropped."""
@@ -272,11 +273,10 @@ def trace() -> Iterator[Trace]:
     """Collect what runs in a `with` block; `print(t)` shows it. An outer trace gets all of an inner one as well."""
     collected = Trace()
     outer = present.get()
-    token = present.set(outer.with_trace(collected))
     try:
-        yield collected
+        with SetWithin(present, outer.with_trace(collected)):
+            yield collected
     finally:
-        present.reset(token)
         if outer.trace is not None:
             outer.trace.merge(collected)
 

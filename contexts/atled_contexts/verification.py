@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from atled_contexts.errors import message
 from atled_contexts.observation import present, verify_process
+from atled_contexts.surroundings import SetWithin
 
 
 class Verification:
@@ -59,11 +60,8 @@ def verify(rate: float = 1.0) -> Iterator[Verification]:
     """
     checked = _checked(rate)
     chosen = Verification(checked) if checked else None
-    token = present.set(present.get().with_verification(chosen))
-    try:
+    with SetWithin(present, present.get().with_verification(chosen)):
         yield chosen or Verification(0.0)
-    finally:
-        present.reset(token)
 
 
 def _checked(rate: float) -> float:

@@ -12,8 +12,8 @@ import importlib as _importlib  # not of the API
 
 __version__ = "0.1.0"
 
-from atled.apply import auto_forward, get_auto_forward, set_auto_forward
 from atled.array import NdArray
+from atled.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.derivatives import grad
 from atled.explanation import explain
 from atled.function import Function

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.array import NdArray
@@ -17,45 +15,6 @@ from atled.operators import Calls
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
-from atled_contexts import is_observed
-
-
-class _Default:
-    """Whether functions of Variables compute at the call outside of all `auto_forward` blocks."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = False
-
-
-_AUTO_FORWARD: ContextVar[bool | None] = ContextVar("atled_auto_forward", default=None)
-auto_forward_in_block = _AUTO_FORWARD.get
-default_auto_forward = _Default()
-
-
-def get_auto_forward() -> bool:
-    """Whether functions of Variables compute at the call."""
-    in_block = _AUTO_FORWARD.get()
-    return default_auto_forward.value if in_block is None else in_block
-
-
-def set_auto_forward(auto: bool) -> None:
-    """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
-    if _AUTO_FORWARD.get() is None:
-        default_auto_forward.value = bool(auto)
-    else:
-        _AUTO_FORWARD.set(bool(auto))
-
-
-@contextlib.contextmanager
-def auto_forward(auto: bool = True) -> Iterator[None]:
-    """Within the block, functions of Variables compute at the call; the graph is recorded all the same."""
-    token = _AUTO_FORWARD.set(bool(auto))
-    try:
-        yield
-    finally:
-        _AUTO_FORWARD.reset(token)
 
 
 def apply(
@@ -73,10 +32,10 @@ def apply(
     """
     spec = SPECS[op] if isinstance(op, str) else op
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    is_quick = outputs is None and (at_once or get_auto_forward()) and not is_observed()
-    key = key_of(spec, inputs, attributes) if is_quick else None
     state = present_state()
     assert state.context is not None
+    is_quick = outputs is None and (at_once or state.auto_forward) and not state.is_observed
+    key = key_of(spec, inputs, attributes) if is_quick else None
     if key is not None:
         call = known(state, key)
         floats = None if call is None else given_floats(spec, attributes)
@@ -110,7 +69,7 @@ def apply(
         if outputs is not None:
             results = [_array(item) for item in outputs]
     else:
-        if get_auto_forward():
+        if state.auto_forward:
             made_call = call_function(function, function.inputs, made)
             if key is not None:
                 remember(state, key, made_call, function)

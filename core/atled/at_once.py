@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.array import ArrayCell, NdArray
+from atled.auto_mode import get_auto_forward
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
 from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream, stream_key
@@ -16,8 +17,9 @@ from atled.ops.spec import Attribute, OpSpec
 from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
 from atled.watches import WATCHES, announce
-from atled_contexts import Context, discovery, get_current_context
+from atled_contexts import Context, discovery, get_current_context, is_observed
 from atled_contexts.scopes import default_in_force, scope_in_force
+from atled_contexts.surroundings import PROCESS, mark_here
 
 _LIMIT = 20_000
 _STATES_LIMIT = 64
@@ -25,31 +27,33 @@ _STREAMS = spare_cells_of(2, np.dtype(np.int64))
 
 
 class State:
-    """What was in force at a call, the calls known under it, and the Context that it means.
+    """What was in force at a call, and the calls known under it.
 
-    It holds as long as `scope`, `chosen` and `generation` are those in force, the first two compared by identity.
+    It holds as long as `mark` and `process` are the marks in force, compared by identity.
 
-    context: None in a state that never was in force.
+    context: None in a state that never was in force.  is_observed: whether anything watches the calls.
     """
 
-    __slots__ = ("chosen", "context", "generation", "known", "scope")
+    __slots__ = ("auto_forward", "context", "is_observed", "known", "mark", "process")
 
     def __init__(
         self,
         context: Context | None,
-        scope: Context | None,
-        chosen: Context | None,
-        generation: int,
         known: dict[Hashable, Known],
+        mark: object,
+        process: object,
+        auto_forward: bool,
+        is_observed: bool,
     ) -> None:
         self.context = context
-        self.scope = scope
-        self.chosen = chosen
-        self.generation = generation
         self.known = known
+        self.mark = mark
+        self.process = process
+        self.auto_forward = auto_forward
+        self.is_observed = is_observed
 
 
-_NONE = State(None, None, None, -1, {})  # never in force
+_NONE = State(None, {}, None, None, False, False)  # never in force
 
 
 class Recent:
@@ -68,15 +72,17 @@ _tables: dict[Hashable, dict[Hashable, Known]] = {}
 def present_state() -> State:
     """The state in force here and now."""
     state = RECENT.state
-    scope, chosen, generation = scope_in_force(), default_in_force.chosen, discovery.current.generation
-    if state.scope is not scope or state.chosen is not chosen or state.generation != generation:
+    process = PROCESS.mark  # read before what it stands for: a change meanwhile shows next time
+    mark = mark_here()
+    if state.mark is not mark or state.process is not process:
+        scope, chosen, generation = scope_in_force(), default_in_force.chosen, discovery.current.generation
         key = (scope, chosen, generation)
         if len(_tables) >= _STATES_LIMIT and key not in _tables:
             _tables.clear()
         # Equal Contexts share what is known, each under a state of its own.
         table = _tables.setdefault(key, {})
         context = scope or chosen or get_current_context()
-        state = RECENT.state = State(context, scope, chosen, generation, table)
+        state = RECENT.state = State(context, table, mark, process, get_auto_forward(), is_observed())
     return state
 
 
@@ -270,13 +276,15 @@ class Known:
         value.extra = (floats, saved, stream) if floats or saved or stream else None
         value.details = PLAIN
         value._cell = cell
-        value._data = None
         return Variable.on_new(value)
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be known: not those of code of the user."""
-    return not spec.opaque
+    """Whether calls of an op can be known.
+
+    Not those of code of the user, and not where floats that users do not give are worked out at each call.
+    """
+    return not spec.opaque and not any(item.hidden and item.kind == "float" for item in spec.attributes)
 
 
 def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float] | None:

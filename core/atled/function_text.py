@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atled.apply import apply, auto_forward_in_block, default_auto_forward
+from atled.apply import apply
 from atled.array import NdArray
 from atled.at_once import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
 from atled.graph.value import PLAIN, RecordedValue
@@ -19,9 +19,7 @@ from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.overriding import apply_using
 from atled.spares import FREE_ARRAY, FREE_CELL, FREE_STORAGE
 from atled.variable import Variable
-from atled_contexts import discovery
-from atled_contexts.observation import present as observation
-from atled_contexts.scopes import default_in_force, scope_in_force
+from atled_contexts.surroundings import PROCESS, mark_here
 
 _MODULE = "atled.functions"
 """Where users find them."""
@@ -33,19 +31,15 @@ _NAMES: dict[str, Any] = {
     "_absent": ABSENT_CELL,
     "_apply": apply,
     "_apply_using": apply_using,
-    "_auto_block": auto_forward_in_block,
-    "_auto_default": default_auto_forward,
-    "_default": default_in_force,
-    "_plugins": discovery.current,
     "_NdArray": NdArray,
     "_Recorded": RecordedValue,
     "_new": Variable.__new__,
-    "_observation": observation.get,
+    "_mark": mark_here,
     "_plain": PLAIN,
     "_present_state": present_state,
+    "_process": PROCESS,
     "_recent": RECENT,
     "_references": sys.getrefcount,
-    "_scope": scope_in_force,
     "_Variable": Variable,
     "_weak": weakref.ref,
 }
@@ -53,11 +47,7 @@ _NAMES: dict[str, Any] = {
 # What was in force at the last call is so still, as a rule.
 _STATE = """
 _state = _recent.state
-if (
-    _state.scope is not _scope()
-    or _state.chosen is not _default.chosen
-    or _state.generation != _plugins.generation
-):
+if _state.mark is not _mark() or _state.process is not _process.mark:
     _state = _present_state()
 """
 
@@ -134,7 +124,6 @@ _value.inputs = ({values})
 _value.extra = {extra}
 _value.details = _plain
 _value._cell = _cell
-_value._data = None
 _variable = _new(_Variable)
 _variable.value = _value
 _value.handle = _weak(_variable)
@@ -247,12 +236,11 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
     recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
     variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", on_values, _CELL, recorded)
     text = [
-        "if outputs is None and not _observation().active:",
-        *_indented(_STATE.split("\n")),
+        *_STATE.split("\n"),
+        "if outputs is None and not _state.is_observed:",
         *_indented(arrays),
         f"    el{variables[0]}",
-        "        _auto = _auto_block()",
-        "        if _auto_default.value if _auto is None else _auto:",
+        "        if _state.auto_forward:",
         *_indented(variables[1:], 2),
     ]
     return "\n".join(_indented(text)) + "\n"

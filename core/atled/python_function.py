@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.apply import apply, auto_forward
+from atled.apply import apply
 from atled.array import NdArray
+from atled.auto_mode import auto_forward
 from atled.call import ArrayDesc, Call, Prepared
 from atled.errors import four_parts
 from atled.graph.dispatch import compute_dtype

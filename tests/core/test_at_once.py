@@ -13,6 +13,7 @@ from atled.array import NdArray
 from atled.at_once import RECENT, forget_calls
 from atled.graph.value import Function
 from atled.spares import Spares, spares_of
+from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -342,3 +343,62 @@ def test_what_a_call_changes_is_brought_to_the_dtype_of_the_call():
             F.batch_normalization(NdArray.from_numpy_array(x), *scale, *statistics, decay_rate=0.5)
         np.testing.assert_allclose(mean.data, 0.5 * x.mean(0), rtol=1e-6)
         np.testing.assert_allclose(variance.data, 0.5 + 0.5 * x.var(0, ddof=1), rtol=1e-6)
+
+
+def test_whatever_is_in_force_is_seen_by_the_next_call():
+    x = leaf(3)
+
+    def computed() -> bool:
+        return bool(F.exp(x).d.any())
+
+    with nn.auto_forward(False):
+        assert not computed()
+        with nn.auto_forward():
+            assert computed() and computed()
+            with nn.context_scope(nn.get_current_context()):
+                assert computed()
+                nn.set_auto_forward(False)
+                assert not computed()
+            assert not computed(), "set for the rest of the block of auto_forward, not of the scope"
+        assert not computed()
+    with nn.auto_forward():
+        for _ in range(2):
+            assert F.exp(x).parent.context == nn.get_current_context()
+            with nn.trace() as trace:
+                F.exp(x)
+            assert [row.op for row in trace.rows()] == ["Exp"]
+            with nn.verify(1.0) as checks:
+                F.exp(x)
+            assert checks is not None
+
+
+def test_the_defaults_of_the_process_are_seen_by_the_next_call():
+    context = nn.get_current_context()
+
+    def outside_of_all_blocks() -> None:
+        x = leaf(3)
+        nn.set_auto_forward(True)
+        nn.set_default_context(nn.Context("reference:double"))
+        try:
+            for _ in range(2):
+                assert F.exp(x).data.dtype == np.float64
+            nn.set_default_context(context)
+            assert F.exp(x).data.dtype == np.float32
+            nn.set_auto_forward(False)
+            assert not F.exp(x).d.any()
+        finally:
+            nn.set_auto_forward(False)
+            reset_default_context()
+
+    failures = []
+
+    def run() -> None:
+        try:
+            outside_of_all_blocks()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failures, failures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -24,6 +25,8 @@ from atled.graph.repeats import Repeats
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value, needs_gradient
+from atled.place import HOST
+from atled.storage import HostStorage
 from atled_contexts import plugin_generation
 
 
@@ -430,6 +433,9 @@ def _may_be_read(root: Value, grad: NdArray) -> bool:
     )
 
 
+_LARGEST_INTEGER = 1 << 63  # NumPy has no number for those beyond, and `data` says so
+
+
 class LentGradient:
     """The gradient that `backward(grad)` lends to a root for one run.
 
@@ -439,7 +445,7 @@ class LentGradient:
     __slots__ = ("_last", "_number", "array")
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.array = NdArray(shape)
+        self.array = NdArray.over(ArrayCell(math.prod(shape)), shape)
         self._number: float | None = None
         self._last: ArrayCell | None = None
 
@@ -453,10 +459,16 @@ class LentGradient:
         number = grad if isinstance(grad, int | float) else None
         if number is not None and number == self._number and self.array.cell.dtype == dtype:
             return
-        self.array.cell.cast(
-            dtype
-        )  # not the array's own: that hands out a view, and the memory could not be used again
-        self.array.data = grad
+        is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
+        if is_number and dtype.kind == "f":
+            # For a graph that is rebuilt at every step this is done at every step, so without what `data` looks at.
+            storage = self.array.cell.output(HOST, dtype)
+            assert isinstance(storage, HostStorage)
+            storage.array(self.array.shape, dtype).fill(grad)
+        else:
+            # Not the array's own cast: that hands out a view, and the memory could not be used again.
+            self.array.cell.cast(dtype)
+            self.array.data = grad
         self._number = number
 
 

@@ -53,6 +53,7 @@ class Details:
 
     __slots__ = (
         "backwards",
+        "data",
         "forward",
         "grad",
         "is_shared",
@@ -71,6 +72,7 @@ class Details:
         need_grad: bool | None = None,
         parent: Function | None = None,
         position: int = 0,
+        data: NdArray | None = None,
         grad: NdArray | None = None,
         lost_gradient: Recipe | None = None,
         is_shared: bool = False,
@@ -78,6 +80,7 @@ class Details:
         self.need_grad = need_grad
         self.parent = parent
         self.position = position
+        self.data = data
         self.grad = grad
         self.lost_gradient = lost_gradient
         self.is_shared = is_shared
@@ -91,7 +94,7 @@ class Details:
     def own_copy(self) -> Details:
         """The same for one value."""
         assert self.seed is None and self.sharing is None, "only what is new is shared"
-        return Details(self.need_grad, self.parent, self.position, self.grad, self.lost_gradient)
+        return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.lost_gradient)
 
 
 PLAIN = Details(is_shared=True)
@@ -128,7 +131,6 @@ class Value:
     __slots__ = (
         "__weakref__",
         "_cell",
-        "_data",
         "details",
         "extra",
         "handle",
@@ -161,10 +163,9 @@ class Value:
         self.inputs: tuple[Value | None, ...] | None = None
         self.extra: Extra | None = None
         self.handle: weakref.ref[Any] | None = None
-        self.details = Details(need_grad, parent, position, grad)
+        self.details = Details(need_grad, parent, position, data, grad)
         # The cell of `data`, which is made from it when it is asked for.
         self._cell = None if data is None else data.cell
-        self._data = data
 
     def own_details(self) -> Details:
         """The details, to be changed."""
@@ -224,9 +225,9 @@ class Value:
     @property
     def data(self) -> NdArray:
         """The values."""
-        array = self._data
+        array = self.details.data
         if array is None:
-            array = self._data = NdArray.over(self.cell, self.shape)
+            array = self.own_details().data = NdArray.over(self.cell, self.shape)
         return array
 
     @data.setter
@@ -234,7 +235,7 @@ class Value:
         self._announce()
         array.cell.version = next(WRITES)
         for value in self._sharers():
-            value._data = array
+            value.own_details().data = array
             value._cell = array.cell
         EPOCH.bump()
 
@@ -282,7 +283,7 @@ class Value:
         if self.is_leaf or self.kept:
             return
         self.kept = True
-        cells = [array.cell for array in (self._data, self.details.grad) if array is not None]
+        cells = [array.cell for array in (self.details.data, self.details.grad) if array is not None]
         recipes = [self.lost_gradient, *(cell.lazy for cell in cells if cell.is_lost)]
         for recipe in recipes:
             if recipe is not None and not isinstance(recipe, float):
@@ -297,7 +298,7 @@ class Value:
             data = NdArray.over(self._cell, shape) if same else NdArray(shape)
             data.cell.version = next(WRITES)
             for value in self._sharers():
-                value._data = data
+                value.own_details().data = data
                 value._cell = data.cell
         if self.details.grad is not None:
             grad = NdArray.over(self.details.grad.cell, shape) if same else NdArray(shape)
@@ -340,9 +341,9 @@ class Value:
             other.sharing = Sharing(other)
         self.sharing = other.sharing
         self.sharing.values.add(self)
-        self._data = other.data
         self._cell = other.cell
         details = self.own_details()
+        details.data = other.data
         details.grad = other.grad
         details.lost_gradient = None
 

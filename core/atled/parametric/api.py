@@ -49,8 +49,10 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
             if position is not None and len(args) == position + 1 and "name" not in kwargs:
                 args, kwargs["name"] = args[:-1], args[-1]
             name = kwargs.pop("name", None)
-            above = "" if name is None else name
-            with undone_on_error(), parameter_scope(above), parameter_scope(scope_name or ""):
+            scope = scope_name or ""
+            if name is not None:
+                scope = f"{name}/{scope}" if isinstance(name, str) else name  # no text: refused below
+            with undone_on_error(), parameter_scope(scope):
                 result: Any = function(*args, **kwargs)
                 if type(result) is not LayerCall:
                     return result

@@ -1,0 +1,45 @@
+"""Whether functions of Variables compute at the call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from atled_contexts.surroundings import PROCESS, SetWithin, mark_anew
+
+
+class _Default:
+    """Whether functions of Variables compute at the call outside of all `auto_forward` blocks."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = False
+
+
+_AUTO_FORWARD: ContextVar[bool | None] = ContextVar("atled_auto_forward", default=None)
+_default = _Default()
+
+
+def get_auto_forward() -> bool:
+    """Whether functions of Variables compute at the call."""
+    in_block = _AUTO_FORWARD.get()
+    return _default.value if in_block is None else in_block
+
+
+def set_auto_forward(auto: bool) -> None:
+    """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
+    if _AUTO_FORWARD.get() is None:
+        _default.value = bool(auto)
+        PROCESS.mark_anew()
+    else:
+        _AUTO_FORWARD.set(bool(auto))
+        mark_anew()
+
+
+@contextlib.contextmanager
+def auto_forward(auto: bool = True) -> Iterator[None]:
+    """Within the block, functions of Variables compute at the call; the graph is recorded all the same."""
+    with SetWithin(_AUTO_FORWARD, bool(auto)):
+        yield
