@@ -121,8 +121,7 @@ class _Choice:
             current = stack.pop()
             origin = structure.origins[current]
             if origin is None or not (current == number or current in self._lost or current in self._taken):
-                cell = structure.cells[current]
-                if id(cell) in self._changed or cell.travels:
+                if id(structure.cells[current]) in self._changed:
                     return None
                 sources.add(current)
                 continue
