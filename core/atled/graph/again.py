@@ -15,21 +15,26 @@ from atled.ops.formula import Apply, Expr, postorder
 from atled.place import HOST
 from atled_contexts import plugin_generation
 
-# A value is written by the forward and read by the backward. Where no cache holds it until then, both cost as much as
+# A value is written by the forward and read by the backward. Where no cache holds it until then, that takes as long as
 # some arithmetic, which is free in a loop that waits for memory.
 _STREAMED_BYTES = 32 << 20
-"""Of all values of a graph: below that they may still be in a cache when backward reads them."""
+"""Of all values of a graph together: below that a cache may still hold them when backward reads them."""
+
 _LEAST_BYTES = 1 << 20
-"""Of a value: smaller ones are not worth a look."""
-_OPERANDS = dict.fromkeys(("exp", "expm1", "log", "log1p", "sigmoid", "tanh"), 2)
-_OPERANDS |= dict.fromkeys(("where", "neg", "and", "or", "not", "abs", "minimum", "maximum", "sign"), 0)
-_OPERANDS |= dict.fromkeys(("+", "-", "*", "<", "<=", ">", ">=", "==", "!="), 0)
-_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round"), 1)
-"""As many elements could be read or written, beyond the caches, in the time of an operation."""
-_OTHER_OPERANDS = 10
-"""The same of those that are not listed: what a library computes one by one."""
+"""Of one value: smaller ones are not worth a look."""
+
 _MOST_CALLS = 12
-"""For one value: what is recomputed lengthens the kernel that reads it."""
+"""For one value: all of them lengthen the kernel that reads it."""
+
+# Per operation how many elements could be read or written, beyond the caches, in the time that it takes for one. Those
+# that are not listed are computed by a library, one by one.
+_OPERANDS = dict.fromkeys(("exp", "expm1", "log", "log1p", "sigmoid", "tanh"), 2)
+_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round"), 1)
+_OPERANDS |= dict.fromkeys(("+", "-", "*", "neg", "abs", "minimum", "maximum", "sign"), 0)
+_OPERANDS |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "where"), 0)
+_OTHER_OPERANDS = 10
+
+_ITEM_BYTES = 4  # of nearly all that is computed
 
 
 def chosen_again(structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> list[list[int]]:
@@ -37,8 +42,7 @@ def chosen_again(structure: Structure, root: int, candidates: Sequence[int], rea
 
     candidates: values that need not be stored.  read: values that a backward from `root` reads.
     """
-    itemsize = 4
-    sizes = [itemsize * math.prod(shape) for shape in structure.shapes]
+    sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
     if sum(sizes) < _STREAMED_BYTES:
         return []
     wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
@@ -117,8 +121,7 @@ class _Choice:
             current = stack.pop()
             origin = structure.origins[current]
             if origin is None or not (current == number or current in self._lost or current in self._taken):
-                cell = structure.cells[current]
-                if id(cell) in self._changed or cell.travels:
+                if id(structure.cells[current]) in self._changed:
                     return None
                 sources.add(current)
                 continue

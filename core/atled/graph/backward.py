@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -251,7 +251,8 @@ class Backward:
         middles = [number for number in reached if number in self.kept or number in self.starts]
         results += [found[values[number]] for number in middles]
         lost = [number for number in reached if number not in middles]
-        _put_off(graph, [recorded.calls[number] for number in self.again])
+        if self.again:
+            _put_off(graph, {recorded.calls[number] for number in self.again})
         return BackwardTemplate(lower(graph, results), leaves, middles, lost)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
@@ -268,7 +269,7 @@ class Backward:
         return sums
 
 
-def _put_off(graph: Graph, again: Sequence[IRNode]) -> None:
+def _put_off(graph: Graph, again: Collection[IRNode]) -> None:
     """Put each of these nodes right before the first that needs it, so that what it makes is short-lived."""
     place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
     first: dict[IRNode, int] = {}

@@ -69,17 +69,17 @@ class _Kept(NamedTuple):
 
 
 def _kept(structure: Structure, root: Value, before: Repeats | None) -> _Kept:
+    """Work out what is stored; before: what was found the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
     candidates = unobserved(structure, root, _can_repeat, own)
     if not candidates:
         return _Kept(frozenset(), None)
     cells = structure.cells
-    number = structure.made[-1][root.position]
-    numbers = read_by_backward(structure, number)
-    by_cell = {id(cells[number]) for number in numbers}
+    start = structure.made[-1][root.position]
+    by_cell = {id(cells[number]) for number in read_by_backward(structure, start)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
     lost = frozenset(number for number in candidates if number not in read and not cells[number].bound)
-    found = chosen_again(structure, number, candidates, read)
+    found = chosen_again(structure, start, candidates, read)
     if not found:
         return _Kept(lost, None)
     functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)

@@ -25,7 +25,8 @@ class Repeats:
     Gradients are those of the values that the forward found. So a root is looked at first: only where each forward was
     followed by one backward, and nothing was written in between, its forward stops storing the values. From then on
     whoever is going to write a source before the backward has run has the values stored first, and the root goes back
-    to storing them. What cannot be known (the second backward of a forward, after something was written) is an error.
+    to storing them. After the backward sources may be written; a second backward of that forward is then an error, if
+    it was seen before that sources are written there and none follows. Until that was seen the values are stored first.
 
     values: what backward would read.  functions: those to be called again for them.
     sources: the arrays that these read.  before: those that computed sources are made of.
@@ -36,6 +37,8 @@ class Repeats:
         "__weakref__",
         "_is_open",
         "_is_refused",
+        "_is_used",
+        "_is_written_after",
         "_number",
         "_regular_count",
         "_values",
@@ -58,8 +61,10 @@ class Repeats:
         self.before = tuple(_arrays_before(functions))
         self.recipe: LostValues | None = None
         self.watched = frozenset(map(id, [*self.sources, *(value.data.cell for value in self.values())]))
-        self._number = 0
-        self._is_open = False
+        self._number = 0  # of the last forward, among the writes
+        self._is_open = False  # whether whoever writes a source says so before
+        self._is_used = False  # whether a backward has run since the last forward
+        self._is_written_after = False  # whether sources were seen to be written after a backward that was the last one
         self._is_refused = False
         self._regular_count = 0
 
@@ -93,16 +98,18 @@ class Repeats:
 
     def forward_begins(self) -> None:
         """What the last forward left is going to be replaced."""
-        close_watch(self)
-        self._is_open = False
+        if self._is_used and not self._is_written_after:
+            self._is_written_after = self._differ(self.sources)
+        self._close()
         if self.is_trusted and any(cell.has_live_view for cell in self.sources):
             self.refuse()  # they could change unseen
 
     def forward_ran(self) -> None:
         """There are new values."""
         self._number = next(WRITES)
-        self._is_open = True
+        self._is_used = False
         if self.is_trusted:
+            self._is_open = True
             open_watch(self)
 
     def backward_begins(self, again: bool) -> None:
@@ -125,7 +132,7 @@ class Repeats:
                         "functions make before that",
                     )
                 )
-        if not self._is_open:
+        if self._is_used:
             self.refuse()
         elif self.is_watching:
             self._regular_count = 0 if self._differ(self.sources) else self._regular_count + 1
@@ -135,25 +142,33 @@ class Repeats:
                 EPOCH.bump()
 
     def backward_ran(self) -> None:
-        """From here on others may write what they like."""
-        close_watch(self)
+        """The backward that was to be expected has run."""
+        self._is_used = True
+        if self._is_written_after:
+            self._close()
+
+    def _close(self) -> None:
         self._is_open = False
+        close_watch(self)
 
     def before_write(self) -> None:
         """A source is going to be written, or a value."""
         self.store()
 
     def store(self) -> None:
-        """Store the values that the forward did not, while they can be computed, and from now on."""
-        is_open, self._is_open = self._is_open, False
-        close_watch(self)
-        self.refuse()
-        lost = [value for value in self.values() if value.data.cell.is_lost]
+        """Store the values that the forward did not, and from now on."""
+        if self._is_used:
+            self._is_written_after = True
+            self._regular_count = 0  # the next ones are looked at with that in mind
+        else:
+            self._is_refused = True
+        is_open = self._is_open
+        self._close()
         if is_open and self.recipe is not None and not self._differ(self.sources):
-            for value in lost:
+            for value in self.values():
                 if value.data.cell.is_lost:
                     self.recipe.restore(value)
-            EPOCH.bump()
+        EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:
         return any(cell.is_lost or cell.may_differ_since(self._number) for cell in cells)
