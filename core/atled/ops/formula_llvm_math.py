@@ -336,53 +336,77 @@ def _log1p(r: Real, x: str) -> str:
 
 # --- pow --------------------------------------------------------------------------------------------------------
 
-# log2(1 + t) / t on sqrt(1/2) - 1 <= t <= sqrt(2) - 1, relative error 1e-10; (2**r - 1) / r on |r| <= 1/2, error 3e-9
-# of 2**r. Fits of our own, made like those of `formula_llvm_angles`; the first is for float64 and not rounded.
-LOG2_FIT = (
-    *(-0.08634603867749, 0.1548575613272, -0.1569822568965, 0.1590014910973, -0.1790469522359, 0.2060962566338),
-    *(-0.2405041741445, 0.288540643553, -0.3606728005461, 0.4808983207294, -0.7213475252132, 1.442695040939),
-)
+# log2((1 + s) / (1 - s)) = s * (2 / ln 2) + s**3 * q(s**2): q where the quotient lies between sqrt(1/2) and sqrt(2),
+# error 5e-12 of the logarithm; (2**r - 1) / r on |r| <= 1/2, error 3e-9 of 2**r. Fits of our own, made like those of
+# `formula_llvm_angles`.
+LOG2_FIT = (0.34022145, 0.41170619, 0.57708285, 0.96179668)
+TWO_LOG2E_HIGH, TWO_LOG2E_LOW = 2.885390043258667, 3.851925978e-08  # 2 / ln 2, the first a float32
 EXP2_FIT = (0.00015326463, 0.0013390806, 0.009618506, 0.0555036, 0.24022648, 0.6931472)
-DOUBLE_ROUNDER = 6755399441055744.0  # 1.5 * 2 ** 52
 
 
-def _wide_log2(r: Real, x: str) -> str:
-    """log2(x) as a double to ten digits, for a float that is not negative."""
-    d = Real(r.code, DOUBLE)
+def _product_and_rest(r: Real, a: str, b: str) -> tuple[str, str]:
+    """(p, e): the rounded product and what rounding took from it, exactly."""
+    product = r.code.let(f"fmul {r.type} {a}, {b}")  # not to be contracted into the sum it goes to: e is added there
+    return product, r.intrinsic("fma", a, b, r.neg(product))
+
+
+def _log2_pair(r: Real, x: str) -> tuple[str, str]:
+    """log2(x) as the sum of two floats, nine digits, for a positive and finite x; NaN for NaN."""
+    one = r.literal(1.0)
     k, mantissa = _exponent_of_any(r, x)
     k = r.select(r.compare("olt", x, r.literal(math.inf)), k, x)
-    k = r.select(r.compare("oeq", x, r.literal(0.0)), r.literal(-math.inf), k)
-    t = r.convert(r.sub(mantissa, r.literal(1.0)), DOUBLE)
-    return d.add(d.mul(d.polynomial(t, LOG2_FIT), t), r.convert(k, DOUBLE))
+    # s = (m - 1) / (m + 1) as a pair: the rest of the division is exact, but for what rounding m + 1 took from it.
+    numerator, denominator = r.sub(mantissa, one), r.add(mantissa, one)
+    lost = r.sub(mantissa, r.sub(denominator, one))
+    inverse = r.div(one, denominator)
+    s = r.code.let(f"fmul float {numerator}, {inverse}")
+    rest = r.intrinsic("fma", r.neg(s), denominator, numerator)
+    s_low = r.mul(r.sub(rest, r.mul(s, lost)), inverse)
+    square = r.mul(s, s)
+    s_low = r.add(r.mul(s_low, square), s_low)  # the slope of the logarithm is 1 / (1 - s**2)
+    high, low = _product_and_rest(r, s, r.literal(TWO_LOG2E_HIGH))
+    tail = r.add(r.mul(s_low, r.literal(TWO_LOG2E_HIGH)), r.mul(s, r.literal(TWO_LOG2E_LOW)))
+    tail = r.add(r.add(tail, low), r.mul(r.mul(r.polynomial(square, LOG2_FIT), square), s))
+    # Each sum begins with the larger number, so that the difference which gives its rest is exact.
+    above = r.add(k, high)
+    total = r.add(above, tail)
+    return total, r.add(r.add(r.sub(above, total), tail), r.add(r.sub(k, above), high))
 
 
-def _exp2_of_wide(r: Real, x: str) -> str:
-    """2 ** x as a float, for a double x."""
-    d = Real(r.code, DOUBLE)
-    x = d.clamp(x, -160.0, 140.0)  # beyond these as in `_exp`
-    shifted = d.add(x, d.literal(DOUBLE_ROUNDER))
-    rest = d.convert(d.sub(x, d.sub(shifted, d.literal(DOUBLE_ROUNDER))), FLOAT)
-    k = r.code.let(f"trunc i64 {r.code.let(f'bitcast double {shifted} to i64')} to i32")  # the low bits hold it
+def _exp2_of_pair(r: Real, high: str, low: str) -> str:
+    """2 ** (high + low), for a `low` that is small where the result is not 0 or infinite."""
+    high, low = r.clamp(high, -160.0, 140.0), r.clamp(low, -1.0, 1.0)  # beyond these as in `_exp`
+    shifted = r.add(high, r.literal(ROUNDER))
+    rest = r.add(r.sub(high, r.sub(shifted, r.literal(ROUNDER))), low)
+    k = r.code.let(f"sub i32 {r.code.let(f'bitcast float {shifted} to i32')}, {ROUNDER_BITS}")
     return _times_power(r, r.mul(r.polynomial(rest, EXP2_FIT), rest), k)
 
 
 def _pow(r: Real, x: str, y: str) -> str:
-    # The exponent in float64 with ten digits: float32 would lose a digit for every power of ten in it.
-    d = Real(r.code, DOUBLE)
+    """Within 1.5 ulp; 2.5 where a base between 1/2 and 2 has an exponent in the hundreds."""
+    # The exponent as a pair of floats: one would lose a digit for every power of ten in it.
     size = r.intrinsic("fabs", x)
+    log2, log2_low = _log2_pair(r, size)
     # A finite y as good as infinity leaves 1 ** inf at 1 (C99, F.9.4.4).
-    bounded = r.convert(r.clamp(y, -1e30, 1e30), DOUBLE)
-    result = _exp2_of_wide(r, d.mul(bounded, _wide_log2(r, size)))
+    bounded = r.clamp(y, -1e30, 1e30)
+    exponent, exponent_low = _product_and_rest(r, bounded, log2)
+    result = _exp2_of_pair(r, exponent, r.add(exponent_low, r.mul(bounded, log2_low)))
+    # 0 and infinity stay or turn into the other one; by a sum, so that y = NaN comes through.
+    is_zero, is_infinite = (r.compare("oeq", size, r.literal(value)) for value in (0.0, math.inf))
+    inverse = r.select(is_zero, r.literal(math.inf), r.literal(0.0))
+    kept_or_turned = r.select(r.compare("olt", y, r.literal(0.0)), inverse, size)
+    kept_or_turned = r.add(kept_or_turned, r.mul(bounded, r.literal(0.0)))
+    result = r.select(r.code.let(f"or i1 {is_zero}, {is_infinite}"), kept_or_turned, result)
     # A negative base has a result for integral exponents, negative for odd ones.
     whole = r.intrinsic("trunc", y)
-    is_integral = r.compare("oeq", whole, y)
     half = r.mul(y, r.literal(0.5))
+    is_integral = r.compare("oeq", whole, y)
     is_odd = r.code.let(f"and i1 {is_integral}, {r.compare('une', r.intrinsic('trunc', half), half)}")
     result = r.select(is_odd, r.intrinsic("copysign", result, x), result)
     is_negative = r.compare("olt", x, r.literal(0.0))
-    is_finite = r.compare("one", x, r.literal(-math.inf))
+    is_finite = r.compare("olt", size, r.literal(math.inf))
     is_fractional = r.compare("one", whole, y)
-    undefined = r.code.let(f"and i1 {r.code.let(f'and i1 {is_negative}, {is_finite}')}, {is_fractional}")
+    undefined = r.code.let(f"and i1 {r.code.let(f'and i1 {is_finite}, {is_fractional}')}, {is_negative}")
     result = r.select(undefined, r.literal(math.nan), result)
     # 1 ** NaN and NaN ** 0 are 1, whatever else (C99).
     is_one = r.code.let(f"or i1 {r.compare('oeq', x, r.literal(1.0))}, {r.compare('oeq', y, r.literal(0.0))}")

@@ -152,15 +152,17 @@ def test_large_angles_in_rows_and_from_functions_of_angles(parts):
     np.testing.assert_allclose(np.arctan(z), np.arctan(np.tan(sine + g)), rtol=1e-5, atol=1e-6)
 
 
-def test_float32_powers_are_right_over_their_whole_range():
+# Errors are largest where a base near 1 has a large exponent.
+@pytest.mark.parametrize(("logarithms", "rtol"), [((-100, 88), 1.6e-7), ((-0.7, 0.7), 3e-7)])
+def test_float32_powers_are_right_over_their_whole_range(logarithms, rtol):
     rng = np.random.default_rng(2)
-    x = np.exp(rng.uniform(-100, 88, 20000)).astype(np.float32)
+    x = np.exp(rng.uniform(*logarithms, 20000)).astype(np.float32)
     y = (rng.uniform(-95, 88, 20000) / np.log(x.astype(np.float64))).astype(np.float32)
     program = Program(("x", "y"), (), (("z", "x ** y"),))
     (z,) = run(program, [x, y, np.empty_like(x)])
     with np.errstate(over="ignore"):
         expected = (x.astype(np.float64) ** y.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(z, expected, rtol=1.3e-7, atol=2e-45)
+    np.testing.assert_allclose(z, expected, rtol=rtol, atol=2e-45)
 
 
 EDGES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, 1e30, -1e30, 1e-40, 88.9]

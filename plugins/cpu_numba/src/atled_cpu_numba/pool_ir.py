@@ -412,8 +412,10 @@ define internal i64 @stop(i64 %pool) {
 """
 
 # The scheduler likes to put a thread on the processor of the one that woke it. There it would take the caller's time,
-# so a worker that finds itself beside the caller moves; bound elsewhere for a moment only, since the caller moves too.
+# or wait for it to end, so a worker that finds itself beside the caller moves and stays away from there. That is
+# decided anew wherever the caller is met again; what the process's first thread may use bounds it.
 _PLACES = """
+declare i32 @getpid()
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
@@ -439,19 +441,18 @@ end:
   ret void
 }
 
-; Have the calling thread run on another of its processors, if it has any; the set of them stays as it is.
+; Have the calling thread run on all processors of the process but this one, if there are any.
 define internal i64 @move_from(i64 %number) noinline {
 entry:
   %known = icmp ult i64 %number, {MOST_PROCESSORS}
   br i1 %known, label %ask, label %end
 ask:
-  %all = alloca [{PROCESSOR_SET_BYTES} x i8]
   %others = alloca [{PROCESSOR_SET_BYTES} x i8]
-  %failed = call i32 @sched_getaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %all)
+  %process = call i32 @getpid()
+  %failed = call i32 @sched_getaffinity(i32 %process, i64 {PROCESSOR_SET_BYTES}, ptr %others)
   %fine = icmp eq i32 %failed, 0
   br i1 %fine, label %leave, label %end
 leave:
-  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %all, i64 {PROCESSOR_SET_BYTES}, i1 false)
   %index = lshr i64 %number, 6
   %bit = and i64 %number, 63
   %word.at = getelementptr i64, ptr %others, i64 %index
@@ -460,11 +461,7 @@ leave:
   %mask = xor i64 %flag, -1
   %without = and i64 %word, %mask
   store i64 %without, ptr %word.at
-  %refused = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %others)  ; refused if it is empty
-  %moved = icmp eq i32 %refused, 0
-  br i1 %moved, label %restore, label %end
-restore:
-  %ignored = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %all)
+  %ignored = call i32 @sched_setaffinity(i32 0, i64 {PROCESSOR_SET_BYTES}, ptr %others)  ; refused if it is empty
   br label %end
 end:
   ret i64 0

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from atled.call import Prepared
 from atled_cpu_numba.kernels.convolution_geometry import Pair
+from atled_cpu_numba.kernels.image_runs import in_runs
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
 from atled_cpu_numba.kernels.panels import BLOCK_WORDS, PACK, PACK_SLACK
@@ -209,7 +210,8 @@ def prepare(problem: Problem) -> Prepared:
     work_us = 2.0 * images * positions * maps_vectors * vector * channel_vectors * tiles * tile_lines * elements
     work_us /= _FLOPS_PER_US
     copying_us = images * (height * width * p.channels + positions * p.maps) / _COPIED_PER_US
-    parts = share_count(work_us, p.groups * maps_vectors * channel_vectors * tiles)
+    pieces = p.groups * maps_vectors * channel_vectors * tiles
+    parts = share_count(work_us, pieces)
     if p.groups == 1:
         parts = min(parts, 1 + int(0.2 * work_us / copying_us))
     # A share may get all tiles of a group: fewer threads may run than there are shares.
@@ -226,7 +228,12 @@ def prepare(problem: Problem) -> Prepared:
     words += [kernel_lines, beside, run, kind, tile_lines, elements, *starts]
     assert len(words) == 38
     note = f"maps in lanes, {tile_lines}x{elements} elements of the kernel at once"
-    return launch(WEIGHT_LANES, words, (2, 3, 4, 5), parts=parts, workspace=share_bytes * parts, note=note)
+    prepared = launch(WEIGHT_LANES, words, (2, 3, 4, 5), parts=parts, workspace=share_bytes * parts, note=note)
+    if pieces > 1:
+        return prepared
+    image_bytes = 4 * p.channels * height * width, 4 * p.maps * positions
+    size = p.maps * p.channels * p.kernel[0] * p.kernel[1]
+    return in_runs(prepared, images=p.images, images_word=7, image_bytes=image_bytes, size=size, work_us=work_us)
 
 
 def _choose_tile(lines: int, run: int) -> int:

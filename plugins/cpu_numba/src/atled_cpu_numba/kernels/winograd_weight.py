@@ -20,10 +20,12 @@ Shares are made of panels of maps; each transforms all tiles of x.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from atled.call import Prepared
 from atled_cpu_numba.kernels import winograd
+from atled_cpu_numba.kernels.image_runs import in_runs
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
 from atled_cpu_numba.kernels.winograd_rows import BLOCK_BYTES, COLLECT_ROWS
@@ -198,10 +200,16 @@ def prepare(problem: winograd.Problem) -> Prepared:
         starts.append(starts[-1] + -(-4 * size // 64) * 64)
     share_bytes = starts.pop()
     work_us = 2.0 * 9 * problem.images * problem.result[0] * problem.result[1] * problem.channels * problem.maps
-    parts = fitting_shares(share_count(work_us / 9 / _FLOPS_PER_US, panels), share_bytes)
+    work_us /= 9 * _FLOPS_PER_US
+    parts = fitting_shares(share_count(work_us, panels), share_bytes)
     words = [0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps, *problem.result]
     words += [*problem.pad, rows, columns, at_once, depth, shared_bytes, *starts, COLLECT_ROWS.address(), computed]
     assert len(words) == 25
     note = f"winograd 4x4, {at_once * columns} tiles at once"
     workspace = shared_bytes + share_bytes * parts
-    return launch(WINOGRAD_WEIGHT, words, (0, 1, 2, 3), parts=parts, workspace=workspace, note=note)
+    prepared = launch(WINOGRAD_WEIGHT, words, (0, 1, 2, 3), parts=parts, workspace=workspace, note=note)
+    if panels > 1:
+        return prepared
+    image_bytes = 4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)
+    size = 9 * problem.channels * problem.maps
+    return in_runs(prepared, images=problem.images, images_word=5, image_bytes=image_bytes, size=size, work_us=work_us)
