@@ -47,6 +47,9 @@ CASES = {
     "sum of all": (lambda: F.sum(F.exp(uniform(70, 40))), "Exp+Sum"),
     "sum of one": (lambda: F.sum(F.exp(uniform(1, 1))), None),
     "sum without axes": (lambda: F.sum(F.exp(uniform())), None),
+    "sums of nothing": (lambda: F.sum(F.exp(uniform(0, 70)), axis=1), None),
+    "sums of empty rows": (lambda: F.mean(F.exp(uniform(70, 0)), axis=1), None),
+    "sums of empty columns": (lambda: F.sum(F.exp(uniform(0, 70)), axis=0), None),
     "sum along rows": (lambda: F.sum(F.tanh(uniform(301, 70)), axis=1), "Tanh+Sum"),
     "sum along short rows": (lambda: F.sum(F.tanh(uniform(3001, 3)), axis=1), "Tanh+Sum"),
     "sum along long rows": (lambda: F.sum(F.tanh(uniform(70, 5001)), axis=1), "Tanh+Sum"),
@@ -91,7 +94,10 @@ CASES = {
         lambda: (lambda e: F.sum(e, axis=1, keepdims=True) * F.sum(e, axis=0, keepdims=True))(F.exp(uniform(60, 70))),
         "Exp+Sum",
     ),
-    "largest": (lambda: F.max(F.tanh(uniform(301, 70)), axis=1), None),
+    "largest of rows": (lambda: F.max(F.tanh(uniform(301, 70)), axis=1), "Tanh+Max"),
+    "smallest of columns": (lambda: F.tanh(F.min(F.exp(uniform(20, 30, 70)), axis=1)), "Exp+Min+Tanh"),
+    "largest of wide columns": (lambda: F.max(F.exp(uniform(20, 5, 700)), axis=1), None),
+    "largest of maps": (lambda: F.max(F.exp(uniform(20, 5, 7, 9)), axis=(0, 2, 3)), None),
 }
 
 
