@@ -1,6 +1,7 @@
 """Attachment: carriers compute what the steps compute one by one, and whoever looks sees all ops."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -132,6 +133,15 @@ def test_verification_sees_each_op_by_itself():
 
 UNARY = (F.tanh, F.relu, F.sigmoid, F.identity, lambda x: F.mul_scalar(x, -0.5))
 BINARY = (F.add2, F.mul2, F.sub2)
+# Of any axes, with what reads them or something in between.
+REDUCTIONS = (
+    lambda x: F.broadcast(F.mean(x, keepdims=True), x.shape),
+    lambda x: F.mean(x, axis=3, keepdims=True),
+    lambda x: F.sigmoid(F.sum(x, axis=(2, 3), keepdims=True)),
+    lambda x: F.tanh(F.mean(x, axis=(0, 2, 3), keepdims=True)),
+    lambda x: F.mean(F.sigmoid(x), axis=0, keepdims=True),
+    lambda x: F.tanh(F.max(F.sigmoid(x), axis=(1, 2, 3), keepdims=True)),
+)
 
 
 @st.composite
@@ -139,15 +149,16 @@ def programs(draw):
     """A graph as a list of steps: (kind, which function, which earlier values)."""
     steps = []
     for count in range(2, 2 + draw(st.integers(2, 10))):
-        kind = draw(st.sampled_from(("normalize", "unary", "unary", "binary", "rescale")))
-        function = draw(st.integers(0, {"unary": len(UNARY), "binary": len(BINARY)}.get(kind, 1) - 1))
+        kind = draw(st.sampled_from(("normalize", "unary", "unary", "binary", "reduce", "reduce", "softmax")))
+        choices = {"unary": len(UNARY), "binary": len(BINARY), "reduce": len(REDUCTIONS), "softmax": 4}
+        function = draw(st.integers(0, choices.get(kind, 1) - 1))
         steps.append((kind, function, draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
     return steps
 
 
 def run(program, context, shape, held):
     """The result, the values that are held, and the gradients of the leaves after two steps."""
-    with nn.context_scope(context):
+    with nn.context_scope(context), mock.patch("atled_cpu_numba.kernels.reduction._RANGE", 64):
         leaves = [variable(seed, shape) for seed in (0, 1)]
         values = list(leaves)
         for number, (kind, function, first, second) in enumerate(program):
@@ -158,8 +169,10 @@ def run(program, context, shape, held):
                 values.append(UNARY[function](x))
             elif kind == "binary":
                 values.append(BINARY[function](x, values[second]))
+            elif kind == "softmax":
+                values.append(F.softmax(x, axis=function) * values[second])
             else:
-                values.append(x * F.broadcast(F.mean(values[second], keepdims=True), shape))
+                values.append(x * REDUCTIONS[function](values[second]))
         loss = F.sum(values[-1] * values[len(values) // 2])
         kept = values[2:] if held else []
         del values, x
@@ -171,8 +184,8 @@ def run(program, context, shape, held):
     return [loss.d.copy(), *(leaf.g.copy() for leaf in leaves), *(value.d.copy() for value in kept)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(programs(), st.sampled_from((SHAPE, (5, 4, 2, 2))), st.booleans())
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(programs(), st.sampled_from((SHAPE, (5, 4, 2, 2), (8, 6, 6, 6))), st.booleans())
 def test_carried_steps_give_what_single_ones_give(program, shape, held):
     wanted = run(program, nn.Context(["reference:double"]), shape, held)
     found = run(program, nn.Context(["cpu:double"], fallback="raise"), shape, held)

@@ -57,7 +57,7 @@ class Program:
     # What networks are made of.
 
     def elementwise(self, x: Variable) -> Variable:
-        way = self.random.randrange(8)
+        way = self.random.randrange(13)
         if way == 0:
             return F.tanh(x * 0.5) + x
         if way == 1:
@@ -72,6 +72,16 @@ class Program:
             return F.reshape(F.reshape(x, (x.size,)) * 1.5, x.shape)
         if way == 6:
             return F.unlink(x) * 0.5 + x
+        if way == 7:
+            return F.softmax(x * 2.0, axis=self.random.randrange(x.ndim)) * x
+        if way == 8:
+            return x / (F.sum(x * x, axis=tuple(range(1, x.ndim)), keepdims=True) + 0.5) ** 0.5
+        if way == 9:
+            return x + F.tanh(F.mean(F.sigmoid(x), axis=self.random.randrange(x.ndim), keepdims=True))
+        if way == 10:
+            return F.log(F.softmax(x - F.mean(x, axis=x.ndim - 1, keepdims=True)) + 0.1)
+        if way == 11:
+            return x * F.max(F.tanh(x), axis=0, keepdims=True)
         return F.sigmoid(x) * F.tanh(x)
 
     def dense(self, x: Variable) -> Variable:

@@ -6,6 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.graph.templates import TEMPLATES
+from atled_contexts import verify
 from atled_cpu_numba import pool
 
 
@@ -46,6 +47,9 @@ CASES = {
     "sum of all": (lambda: F.sum(F.exp(uniform(70, 40))), "Exp+Sum"),
     "sum of one": (lambda: F.sum(F.exp(uniform(1, 1))), None),
     "sum without axes": (lambda: F.sum(F.exp(uniform())), None),
+    "sums of nothing": (lambda: F.sum(F.exp(uniform(0, 70)), axis=1), None),
+    "sums of empty rows": (lambda: F.mean(F.exp(uniform(70, 0)), axis=1), None),
+    "sums of empty columns": (lambda: F.sum(F.exp(uniform(0, 70)), axis=0), None),
     "sum along rows": (lambda: F.sum(F.tanh(uniform(301, 70)), axis=1), "Tanh+Sum"),
     "sum along short rows": (lambda: F.sum(F.tanh(uniform(3001, 3)), axis=1), "Tanh+Sum"),
     "sum along long rows": (lambda: F.sum(F.tanh(uniform(70, 5001)), axis=1), "Tanh+Sum"),
@@ -90,7 +94,10 @@ CASES = {
         lambda: (lambda e: F.sum(e, axis=1, keepdims=True) * F.sum(e, axis=0, keepdims=True))(F.exp(uniform(60, 70))),
         "Exp+Sum",
     ),
-    "largest": (lambda: F.max(F.tanh(uniform(301, 70)), axis=1), None),
+    "largest of rows": (lambda: F.max(F.tanh(uniform(301, 70)), axis=1), "Tanh+Max"),
+    "smallest of columns": (lambda: F.tanh(F.min(F.exp(uniform(20, 30, 70)), axis=1)), "Exp+Min+Tanh"),
+    "largest of wide columns": (lambda: F.max(F.exp(uniform(20, 5, 700)), axis=1), None),
+    "largest of maps": (lambda: F.max(F.exp(uniform(20, 5, 7, 9)), axis=(0, 2, 3)), None),
 }
 
 
@@ -137,6 +144,8 @@ def threads(request, monkeypatch):
     pool.set_thread_count(request.param)
     if request.param > 1:
         monkeypatch.setattr("atled_cpu_numba.kernels.launch.SHARE_US", 0.1)
+        # So that scratch memory for the ranges of all shares is smaller than the arrays.
+        monkeypatch.setattr("atled_cpu_numba.kernels.reduction._RANGE", 256)
     TEMPLATES.clear()
     yield request.param
     pool.set_thread_count(None)
@@ -159,3 +168,71 @@ def test_what_is_carried_is_what_single_steps_give(case, dtype, threads, monkeyp
         assert any(expected in label for label in labels_found), labels_found
     for want, got in zip([*wanted, *also_wanted], [*found, *also_found], strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_value_that_nobody_sees_takes_memory_for_some_rows_only(threads):
+    with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+        x = uniform(1000, 700)
+        y = F.sum(F.tanh(x) * 2.0, axis=1)
+        y.forward()
+    (carrier,) = (step for step in y.plan.steps if step.carried)
+    (slot,) = (y.plan.slots[number] for number in carrier.arguments[:1])
+    assert 0 < slot.nbytes < slot.desc.nbytes / 2
+    assert f"in {slot.nbytes} bytes" in str(y.plan)
+    late = y.parent.inputs[0]
+    np.testing.assert_allclose(late.d, 2 * np.tanh(x.d), rtol=1e-6)
+    y.forward()
+    np.testing.assert_allclose(late.d, 2 * np.tanh(x.d), rtol=1e-6)
+
+
+def test_verification_sees_values_that_have_no_memory_of_their_own(threads):
+    with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+        y = normalized(rescaled(uniform(301, 70), 1), 1)
+        y.forward()
+        assert any(carried.scratch >= 0 for step in y.plan.steps for carried in step.carried)
+        wanted = y.d.copy()
+        with verify(1.0), nn.trace() as trace:
+            y.forward()
+        np.testing.assert_array_equal(y.d, wanted)
+    assert not any("+Sum" in row.op or "Sum+" in row.op for row in trace.rows())
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_wrong_label_stops_before_anything_is_written(axis, threads):
+    with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+        x = uniform(40, 60, 50)
+        shape = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
+        t = labels(*shape, classes=50)
+        scaled = x * 2.0
+        loss = F.mean(F.softmax_cross_entropy(scaled, t, axis=axis))
+        loss.forward()
+        assert any(step.carried for step in loss.plan.steps)
+        x.grad.zero()
+        loss.backward()
+        result, gradient, middle = loss.d.copy(), x.g.copy(), scaled.d.copy()
+        right = t.d.copy()
+        t.d.reshape(-1)[-1] = 60
+        x.data *= 2.0
+        with pytest.raises(Exception, match="label out of range"):
+            loss.backward()  # would add to the gradient
+        np.testing.assert_array_equal(x.g, gradient)
+        with pytest.raises(Exception, match="label out of range"):
+            loss.forward()
+        np.testing.assert_array_equal(loss.d, result)
+        np.testing.assert_array_equal(scaled.d, middle)
+        t.d = right
+        loss.forward()
+        np.testing.assert_allclose(scaled.d, 2 * middle, rtol=1e-6)
+
+
+def test_a_step_that_no_other_thread_could_take_part_in_stays_by_itself():
+    pool.set_thread_count(3)
+    TEMPLATES.clear()
+    try:
+        with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+            y = F.sum(F.exp(uniform(300000, 3)), axis=0)  # three sums cannot be divided
+            y.forward()
+            assert not any(step.carried for step in y.plan.steps)
+    finally:
+        pool.set_thread_count(None)
+        TEMPLATES.clear()

@@ -2,6 +2,7 @@
 
 Block of all kernels (64-bit words), with the sizes of `groups.Groups`:
     0 x or gx, 1 y or gy, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner, 6 index
+MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them.
 """
 
@@ -13,6 +14,7 @@ from functools import partial
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.groups import Groups, collapse
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _INDEX_OUT_OF_RANGE = 1
@@ -114,11 +116,14 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     def extremum_grad(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, reduced_inner = w[3], w[4], w[5]
-        first, after = w[2] * part // parts, w[2] * (part + 1) // parts
+        shares = max(parts, 1)
+        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
         gy, index = floats(w[1]), ints64(w[6])
         for i in range(first * kept_inner, after * kept_inner):
             if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
                 return _INDEX_OUT_OF_RANGE
+        if parts == 0:
+            return 0
         for outer in range(first, after):
             length = reduced_outer * kept_inner * reduced_inner
             gx = floats(w[0] + size * outer * length)
@@ -197,17 +202,24 @@ def prepare(call: Call) -> Prepared:
     name, dtype = call.spec.name, call.outputs[0].dtype.name
     work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
     words = [0, 0, *groups, 0]
-    if name in _MOVING_KERNELS:
-        arguments, units = (
-            ((1, 6, 0), groups.kept_outer)
-            if name == "MaxMinGrad"
-            else ((0, 6, 1), groups.kept_outer * groups.kept_inner)
-        )
-        return launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=share_count(work_us, units), errors=_ERRORS)
+    if name == "MaxMinGather":
+        parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
+        return launch(_MOVING_KERNELS[name][dtype], words, (0, 6, 1), parts=parts, errors=_ERRORS)
+    if name == "MaxMinGrad":
+        parts = share_count(work_us, groups.kept_outer)
+        prepared = launch(_MOVING_KERNELS[name][dtype], words, (1, 6, 0), parts=parts, errors=_ERRORS)
+        is_empty = call.outputs[0].size == 0
+        return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
     by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
-    units = groups.kept_outer * (groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS))
-    kernel = _KERNELS[name, by_rows][dtype]
-    return launch(kernel, words, (0, 1, 6), parts=share_count(work_us, units), note="rows" if by_rows else "columns")
+    blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
+    units = groups.kept_outer * blocks
+    parts = share_count(work_us, units)
+    prepared = launch(
+        _KERNELS[name, by_rows][dtype], words, (0, 1, 6), parts=parts, note="rows" if by_rows else "columns"
+    )
+    # Of each unit the elements of x must lie together.
+    fits = groups.reduced_outer == 1 if by_rows else blocks == 1
+    return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared
 
 
 def _groups(call: Call) -> Groups | None:

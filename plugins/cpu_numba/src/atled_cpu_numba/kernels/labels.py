@@ -6,6 +6,7 @@ Block (64-bit words):
     0 labels, 1 x, 2 gy, 3 result, 4 outer, 5 classes, 6 inner
 OneHot: outer is the number of index tuples, classes the product of shape
     7 entries of a tuple, 8 ...: the sizes of shape
+The gradient checks the labels of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _OUT_OF_RANGE = 1
@@ -89,10 +91,13 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
     def categorical_cross_entropy_grad(block, part, parts):
         w = words(block)
         label, gy, classes, inner = ints64(w[0]), floats(w[2]), w[5], w[6]
-        first, after = w[4] * part // parts, w[4] * (part + 1) // parts
+        shares = max(parts, 1)
+        first, after = w[4] * part // shares, w[4] * (part + 1) // shares
         for i in range(first * inner, after * inner):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
+        if parts == 0:
+            return 0
         length, smallest = classes * inner, number(_SMALLEST)
         for outer in range(first, after):
             x, gx = floats(w[1] + size * outer * length), floats(w[3] + size * outer * length)
@@ -146,10 +151,13 @@ def prepare(call: Call) -> Prepared:
         assert x is not None
         outer, classes, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
         more = []
-    return launch(
+    prepared = launch(
         _KERNELS[name, result.dtype.name],
         [0, 0, 0, 0, outer, classes, inner, *more],
         _ARGUMENTS[name],
         parts=share_count(result.size / _ELEMENTS_PER_US, outer),
         errors={_OUT_OF_RANGE: "label out of range"},
     )
+    if name != "CategoricalCrossEntropyGrad" or not result.size:
+        return prepared
+    return in_pieces(prepared, call, outer, source=None, checks=True)
