@@ -21,6 +21,11 @@ def test_size_classes_waste_at_most_a_quarter(nbytes):
     assert nbytes <= 64 or capacity <= max(nbytes * 1.25, nbytes + ALIGNMENT)
 
 
+@pytest.mark.parametrize("nbytes", [(1 << 16) + 1, 589824, (1 << 20) + 1, (1 << 25) + 1])
+def test_large_buffers_waste_at_most_a_sixteenth(nbytes):
+    assert nbytes <= size_class(nbytes) <= nbytes * 17 / 16
+
+
 @pytest.mark.parametrize("nbytes", [0, 4, 100, 5000, 1 << 22])
 def test_buffers_are_aligned(nbytes):
     assert HostStorage(nbytes, Pool()).address % ALIGNMENT == 0

@@ -103,7 +103,9 @@ class Binding:
 
     def _bind_targets(self, results: Sequence[ArrayCell | None]) -> None:
         template = self.template
-        for cell, number in zip(results, template.targets, strict=True):
+        found = zip(results, template.targets, strict=True)
+        # The largest first: what is small finds room between others.
+        for cell, number in sorted(found, key=lambda pair: -template.slots[pair[1]].desc.nbytes):
             slot = template.slots[number]
             if cell is None or slot.source[0] != "target":
                 continue

@@ -7,7 +7,7 @@ import weakref
 
 from atled.storage import ALIGNMENT, HostStorage, StoragePart
 
-_MOST_TO_SPARE = 32 << 20
+_MOST_TO_SPARE = 16 << 20
 
 
 class Scratch:
@@ -39,12 +39,12 @@ _of_thread = _OfThread()
 def scratch(nbytes: int) -> Scratch:
     """Scratch memory of at least that size: what this thread's plans have, or else a new one.
 
-    A new one has some to spare, so that a plan that needs more than the one before, as a backward does after its
+    A new one has half of it to spare, so that a plan that needs more than the one before, as a backward does after its
     forward, shares it, too. Pages that nobody touches are no memory.
     """
     latest = None if _of_thread.latest is None else _of_thread.latest()
     if latest is None or latest.storage.nbytes < nbytes:
-        latest = Scratch(nbytes + min(nbytes, _MOST_TO_SPARE))
+        latest = Scratch(nbytes + min(nbytes // 2, _MOST_TO_SPARE))
         _of_thread.latest = weakref.ref(latest)
     return latest
 

@@ -14,8 +14,8 @@ from atled.storage import POOL
 def test_plans_of_one_thread_share_the_largest_piece():
     large = scratch(4096)
     assert scratch(1000) is large
-    assert scratch(8000) is large  # there is some to spare
-    assert scratch(9000) is not large
+    assert scratch(6000) is large  # there is some to spare
+    assert scratch(7000) is not large
 
 
 def test_another_thread_has_its_own():
