@@ -36,6 +36,16 @@ CASES = [
     # windows that are whole planes
     ((3, 5, 8, 8), (8, 8), (8, 8), (0, 0), True),
     ((3, 5, 7), (5, 7), (1, 1), (0, 0), True),
+    # three axes and more, by slices
+    ((2, 3, 4, 6, 8), (2, 2, 2), (2, 2, 2), (0, 0, 0), True),
+    ((3, 5, 6, 20), (3, 3, 3), (2, 2, 1), (1, 1, 1), True),
+    ((2, 7, 5, 6), (2, 3, 2), (3, 2, 2), (1, 0, 1), False),
+    ((2, 3, 5, 6, 8), (1, 2, 2), (1, 2, 2), (0, 0, 0), True),
+    ((3, 5, 4, 6), (1, 2, 2), (2, 2, 2), (0, 0, 0), True),
+    ((2, 9, 9, 9), (7, 7, 7), (1, 1, 1), (3, 0, 0), True),
+    ((3, 2, 20, 20), (2, 17, 17), (1, 1, 1), (0, 0, 0), True),
+    ((2, 3, 4, 3, 5), (2, 2, 2, 3), (1, 2, 1, 1), (0, 1, 1, 1), True),
+    ((0, 3, 4, 4), (2, 2, 2), (2, 2, 2), (0, 0, 0), True),
     ((2, 5, 5), (3, 3), (2, 2), (1, 1), False),
 ]
 
@@ -69,7 +79,7 @@ def reference_max(x, kernel, *geometry):
     sizes = x.shape[-axes:]
     flat = x.reshape(-1, *sizes)
     counts = output_sizes(sizes, kernel, *geometry)
-    y, places = np.empty((len(flat), *counts), x.dtype), np.empty((len(flat), *counts), np.uint8)
+    y, places = np.empty((len(flat), *counts), x.dtype), np.empty((len(flat), *counts), place_dtype(kernel))
     numbers = np.arange(int(np.prod(kernel))).reshape(kernel)
     for place, slices, ranges in windows_of(sizes, kernel, *geometry):
         inside = tuple(slice(s.start - start, s.stop - start) for s, (start, _) in zip(slices, ranges, strict=True))
@@ -79,6 +89,10 @@ def reference_max(x, kernel, *geometry):
         places[(slice(None), *place)] = numbers[inside].reshape(-1)[found]
     leading = x.shape[:-axes]
     return y.reshape(leading + counts), places.reshape(leading + counts)
+
+
+def place_dtype(kernel):
+    return np.uint8 if np.prod(kernel) <= 256 else np.int32
 
 
 def seen_element(window, place, sizes, kernel, stride, pad):
@@ -155,7 +169,7 @@ def test_max_pooling_grad_and_gather(run, parts, shape, kernel, stride, pad, ign
     axes = len(kernel)
     counts = output_sizes(shape[-axes:], kernel, stride, pad, ignore_border)
     # Any places, also such as no maximum is at: outside the plane.
-    place = rng.integers(0, np.prod(kernel), (*shape[:-axes], *counts)).astype(np.uint8)
+    place = rng.integers(0, np.prod(kernel), (*shape[:-axes], *counts)).astype(place_dtype(kernel))
     gy = rng.integers(-9, 9, place.shape).astype(dtype)
     x, y = rng.standard_normal(shape).astype(dtype), np.full(place.shape, np.nan, dtype)
     expected_gx, expected_y = np.zeros(shape, dtype), np.zeros(place.shape, dtype)
@@ -222,11 +236,34 @@ def test_gradients_of_tiles_past_the_caches(run, parts, monkeypatch, name, sizes
     np.testing.assert_array_equal(found, expected)
 
 
-def test_three_axes_are_refused(make_call):
-    x, y = np.zeros((1, 4, 4, 4), "f"), np.zeros((1, 2, 2, 2), "f")
+def test_three_axes_say_how_their_slices_are_pooled(make_call):
+    def note(kernel):
+        x, y = np.zeros((2, 4, 4, 4), "f"), np.zeros((2, *(4 // k for k in kernel)), "f")
+        geometry = {"kernel": kernel, "stride": kernel, "pad": (0, 0, 0), "ignore_border": True}
+        return pooling.prepare(make_call("AveragePooling", [x], [y], including_pad=True, **geometry)).note
+
+    assert note((2, 2, 2)) == "slices: 2x2 tiles"
+    assert note((1, 2, 2)) == "2x2 tiles"
+
+
+def test_the_first_nan_of_several_slices_is_the_maximum(run):
+    x = np.zeros((1, 2, 2, 2), "f")
+    x[0, 0, 1, 0] = 5
+    x[0, 1, 0, 1] = x[0, 1, 1, 1] = np.nan
+    y, place = np.zeros((1, 1, 1, 1), "f"), np.zeros((1, 1, 1, 1), np.uint8)
     geometry = {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pad": (0, 0, 0), "ignore_border": True}
-    call = make_call("AveragePooling", [x], [y], including_pad=True, **geometry)
-    assert pooling.accepts(call) == "pools over one or two axes, not 3"
+    assert run(pooling, "MaxPooling", [x], [y, place], **geometry) == 0
+    assert np.isnan(y).all()
+    assert place.item() == 5
+    equal = np.ones_like(x)
+    assert run(pooling, "MaxPooling", [equal], [y, place], **geometry) == 0
+    assert place.item() == 0
+
+
+def test_places_outside_of_windows_of_three_axes_are_an_error(run):
+    gy, gx = np.ones((1, 1, 1, 1), "f"), np.zeros((1, 2, 2, 2), "f")
+    geometry = {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pad": (0, 0, 0), "ignore_border": True, "shape": (2, 2, 2)}
+    assert run(pooling, "MaxPoolingGrad", [gy, np.full(gy.shape, 8, np.uint8)], [gx], **geometry) > 0
 
 
 @pytest.mark.parametrize(("dtype", "answer"), [("uint8", True), ("float32", "takes places as uint8")])

@@ -81,7 +81,7 @@ def _build() -> Callable[..., int]:
                 # What is written beyond a row the following ones replace, in this plane.
                 if step <= 2 and top >= 0 and bottom < height and taken <= rows:
                     beyond = 1 if (rows - taken + 1) * columns >= vector else 0
-                    seen = (x, width, top, row_step, kernel_h, step_h, left, tap_step, kernel_w, step, columns)
+                    seen = (x, width, top, row_step, kernel_h, step_h * width, left, tap_step, kernel_w, step, columns)
                     written = (weight, turn, begin, to, columns, beyond)
                     if step == 1:
                         several_1((*seen, *written))
@@ -93,8 +93,21 @@ def _build() -> Callable[..., int]:
                 count = max(first, min(kernel_h, (height - top + row_step - 1) // row_step)) - first
                 row, taps = top + first * row_step, weight + 4 * turn * first * kernel_w
                 beyond = 1 if (rows - i) * columns >= vector else 0
-                seen = (x, width, row, row_step, count, 0, left, tap_step, kernel_w, step, columns)
-                written = (taps, turn, begin, to, columns, beyond)
+                # Parts of a long row are rows as well, if none of them sees its ends.
+                length = (columns - 2 * vector) // (_ROWS_AT_ONCE * vector) * vector
+                done = vector + _ROWS_AT_ONCE * length
+                whole = left + vector >= 0 and left + done + (kernel_w - 1) * tap_step <= width
+                if step == 1 and length > 0 and whole:
+                    seen, written = (x, width, row, row_step, count), (taps, turn, begin)
+                    one_1((*seen, 0, left, tap_step, kernel_w, 1, vector, *written, to, vector, 0))
+                    of_parts = (length, left + vector, tap_step, kernel_w, 1, length)
+                    several_1((*seen, *of_parts, *written, to + 4 * vector, length, 0))
+                else:
+                    done = 0
+                rest = columns - done
+                to += 4 * done
+                seen = (x, width, row, row_step, count, 0, left + done, tap_step, kernel_w, step, rest)
+                written = (taps, turn, begin, to, rest, beyond)
                 if step == 1:
                     one_1((*seen, *written))
                 elif step == 2:

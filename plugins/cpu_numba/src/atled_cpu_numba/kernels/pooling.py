@@ -1,4 +1,4 @@
-"""Pooling over one or two trailing axes: maxima, averages and their gradients.
+"""Pooling over one or two trailing axes: maxima, averages and their gradients; `slice_pooling` brings more to two.
 
 A call with one axis is one of height 1. Block of all kernels (64-bit words):
     0 planes, 1 height, 2 width            of x, gx
@@ -21,13 +21,15 @@ from functools import partial
 import numpy as np
 
 from atled.call import Call, Prepared
+from atled_cpu_numba.kernels import slice_pooling
 from atled_cpu_numba.kernels.launch import STREAMED_BYTES, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.leading_axes import Axis
 from atled_cpu_numba.kernels.pair_pooling import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLACE_OUT_OF_RANGE, PLANES
 from atled_cpu_numba.kernels.pieces import in_pieces
+from atled_cpu_numba.kernels.slice_pooling import MOST_BYTE_PLACES
 from atled_cpu_numba.store import Kernel
 
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
-_MOST_BYTE_PLACES = 256  # of a window; with more, MaxPooling numbers them by int32
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -239,15 +241,13 @@ _ARGUMENTS = {
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether the windows have one or two axes; float64 for the ops that only move values."""
+    """Whether the floats are float32, or float64 for the ops that only move values."""
     refused = refuse_floats(call, tuple(_KERNELS[call.spec.name]), floats=(0,))
     if refused:
         return refused
-    axes = _axis_count(call)
-    if axes > 2:
-        return f"pools over one or two axes, not {axes}"
+    axes = len(call.attributes["kernel"])
     place = (*call.inputs[1:], *call.outputs[1:])  # of maxima
-    wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= _MOST_BYTE_PLACES else np.int32
+    wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= MOST_BYTE_PLACES else np.int32
     if place and (place[0] is None or place[0].dtype != wanted):
         return f"takes places as {np.dtype(wanted)}"
     # Places within a plane are counted in 32 bits.
@@ -261,8 +261,22 @@ def prepare(call: Call) -> Prepared:
 
     AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
     """
+    first, result = call.inputs[0], call.outputs[0]
+    assert first is not None
+    large, small = (result, first) if call.spec.name.endswith("Grad") else (first, result)
+    count = len(call.attributes["kernel"])
+    geometry = (call.attributes[name] for name in ("kernel", "pad", "stride"))
+    axes = list(map(Axis, large.shape[-count:], small.shape[-count:], *geometry, (1,) * count))
+    # What is passed through is more planes.
+    if count > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
+        return slice_pooling.prepare(call, axes, _prepare_planar)
+    return _prepare_planar(call)
+
+
+def _prepare_planar(call: Call) -> Prepared:
+    """Pooling over one or two axes."""
     name, attributes = call.spec.name, call.attributes
-    axes = _axis_count(call)
+    axes = min(2, len(attributes["kernel"]))
     first, result = call.inputs[0], call.outputs[0]
     assert first is not None
     large, small = (result, first) if name.endswith("Grad") else (first, result)
@@ -283,7 +297,7 @@ def prepare(call: Call) -> Prepared:
         0,
         0,
         share_bytes,
-        int(math.prod(words[5:7]) > _MOST_BYTE_PLACES),
+        int(math.prod(words[5:7]) > MOST_BYTE_PLACES),
     ]
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     prepared = launch(
@@ -312,12 +326,6 @@ def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
         return PLANES[name], "whole planes"
     tiles = (kernel_h, kernel_w, stride_h, stride_w) == (2, 2, 2, 2) and (height, width) == (2 * rows, 2 * columns)
     return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
-
-
-def _axis_count(call: Call) -> int:
-    """How many axes the windows have."""
-    attributes = call.attributes
-    return len(attributes["shape"] if "shape" in attributes else attributes["kernel"])
 
 
 def _two(values: tuple[int, ...], missing: int) -> tuple[int, int]:

@@ -220,7 +220,7 @@ def make_filter_rows(stride: int, rows: int) -> Any:
     filter_rows((plane, width, top, row_step, row_count, next_row, left, tap_step, taps, step, columns, weight,
     weight_step, begin, y, y_row, beyond)):
     plane: address of rows of `width` float32.  top, row_step, row_count: the rows that the first row of windows sees,
-        may be none; next_row: from there to those of the next row of windows, of which there are `rows`.
+        may be none; next_row: elements from there to those of the next row of windows, of which there are `rows`.
     left, tap_step, taps: columns that the first window sees, also outside; step: from one window to the next.
     weight, weight_step: address of the first tap and from each to the next, also from row to row.
     begin: address of what is added.  columns: windows in a row.  y, y_row: address of the results, from row to row.
@@ -235,7 +235,6 @@ def make_filter_rows(stride: int, rows: int) -> Any:
         plane, weight, y = (w.pointer(address) for address in (plane, weight, y))
         widths = _splat(w, width)
         start = w.splat(builder.load(w.pointer(begin), typ=_FLOAT))
-        down = builder.mul(next_row, width)
         blocks = builder.sdiv(builder.add(columns, w.number(_WIDTH - 1)), w.number(_WIDTH))
         fits = builder.icmp_signed(">=", columns, w.number(_WIDTH))
         last = builder.select(fits, builder.sub(columns, w.number(_WIDTH)), w.number(0))
@@ -250,7 +249,7 @@ def make_filter_rows(stride: int, rows: int) -> Any:
                     factor = w.splat(builder.load(phis[rows], typ=_FLOAT))
                     column = builder.add(origin, builder.mul(s, tap_step))
                     for i in range(rows):
-                        at = w.at(row, builder.mul(down, w.number(i)))
+                        at = w.at(row, builder.mul(next_row, w.number(i)))
                         values = _load_every(w, stride, at, column, step, widths, zeros)
                         following.append(w.multiply_add(factor, values, phis[i]))
                     following.append(w.at(phis[rows], weight_step))
