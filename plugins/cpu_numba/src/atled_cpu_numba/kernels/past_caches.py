@@ -11,7 +11,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -63,7 +62,8 @@ def make_buffer(count: int) -> Any:
 
     def buffer(typing_context):
         def generate(context, builder, signature, arguments):
-            memory = cgutils.alloca_once(builder, ir.ArrayType(ir.FloatType(), count))
+            with builder.goto_entry_block():  # numba's own way would fill it with zeros
+                memory = builder.alloca(ir.ArrayType(ir.FloatType(), count))
             memory.align = 4 * _LINE
             return builder.ptrtoint(memory, ir.IntType(64))
 
