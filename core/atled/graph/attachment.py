@@ -11,18 +11,18 @@ from atled.graph.plan import Slot, Step
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step], *, is_apart: bool = False) -> list[Step]:
+def attach(slots: Sequence[Slot], steps: Sequence[Step], *, is_disjoint: bool = False) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
     they can stand side by side without passing a step that depends on either. A value that only the two know is then
     kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
 
-    is_apart: whether no result is an outside array that a step reads.
+    is_disjoint: whether no result is an outside array that a step reads.
     """
     if not any(map(_can_carry, steps)):
         return list(steps)
-    units = _Units(slots, steps, is_apart)
+    units = _Units(slots, steps, is_disjoint)
     for step in steps:
         if _can_be_carried(step):
             units.attach(step)
@@ -44,9 +44,9 @@ def _can_be_carried(step: Step) -> bool:
 class _Units:
     """Steps in the order in which they run, those that must stay together as one unit."""
 
-    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], is_apart: bool) -> None:
+    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], is_disjoint: bool) -> None:
         self._slots = slots
-        self._is_apart = is_apart
+        self._is_disjoint = is_disjoint
         self.order: list[list[Step]] = [[step] for step in steps]
         self._unit_of = dict(zip(steps, self.order, strict=True))
         self._index = {id(unit): position for position, unit in enumerate(self.order)}
@@ -269,7 +269,7 @@ class _Units:
         if any(item.source[0] != "internal" for item in self._slots_in[memory]):
             return
         is_result = any(item.source[0] == "target" for item in self._slots_in[target.memory])
-        if is_result and not self._is_apart and self._reads_outside((step, carrier), target.desc.nbytes):
+        if is_result and not self._is_disjoint and self._reads_outside((step, carrier), target.desc.nbytes):
             return  # a gradient that is added to is read and written: the two arrays are one, which no slot tells
         for item in self._slots_in.pop(memory):
             item.memory = target.memory

@@ -31,7 +31,7 @@ def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
     results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, lost)]
     # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
     # values must be written and read in the order of the calls.
-    return lower(graph, results, is_fused=not structure.overwrites, is_apart=not structure.overwrites)
+    return lower(graph, results, is_fused=not structure.overwrites, is_disjoint=not structure.overwrites)
 
 
 def results_of(structure: Structure, lost: Collection[int]) -> list[tuple[int, int]]:

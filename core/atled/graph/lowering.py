@@ -21,14 +21,14 @@ def lower(
     *,
     is_fused: bool = True,
     apart: Iterable[IRNode] = (),
-    is_apart: bool = False,
+    is_disjoint: bool = False,
 ) -> Template:
     """The template that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory or an outside array gets a copy of its own.
     is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
     apart: nodes that are fused with each other only, because they must not run before others.
-    is_apart: whether no result is an outside array that the plan reads, as a gradient is that is added to.
+    is_disjoint: whether no result is an outside array that the plan reads, as a gradient is that is added to.
     """
     values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
     nodes = nodes_for(graph, values)
@@ -73,7 +73,7 @@ def lower(
         steps.append(_step(node, slot_for, slot_of))
     targets = [slot_for(value) for value in values]
     if is_fused:
-        steps = attach(slots, steps, is_apart=is_apart)
+        steps = attach(slots, steps, is_disjoint=is_disjoint)
     reuse_memory(slots, steps)
     return Template(slots, steps, graph, targets)
 
