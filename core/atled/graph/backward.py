@@ -142,6 +142,9 @@ class Backward:
         bound = self.bound.get(accumulate)
         if bound is None:
             with PLANNING:
+                if self.repeats is not None and self._calls_again() != self.again:
+                    self.epoch = -1  # to be planned anew
+                    return None
                 bound = self.bound[accumulate] = self._bind(accumulate)
         if self.repeats is None:
             bound.run()
