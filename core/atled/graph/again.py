@@ -43,8 +43,8 @@ def chosen_again(structure: Structure, root: int, candidates: Sequence[int], rea
     candidates: values that need not be stored.  read: values that a backward from `root` reads.
     """
     sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
-    if sum(sizes) < _STREAMED_BYTES:
-        return []
+    if sum(sizes) < _STREAMED_BYTES or any(function.spec.opaque for function in structure.functions):
+        return []  # code of the user could plan while the backward runs, for which writers wait
     wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
     if not wanted:
         return []

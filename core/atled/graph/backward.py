@@ -132,10 +132,11 @@ class Backward:
             return False
         return value.is_stored or value.grad_is_in_use
 
-    def run(self, accumulate: tuple[bool, ...] | None = None) -> tuple[bool, ...]:
+    def run(self, accumulate: tuple[bool, ...] | None = None) -> tuple[bool, ...] | None:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
 
-        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns what was done.
+        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns what was done; None
+        where nothing was, because another thread meanwhile changed what is stored: it has to be planned anew.
         """
         if accumulate is None:
             accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
@@ -147,13 +148,14 @@ class Backward:
         bound = self.bound.get(accumulate)
         if bound is None:
             with PLANNING:
+                if self.repeats is not None and self._calls_again() != self.again:
+                    self.epoch = -1  # to be planned anew
+                    return None
                 bound = self.bound[accumulate] = self._bind(accumulate)
         if self.repeats is None:
             bound.run()
-        else:
-            self.repeats.backward_begins(bool(self.again))
-            bound.run()
-            self.repeats.backward_ran()
+        elif not self.repeats.run_backward(bound.run, bool(self.again)):
+            return None
         return accumulate
 
     @property

@@ -261,8 +261,11 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
     plan = plan_backward(root, seed)
-    if plan is None:
+    accumulate = None if plan is None else plan.run()
+    while plan is not None and accumulate is None:
+        plan = plan_backward(root, seed)
+        accumulate = None if plan is None else plan.run()
+    if plan is None or accumulate is None:
         return
-    accumulate = plan.run()
     if found is not None and known is None:
         _remember(found, kinds, plan, accumulate)

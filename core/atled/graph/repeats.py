@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from atled.array import ArrayCell
 from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
+from atled.graph.templates import PLANNING
 from atled.graph.value import Function, Value
 from atled.watches import close_watch, open_watch
+from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
     from atled.graph.lost import LostValues
@@ -39,6 +41,7 @@ class Repeats:
         "_is_refused",
         "_is_used",
         "_is_written_after",
+        "_lock",
         "_number",
         "_regular_count",
         "_values",
@@ -61,6 +64,8 @@ class Repeats:
         self.before = tuple(_arrays_before(functions))
         self.recipe: LostValues | None = None
         self.watched = frozenset(map(id, [*self.sources, *(value.data.cell for value in self.values())]))
+        # Who is going to write waits for a backward that runs. Nothing is planned while this is held alone.
+        self._lock = lock_across_forks()
         self._number = 0  # of the last forward, among the writes
         self._is_open = False  # whether whoever writes a source says so before
         self._is_used = False  # whether a backward has run since the last forward
@@ -108,30 +113,40 @@ class Repeats:
         """There are new values."""
         self._number = next(WRITES)
         self._is_used = False
-        if self.is_trusted:
+        # Not by what is known of the root: that may have changed, by other threads, since the plan was made.
+        if any(value.data.cell.is_lost for value in self.values()):
             self._is_open = True
             open_watch(self)
 
-    def backward_begins(self, again: bool) -> None:
-        """A backward is going to run, which computes values again or does not.
+    def run_backward(self, run: Callable[[], None], again: bool) -> bool:
+        """Run a plan of the backward, which computes values again or does not.
 
+        Returns whether it ran: not if it was made before somebody had the values stored.
         Raises RuntimeError if they are not what they were any more.
         """
-        if again:
-            # While it is open nobody wrote a source, and nobody else computed one.
-            cells = self.sources if self._is_open else (*self.sources, *self.before)
-            if self._differ(cells):
-                self.refuse()
-                raise RuntimeError(
-                    four_parts(
-                        "backward once more after one forward",
-                        "it needs values that the forward did not store, and something that they are computed from was "
-                        "written since",
-                        "",
-                        "compute the graph again, from then on they are stored; or set persistent of what its "
-                        "functions make before that",
-                    )
+        with self._lock:
+            if again and not any(value.data.cell.is_lost for value in self.values()):
+                return False
+            self._begin_backward(again)
+            run()
+            self._is_used = True
+            if self._is_written_after:
+                self._close()
+        return True
+
+    def _begin_backward(self, again: bool) -> None:
+        if again and not self._is_open and self._differ((*self.sources, *self.before)):
+            self.refuse()
+            raise RuntimeError(
+                four_parts(
+                    "backward once more after one forward",
+                    "it needs values that the forward did not store, and something that they are computed from was "
+                    "written since",
+                    "",
+                    "compute the graph again, from then on they are stored; or set persistent of what its "
+                    "functions make before that",
                 )
+            )
         if self._is_used:
             self.refuse()
         elif self.is_watching:
@@ -140,12 +155,6 @@ class Repeats:
                 for value in self.values():
                     value.data.cell.bound = 0  # all plans look again, and the one that stored it need not any more
                 EPOCH.bump()
-
-    def backward_ran(self) -> None:
-        """The backward that was to be expected has run."""
-        self._is_used = True
-        if self._is_written_after:
-            self._close()
 
     def _close(self) -> None:
         self._is_open = False
@@ -157,18 +166,19 @@ class Repeats:
 
     def store(self) -> None:
         """Store the values that the forward did not, and from now on."""
-        if self._is_used:
-            self._is_written_after = True
-            self._regular_count = 0  # the next ones are looked at with that in mind
-        else:
-            self._is_refused = True
-        is_open = self._is_open
-        self._close()
-        if is_open and self.recipe is not None and not self._differ(self.sources):
-            for value in self.values():
-                if value.data.cell.is_lost:
-                    self.recipe.restore(value)
-        EPOCH.bump()
+        with PLANNING, self._lock:
+            if self._is_used:
+                self._is_written_after = True
+                self._regular_count = 0  # the next ones are looked at with that in mind
+            else:
+                self._is_refused = True
+            is_open = self._is_open
+            self._close()
+            if is_open and self.recipe is not None:
+                for value in self.values():
+                    if value.data.cell.is_lost:
+                        self.recipe.restore(value)
+            EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:
         return any(cell.is_lost or cell.may_differ_since(self._number) for cell in cells)

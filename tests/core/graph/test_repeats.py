@@ -1,6 +1,7 @@
 """Values that backward computes again: gradients are those of what the forward found, whatever happens in between."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -274,6 +275,25 @@ def test_a_value_that_is_looked_at_in_between_is_there(trusted):
     trusted.y.forward()
     a, b = trusted.a.d.copy(), trusted.b.d.copy()
     assert_allclose(trusted.y.parent.inputs[0].d, np.tanh(a * b), rtol=1e-6)
+
+
+def test_a_write_by_another_thread_waits_for_the_backward_that_runs(trusted):
+    trusted.y.forward()
+    done = threading.Event()
+
+    def write():
+        trusted.a.d = 3
+        done.set()
+
+    writer = threading.Thread(target=write)
+
+    def run():
+        writer.start()
+        assert not done.wait(0.05)
+
+    assert trusted.y.value.forward.repeats.run_backward(run, again=True)
+    writer.join()
+    assert done.is_set()
 
 
 def test_a_graph_that_is_dropped_before_its_backward_watches_nothing(trusted):
