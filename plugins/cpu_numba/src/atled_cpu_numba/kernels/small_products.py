@@ -335,7 +335,7 @@ def time_us(batch: int, steps: int) -> float:
 def column_sums(rows: int, columns: int) -> Prepared | None:
     """x (rows, columns) -> y (columns), the sums of few short columns: a product with ones. None if there are more."""
     steps = step_count(1, rows, columns, 1)
-    if rows > _MOST_SUMMED_ROWS or not are_few(steps, 1):
+    if not 0 < rows <= _MOST_SUMMED_ROWS or not are_few(steps, 1):
         return None
     block = [0, 0, 1, 1, rows, columns, _ONE.ctypes.data, 0, 0, 0, columns, 1, 0, 0, 0, 0]
     return launch(SMALL_PRODUCT, block, (9, 12), owner=(SMALL_PRODUCT, _ONE), after={0: 14}, note="small tiles")
