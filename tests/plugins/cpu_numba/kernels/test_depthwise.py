@@ -130,6 +130,107 @@ def test_a_nan_reaches_the_results_that_see_it_and_no_others(run):
     np.testing.assert_array_equal(np.isnan(y), expected)
 
 
+# images, channels, sizes, multiplier, kernel, pad
+STRIDED = [
+    (2, 3, (8, 8), 1, 3, (1, 1)),
+    (3, 2, (9, 31), 1, 3, (0, 1)),
+    (2, 2, (5, 70), 3, 3, (1, 0)),
+    (1, 4, (3, 3), 2, 3, (0, 0)),
+    (2, 2, (1, 40), 1, 3, (2, 2)),
+    (2, 2, (17, 1), 1, 3, (5, 4)),
+    (2, 3, (8, 33), 1, 5, (2, 2)),
+    (1, 5, (11, 64), 1, 5, (1, 3)),
+    (2, 2, (6, 5), 2, 5, (0, 0)),
+    (2, 2, (2, 98), 1, 5, (3, 4)),
+]
+strided_cases = pytest.mark.parametrize("images, channels, sizes, multiplier, kernel, pad", STRIDED)
+
+
+def strided_windows(x, kernel, pad):
+    """(N, C, H, W) -> (N, C, T..., K, K), every second window."""
+    x = np.pad(x.astype("d"), [(0, 0), (0, 0), *((p, p) for p in pad)])
+    return np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), (2, 3))[:, :, ::2, ::2]
+
+
+def strided_adjoint(gy, weight, multiplier, sizes, pad):
+    kernel = weight.shape[-1]
+    padded = np.zeros((*gy.shape[:2], *(n + 2 * p for n, p in zip(sizes, pad, strict=True))))
+    rows, columns = gy.shape[2:]
+    for r, s in np.ndindex(kernel, kernel):
+        seen = padded[:, :, r : r + 2 * rows - 1 : 2, s : s + 2 * columns - 1 : 2]
+        seen += gy * weight[:, r, s, None, None].astype("d")
+    inside = padded[:, :, pad[0] : pad[0] + sizes[0], pad[1] : pad[1] + sizes[1]]
+    return inside.reshape(gy.shape[0], -1, multiplier, *sizes).sum(axis=2)
+
+
+def outputs_of(x, kernel, pad, multiplier):
+    images, channels, rows, columns = strided_windows(x, kernel, pad).shape[:4]
+    return images, channels * multiplier, rows, columns
+
+
+@strided_cases
+@pytest.mark.parametrize("op", ["ConvolutionDataGrad", "Deconvolution", "DepthwiseDeconvolution"])
+def test_adjoint_with_strides_of_2(run, parts, op, images, channels, sizes, multiplier, kernel, pad):
+    maps = channels * multiplier
+    weight = draw(1, maps, kernel, kernel)
+    gy = draw(3, *outputs_of(draw(0, images, channels, *sizes), kernel, pad, multiplier))
+    if op != "ConvolutionDataGrad":  # whose sizes are the smallest that have so many windows
+        sizes = tuple(2 * (n - 1) + kernel - 2 * p for n, p in zip(gy.shape[2:], pad, strict=True))
+        if min(sizes) < 1:
+            pytest.skip("nothing but padding")
+    expected = strided_adjoint(gy, weight, multiplier, sizes, pad)
+    gx = np.full(expected.shape, np.nan, "f")
+    geometry = geometry_of(pad) | {"stride": (2, 2)}
+    if op == "ConvolutionDataGrad":
+        inputs, grouping = [gy, weight[:, None]], {"group": channels, "shape": sizes}
+    else:
+        bias = draw(2, channels)
+        expected += bias[:, None, None]
+        by_divisor = op == "DepthwiseDeconvolution"
+        inputs = [gy, weight if by_divisor else weight[:, None], bias]
+        grouping = {"divisor": multiplier} if by_divisor else {"group": channels}
+    assert run(convolution, op, inputs, [gx], parts=parts, **geometry, **grouping) == 0
+    np.testing.assert_allclose(gx, expected, atol=2e-5)
+
+
+@strided_cases
+def test_gradient_with_respect_to_the_weight_with_strides_of_2(
+    run, parts, images, channels, sizes, multiplier, kernel, pad
+):
+    x = draw(0, images, channels, *sizes)
+    gy = draw(3, *outputs_of(x, kernel, pad, multiplier))
+    gw = np.full((channels * multiplier, 1, kernel, kernel), np.nan, "f")
+    geometry = geometry_of(pad, group=channels, kernel=(kernel, kernel)) | {"stride": (2, 2)}
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **geometry) == 0
+    seen = strided_windows(x, kernel, pad).repeat(multiplier, axis=1)
+    np.testing.assert_allclose(gw[:, 0], np.einsum("nkhwrs,nkhw->krs", seen, gy.astype("d")), atol=2e-4)
+
+
+def test_strides_of_2_have_kernels_of_their_own_unless_the_planes_are_large(make_call):
+    def notes(size):
+        x, gy, weight = (
+            np.empty(shape, "f") for shape in ((1, 2, size, size), (1, 2, size // 2, size // 2), (2, 1, 3, 3))
+        )
+        geometry = geometry_of((1, 1), group=2) | {"stride": (2, 2)}
+        adjoint = make_call("ConvolutionDataGrad", [gy, weight], [x], shape=(size, size), **geometry)
+        gradient = make_call("ConvolutionWeightGrad", [x, gy], [weight], kernel=(3, 3), **geometry)
+        return convolution.prepare(adjoint).note, convolution_weight.prepare(gradient).note
+
+    assert notes(64) == ("depthwise, phases of strides in vectors",) * 2
+    assert "depthwise, phases of strides in vectors" not in notes(1024)
+
+
+def test_with_strides_of_2_a_nan_reaches_the_gradients_that_see_it_and_no_others(run):
+    gy, weight = draw(0, 1, 2, 9, 20), draw(1, 2, 1, 3, 3)
+    gy[0, 1, 4, 19] = np.nan
+    gx = np.zeros((1, 2, 18, 40), "f")
+    geometry = geometry_of((1, 1), group=2, shape=(18, 40)) | {"stride": (2, 2)}
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight], [gx], **geometry) == 0
+    expected = np.zeros(gx.shape, bool)
+    expected[0, 1, 7:10, 37:40] = True
+    np.testing.assert_array_equal(np.isnan(gx), expected)
+
+
 @pytest.mark.parametrize("stride, dilation", [((2, 3), (1, 1)), ((1, 2), (2, 1)), ((3, 2), (1, 2))])
 def test_deconvolution_with_strides_adds_the_bias_everywhere(run, parts, stride, dilation):
     x, weight, bias = draw(0, 2, 4, 3, 5), draw(1, 4, 3, 2, 2), draw(2, 6)

@@ -37,6 +37,7 @@ from atled_cpu_numba.kernels import (
     convolution_slices,
     depthwise,
     depthwise_filters,
+    depthwise_strided,
     pointwise,
     winograd,
 )
@@ -368,7 +369,13 @@ def _winograd(task: _Task, deterministic: bool) -> winograd.Problem | None:
 
 
 def _filters(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
-    """The call as filters of single planes, if it is that; a stride has no adjoint among them."""
+    """The call as filters of single planes, if it is that; few strides have an adjoint among them."""
+    arguments = (0, 1, *whole.bias_words(2), 3, 4)
+    if task.groups > 1 and task.maps == 1 and not task.forward:
+        sizes = (task.images, task.groups, task.channels, task.result, task.source)
+        strided = depthwise_strided.Problem(*sizes, task.kernel, task.pad)
+        if depthwise_strided.suits(strided, task.stride, task.dilation):
+            return depthwise_strided.prepare(strided, arguments)
     if task.groups == 1 or task.channels > 1:
         return None
     pad = task.pad
@@ -377,9 +384,8 @@ def _filters(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
             return None
         reach = [(k - 1) * d for k, d in zip(task.kernel, task.dilation, strict=True)]
         pad = reach[0] - pad[0], reach[1] - pad[1]
-    sizes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
-    filters = depthwise_filters.Problem(*sizes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
-    arguments = (0, 1, *whole.bias_words(2), 3, 4)
+    planes = (task.images, task.source, task.groups * task.maps, task.maps, task.result)
+    filters = depthwise_filters.Problem(*planes, task.kernel, pad, task.stride, task.dilation, turned=not task.forward)
     return depthwise_filters.prepare(filters, arguments)
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels import (
     depthwise,
+    depthwise_strided,
     pointwise_weight,
     slices_weight,
     weight_lanes,
@@ -200,6 +201,10 @@ def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
             images, (height, width), groups * maps, counts, pad, terms=1, per_plane=maps, turned=False
         )
         return depthwise.prepare_weight(filters)
+    if groups > 1 and channels == 1:
+        strided = depthwise_strided.Problem(images, groups, maps, (height, width), counts, kernel, pad)
+        if depthwise_strided.suits(strided, steps, dilation):
+            return depthwise_strided.prepare_weight(strided)
     problem = _winograd(whole)
     if problem is not None and groups == 1:
         return winograd_weight.prepare(problem)

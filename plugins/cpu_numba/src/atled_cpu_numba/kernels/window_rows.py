@@ -45,7 +45,7 @@ def _load_every(w: Writer, stride: int, row: Any, start: Any, step: Any, width: 
     if stride == 1:
         return w.load_masked(w.at(row, start), _inside(w, builder.add(first, _LANES), width), missing)
     if stride == 2:
-        return _load_pairs(w, row, start, width, missing)[0]
+        return load_pairs(w, row, start, width, missing)[0]
     places = builder.add(first, builder.mul(_LANES, _splat(w, step)))
     pointers = ir.VectorType(_FLOAT.as_pointer(), _WIDTH)
     gather = w.declare(f"llvm.masked.gather.v{_WIDTH}f32.v{_WIDTH}p0", _VECTOR, [pointers, _INT32, _MASK, _VECTOR])
@@ -55,7 +55,7 @@ def _load_every(w: Writer, stride: int, row: Any, start: Any, step: Any, width: 
     return builder.call(gather, [addresses, ir.Constant(_INT32, 4), _inside(w, places, width), missing])
 
 
-def _load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tuple[Any, Any]:
+def load_pairs(w: Writer, row: Any, start: Any, width: Any, missing: Any) -> tuple[Any, Any]:
     """Elements start, start + 2, ... and start + 1, ... of a row of `width`; `missing` where there is none."""
     builder = w.builder
     halves = []
@@ -148,7 +148,7 @@ def make_max_row(stride: int, *, pairs: bool = False) -> Any:
                     return builder.select(wins, values, best), builder.select(wins, here, found)
 
                 if pairs:
-                    for s, values in enumerate(_load_pairs(w, row, origin, widths, lowest)):
+                    for s, values in enumerate(load_pairs(w, row, origin, widths, lowest)):
                         outer = choose(values, w.number(s), *outer)
                     outer_next += outer
                 else:
@@ -193,7 +193,7 @@ def make_sum_row(stride: int, *, pairs: bool = False) -> Any:
             with w.counted(row_count, [zeros]) as (r, outer, outer_next):
                 row = w.at(start_row, builder.mul(r, width))
                 if pairs:
-                    outer_next.append(builder.fadd(outer[0], builder.fadd(*_load_pairs(w, row, origin, widths, zeros))))
+                    outer_next.append(builder.fadd(outer[0], builder.fadd(*load_pairs(w, row, origin, widths, zeros))))
                 else:
                     with w.counted(kernel_w, outer) as (s, (total,), following):
                         values = _load_every(w, stride, row, builder.add(origin, s), step, widths, zeros)
