@@ -143,7 +143,7 @@ def _build_weight() -> Callable[..., int]:
                     a, q = (pad_h + i) % 2, (pad_h + i) // 2
                     x = w[0] + 4 * (unit * height + i) * width
                     to = x_at + 4 * (2 * a * length + q * pitch)
-                    split_pairs((x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch))
+                    split_pairs((x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch, planes * height * width))
                 for term in range(per_plane):
                     gy = w[1] + 4 * (unit * per_plane + term) * rows * columns
                     copy_rows((gy, columns, gy_at, pitch, rows, columns))

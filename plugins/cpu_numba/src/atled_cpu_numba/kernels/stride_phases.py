@@ -23,6 +23,7 @@ _INTS32 = ir.VectorType(_INT32, _WIDTH)
 _FLOAT = ir.FloatType()
 _ZEROS = ir.Constant(ir.VectorType(_FLOAT, _WIDTH), [0.0] * _WIDTH)
 _PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
+_LINE = 16  # elements
 _SPREAD_VECTORS = 2  # as many as share the taps, which are read again and again
 _MOST_SUMS = 12 if _WIDTH == 8 else 25  # in registers, of which AVX2 has half as many
 
@@ -108,7 +109,7 @@ def make_collect(kernel: tuple[int, int]) -> Any:
     return vector_intrinsic(name, 6, generate, "Gradient of a filter with strides of 2; see make_collect.")
 
 
-def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch):
+def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch, next_x):
     builder = w.builder
     x, even = w.pointer(x), w.pointer(even)
     widths = w.splat(builder.trunc(width, _INT32), _INTS32)
@@ -119,6 +120,8 @@ def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch):
         start = builder.add(left, builder.mul(first, w.number(2)))
         with w.counted(rows, [x, w.at(even, first)]) as (_row, (row, to), following):
             values = load_pairs(w, row, start, widths, _ZEROS)
+            for line in range(0, 2 * _WIDTH, _LINE):
+                w.prefetch(w.at(w.at(w.at(row, start), next_x), line))
             w.store(values[0], to)
             w.store(values[1], w.at(to, ahead))
             following += [w.at(row, row_step), w.at(to, pitch)]
@@ -126,11 +129,12 @@ def _generate_split(w, x, row_step, width, left, rows, even, ahead, pitch):
 
 split_pairs = vector_intrinsic(
     "split_pairs",
-    8,
+    9,
     _generate_split,
-    """split_pairs((x, row_step, width, left, rows, even, ahead, pitch)): every second element of rows, and the others.
+    """split_pairs((x, row_step, width, left, rows, even, ahead, pitch, next_x)): every second element, and the others.
 
     x: address of rows of `width`, `row_step` apart.  left: the first column to take, may be negative: zeros outside.
     even, ahead: address of the first elements, from there to the second ones; rows of `pitch`.
+    next_x: elements from x to what will be read next.
     """,
 )
