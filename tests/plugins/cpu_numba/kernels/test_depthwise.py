@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import convolution, convolution_weight, depthwise
+from atled_cpu_numba.kernels import convolution, convolution_weight, depthwise, depthwise_strided
 
 # images, channels, sizes, multiplier, pad
 CASES = [
@@ -190,6 +190,22 @@ def test_adjoint_with_strides_of_2(run, parts, op, images, channels, sizes, mult
         inputs = [gy, weight if by_divisor else weight[:, None], bias]
         grouping = {"divisor": multiplier} if by_divisor else {"group": channels}
     assert run(convolution, op, inputs, [gx], parts=parts, **geometry, **grouping) == 0
+    np.testing.assert_allclose(gx, expected, atol=2e-5)
+
+
+@strided_cases
+def test_adjoint_with_strides_of_2_past_the_caches(
+    run, make_call, parts, monkeypatch, images, channels, sizes, multiplier, kernel, pad
+):
+    monkeypatch.setattr(depthwise_strided, "STREAMED_BYTES", 0)
+    weight = draw(1, channels * multiplier, kernel, kernel)
+    gy = draw(3, *outputs_of(draw(0, images, channels, *sizes), kernel, pad, multiplier))
+    expected = strided_adjoint(gy, weight, multiplier, sizes, pad)
+    gx = np.full(expected.shape, np.nan, "f")
+    geometry = geometry_of(pad, group=channels, shape=sizes) | {"stride": (2, 2)}
+    call = make_call("ConvolutionDataGrad", [gy, weight[:, None]], [gx], **geometry)
+    assert convolution.prepare(call).note.endswith("past the caches")
+    assert run(convolution, "ConvolutionDataGrad", [gy, weight[:, None]], [gx], parts=parts, **geometry) == 0
     np.testing.assert_allclose(gx, expected, atol=2e-5)
 
 

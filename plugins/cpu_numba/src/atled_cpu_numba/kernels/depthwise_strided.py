@@ -15,18 +15,20 @@ Block of both kernels (64-bit words):
     18 front: elements before the first of gy 19 positions to compute
     20 number of the kernel, see _KERNELS
     21 range kernel to run on what is written of gx, or 0, 22 its block
+    23 bytes of a share in front of a buffer for a plane of gx that is written past the caches, or 0
 Shares are made of planes of gx or x, the latter of all images.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.call import Prepared
 from atled_cpu_numba.kernels.convolution_geometry import Pair
 from atled_cpu_numba.kernels.lanes import host_lanes
-from atled_cpu_numba.kernels.launch import launch, share_count
+from atled_cpu_numba.kernels.launch import STREAMED_BYTES, launch, share_count
 from atled_cpu_numba.store import Kernel
 
 _KERNELS: tuple[Pair, ...] = ((3, 3), (5, 5))
@@ -70,6 +72,7 @@ def suits(problem: Problem, stride: Pair, dilation: Pair) -> bool:
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
     from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.past_caches import move_lines, settle_lines
     from atled_cpu_numba.kernels.stride_phases import make_spread
     from atled_cpu_numba.kernels.vectors import copy_rows
 
@@ -87,6 +90,7 @@ def _build() -> Callable[..., int]:
         for i in range(terms * gy_length):
             scratch[i] = 0.0
         floats32(no_bias)[0] = 0.0
+        streams = w[23] != 0 and w[21] == 0
         for unit in range(w[6] * planes * part // parts, w[6] * planes * (part + 1) // parts):
             plane = unit % planes
             for term in range(terms):
@@ -100,12 +104,17 @@ def _build() -> Callable[..., int]:
             else:
                 spread_5((source, pitch, gy_length, terms, weight, begin, y_at, length, w[19]))
             gx = w[3] + 4 * unit * height * width
+            to = gy_at + w[23] + gx % 64 if streams else gx
             for i in range(2):  # every second row of gx
                 row = pad_h % 2 + i  # of those computed of the padded plane
                 at = y_at + 4 * (row % 2 * length + row // 2 * 2 * pitch + pad_w)
-                copy_rows((at, 2 * pitch, gx + 4 * i * width, 2 * width, (height + 1 - i) // 2, width))
+                copy_rows((at, 2 * pitch, to + 4 * i * width, 2 * width, (height + 1 - i) // 2, width))
+            if streams:
+                move_lines((to, gx, height * width))
             if w[21] != 0:
                 call3(w[21], w[22], unit * height * width, (unit + 1) * height * width)
+        if streams:
+            settle_lines((0,))
         return 0
 
     return depthwise_strided
@@ -143,7 +152,9 @@ def _build_weight() -> Callable[..., int]:
                     a, q = (pad_h + i) % 2, (pad_h + i) // 2
                     x = w[0] + 4 * (unit * height + i) * width
                     to = x_at + 4 * (2 * a * length + q * pitch)
-                    split_pairs((x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch, planes * height * width))
+                    split_pairs(
+                        (x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch, planes * height * width)
+                    )
                 for term in range(per_plane):
                     gy = w[1] + 4 * (unit * per_plane + term) * rows * columns
                     copy_rows((gy, columns, gy_at, pitch, rows, columns))
@@ -166,8 +177,13 @@ DEPTHWISE_STRIDED_WEIGHT = Kernel("depthwise_strided_weight", _build_weight)
 
 def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
     """The adjoint, y -> x; arguments: words of the inputs and outputs, then 4."""
-    parts = _parts(problem, problem.images * problem.planes)
-    return _launch(DEPTHWISE_STRIDED, problem, arguments, parts, _adjoint_bytes(problem), _adjoint_sizes(problem))
+    parts, share_bytes = _parts(problem, problem.images * problem.planes), _adjoint_bytes(problem)
+    plane, buffer = math.prod(problem.source), 0
+    if 4 * problem.images * problem.planes * plane >= STREAMED_BYTES:
+        # In front of what the kernel takes from the end.
+        buffer = share_bytes - 64
+        share_bytes += 4 * _in_lines(plane) + 64
+    return _launch(DEPTHWISE_STRIDED, problem, arguments, parts, share_bytes, _adjoint_sizes(problem), buffer)
 
 
 def prepare_weight(problem: Problem) -> Prepared:
@@ -219,11 +235,12 @@ def _parts(p: Problem, units: int) -> int:
 
 
 def _launch(
-    kernel: Kernel, p: Problem, arguments: Sequence[int], parts: int, share_bytes: int, sizes: _Sizes
+    kernel: Kernel, p: Problem, arguments: Sequence[int], parts: int, share_bytes: int, sizes: _Sizes, buffer: int = 0
 ) -> Prepared:
     words = [0, 0, 0, 0, 0, share_bytes, p.images, p.planes, p.per_plane, *p.source, *p.result, *p.pad]
     words += [sizes.pitch, sizes.gy, sizes.other, sizes.front, sizes.positions, _KERNELS.index(p.kernel)]
-    words += [0, 0]
-    assert len(words) == 23
+    words += [0, 0, buffer]
+    assert len(words) == 24
     after = {0: 21} if kernel is DEPTHWISE_STRIDED else None
-    return launch(kernel, words, arguments, parts=parts, workspace=share_bytes * parts, after=after, note=_NOTE)
+    note = _NOTE + (", past the caches" if buffer else "")
+    return launch(kernel, words, arguments, parts=parts, workspace=share_bytes * parts, after=after, note=note)
