@@ -11,11 +11,11 @@ Block of both kernels (64-bit words):
     11 rows, 12 columns                       of gy
     13 pad_h, 14 pad_w
     15 pitch                                  of all rows of phases
-    16 elements of a plane of gy, 17 of one of x, or of the even rows of gx
-    18 front: elements before the first of gy 19 positions to compute
+    16 elements of a plane of gy, 17 of one phase of x or of the even or odd rows of gx
+    18 elements before the first of gy, 19 positions to compute
     20 number of the kernel, see _KERNELS
     21 range kernel to run on what is written of gx, or 0, 22 its block
-    23 bytes of a share in front of a buffer for a plane of gx that is written past the caches, or 0
+    23 bytes of a share before a buffer for a plane of gx that is written past the caches, or 0
 Shares are made of planes of gx or x, the latter of all images.
 """
 
@@ -53,7 +53,10 @@ class Problem(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Elements of the scratch of a share: of one plane of gy, of one of x or half a one of gx, and in front of gy."""
+    """Counts of elements in the scratch of a share, see the block's words 15 to 19.
+
+    gy: of one of its planes.  other: of one phase of x, or of the even rows of gx, or of the odd ones.
+    """
 
     pitch: int
     positions: int
