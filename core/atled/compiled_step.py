@@ -12,6 +12,7 @@ from atled.graph.training import Moved, Rule, Training
 from atled.graph.updating import in_full_precision
 from atled.solvers import Solver, Tracked
 from atled.variable import Variable
+from atled.watches import WATCHES, announce
 from atled_contexts import get_current_context
 
 
@@ -108,6 +109,9 @@ class CompiledStep:
         for variable, values in zip(self.inputs, batch, strict=False):
             variable.d = values
         training = self._current()
+        if WATCHES:
+            announce(training.writes)
+            training = self._current()  # what others have stored because of this run is what it has to store, too
         parameters = self.solver.tracked()
         active = [parameters[index] for index in training.moved]
         for parameter in active:

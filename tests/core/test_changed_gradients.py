@@ -324,6 +324,27 @@ def test_another_backward_adds_to_what_was_changed(dynamic: bool) -> None:
     assert_array_equal(w.g, [42])
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_another_backward_adds_to_what_was_changed_elsewhere(dynamic: bool) -> None:
+    """The solver computes on a device, the graph in host memory: its plan is looked at again."""
+    pytest.importorskip("atled_sim")
+    w = leaf([2])
+    solver = S.Sgd(1)
+    solver.set_parameters({"w": w})
+    y = w * 3
+    with nn.auto_forward(dynamic):
+        for number in range(5):
+            if dynamic:
+                y = w * 3
+            else:
+                y.forward()
+            y.backward()
+            if number == 3:
+                with nn.context_scope(nn.get_extension_context("sim")):
+                    solver.scale_grad(2)
+    assert_array_equal(w.g, [27])  # 4 * 3 * 2 + 3
+
+
 def test_backward_of_one_function_adds_to_what_was_changed() -> None:
     w, _ = decayed()
     y = w * 3

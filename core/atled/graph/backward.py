@@ -140,9 +140,6 @@ class Backward:
         """
         if accumulate is None:
             accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
-            for _, cell in self.wanted:
-                if cell.is_waiting:
-                    cell.settle()  # a plan that adds to a gradient reads its memory
         for _, cell in self.seeds:
             cell.settle()
         bound = self.bound.get(accumulate)
@@ -291,6 +288,18 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
         return record
     with PLANNING:
         return _planned(root, seed)
+
+
+def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
+    """The same, to be run on the gradients of leaves that are there: a plan that adds to them reads their memory."""
+    plan = plan_backward(root, seed)
+    if plan is not None:
+        waiting = [cell for _, cell in plan.wanted if cell.lazy is not None and cell.is_waiting]
+        for cell in waiting:
+            cell.settle()
+        if waiting:
+            plan = plan_backward(root, seed)  # that may have been done in other memory
+    return plan
 
 
 def _planned(root: Value, seed: ArrayCell) -> Backward | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.array import WRITES, ArrayCell, NdArray
-from atled.graph.backward import Backward, BackwardTemplate, plan_backward, seed_of
+from atled.graph.backward import Backward, BackwardTemplate, plan_adding, plan_backward, seed_of
 from atled.graph.lost import LastRun, LostGradients
 from atled.graph.templates import TEMPLATES, TemplateCache
 from atled.graph.unbound import Unbound
@@ -51,6 +51,8 @@ class Walk:
         state: Hashable = None
         if details.need_grad:
             gradient = leaf.grad.cell
+            if gradient.lazy is not None and gradient.is_waiting:
+                gradient.settle()  # perhaps in other memory
             if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
                 return False
             self.aliases[id(gradient)] = number
@@ -260,10 +262,10 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
-    plan = plan_backward(root, seed)
+    plan = plan_adding(root, seed)
     accumulate = None if plan is None else plan.run()
     while plan is not None and accumulate is None:
-        plan = plan_backward(root, seed)
+        plan = plan_adding(root, seed)
         accumulate = None if plan is None else plan.run()
     if plan is None or accumulate is None:
         return

@@ -176,8 +176,10 @@ class Repeats:
             self._close()
             if is_open and self.recipe is not None:
                 for value in self.values():
-                    if value.data.cell.is_lost:
+                    cell = value.data.cell
+                    if cell.is_lost:
                         self.recipe.restore(value)
+                        cell.bound = 1  # a backward is going to read it: what other plans compute there has to be stored
             EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:

@@ -118,6 +118,11 @@ class Training:
         self._bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
+    def writes(self) -> frozenset[int]:
+        """The identities of the arrays that a run writes."""
+        return self._bound.binding.writes
+
+    @property
     def is_current(self) -> bool:
         """Whether nothing happened that plans must look at."""
         return self._bound.epoch == EPOCH.value

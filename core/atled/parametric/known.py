@@ -93,7 +93,7 @@ def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         shape = inp.shape
     else:
         return None
-    parts: list[Any] = [function, present_scope(), kind, shape]
+    parts: list[Any] = [function, present_scope(), kind, shape, len(args)]  # or names could be taken for arguments
     for value in args[1:] if not kwargs else (*args[1:], *kwargs, *kwargs.values()):
         kind = type(value)
         parts.append(kind)  # 1, 1.0 and True are equal, and yet not the same argument

@@ -302,3 +302,29 @@ def test_a_graph_that_is_dropped_before_its_backward_watches_nothing(trusted):
     trusted.y = None
     gc.collect()
     assert not WATCHES
+
+
+def test_a_compiled_step_stores_what_it_made_the_forward_store():
+    a, d = leaf([0.5, -1]), leaf([0.1, -1.5])
+    middle = F.tanh(a)
+    value = middle.value
+    y = middle * F.sigmoid(d)
+    del middle
+    solver = S.Sgd(0.1)
+    solver.set_parameters({"d": d})
+    for _ in range(4):
+        y.forward()
+        y.backward()
+    y.forward()
+    assert value.data.cell.is_lost
+    step = nn.compile_step(y, solver)
+    step()
+    for number in range(1, 3):
+        a.d = [number, 2]
+        step()
+        tanh = np.tanh([number, 2])
+        assert_allclose(peek(nn.Variable.on(value)), tanh, rtol=1e-6)
+        sigmoid = peek(y) / tanh
+        d.grad.zero()
+        y.backward()
+        assert_allclose(d.g, tanh * sigmoid * (1 - sigmoid), rtol=1e-5)

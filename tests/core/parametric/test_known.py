@@ -88,6 +88,14 @@ def test_other_arguments_are_another_call(taken):
     assert list(nn.get_parameters()) == [f"{scope}affine/{p}" for scope in ("", "other/", "inner/") for p in "Wb"]
 
 
+def test_a_name_given_as_an_argument_is_refused_as_ever(taken):
+    x = image(2, 3)
+    PF.affine(x, n_outmaps=3)
+    with pytest.raises(ValueError, match="n_outmaps='n_outmaps'"):
+        PF.affine(x, "n_outmaps", 3)
+    assert taken == []
+
+
 def test_another_shape_of_the_input_that_does_not_fit_the_parameters_is_refused(taken):
     PF.affine(image(2, 4), 3)
     with pytest.raises(ValueError, match="stored parameter has shape"):
