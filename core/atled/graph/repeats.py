@@ -179,7 +179,7 @@ class Repeats:
                     cell = value.data.cell
                     if cell.is_lost:
                         self.recipe.restore(value)
-                        cell.bound = 1  # a backward is going to read it: what other plans compute there has to be stored
+                        cell.bound = 1  # a backward is going to read it: what other plans make there must be stored
             EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:
