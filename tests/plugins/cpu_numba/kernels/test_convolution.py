@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels import (
     convolution,
     convolution_slices,
@@ -308,6 +309,21 @@ def test_slices_of_three_axes_with_what_networks_use(run, parts, monkeypatch, gr
     seen, counts = flat_windows(x, weight.shape, pad, stride, dilation, group)
     grads = gy.astype("d").reshape(len(x), group, 32 // group, int(np.prod(counts)))
     np.testing.assert_allclose(gw, (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(gw.shape), atol=2e-3)
+
+
+@pytest.mark.parametrize("group", [1, 8])
+def test_a_gradient_of_slices_has_the_same_bits_for_any_count_of_threads(run, monkeypatch, group):
+    monkeypatch.setattr(launching, "SHARE_US", 1e-9)
+    monkeypatch.setattr(slices_weight, "_CHUNK_BYTES", 1 << 17)
+    x, gy = draw(0, 3, 64, 6, 8, 8), draw(1, 3, 16, 6, 8, 8)
+    geometry = geometry_of((1, 1, 1), (1, 1, 1), (1, 1, 1), group)
+    found = []
+    for threads in (1, 2, 4):
+        monkeypatch.setattr(pool, "_chosen_count", threads)
+        gw = np.full((16, 64 // group, 3, 3, 3), np.nan, "f")
+        assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], kernel=gw.shape[2:], **geometry) == 0
+        found.append(gw)
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
 
 
 def test_what_three_axes_are_computed_by_is_said(make_call):

@@ -152,8 +152,9 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     flops = 2.0 * p.groups * p.maps * p.channels * places * windows * pair_count(phases)
     work_us = p.images * (flops + 20.0 * slices * copied) / _FLOPS_PER_US
     parts = share_count(work_us, p.groups if p.groups > 1 else p.channels)
-    pieces = _pieces(p, pieces, parts)
+    # Before the threads are looked at: slices at once are summed in another order than one by one.
     at_once = max(-(-_LEAST_POSITIONS // windows), _CHUNK_BYTES * pieces // (4 * copied))
+    pieces = _pieces(p, pieces, parts)
     # Of a piece:
     groups = p.groups // pieces if p.groups > 1 else 1
     channels = p.channels // (pieces if p.groups == 1 else 1)
