@@ -311,17 +311,29 @@ def test_slices_of_three_axes_with_what_networks_use(run, parts, monkeypatch, gr
     np.testing.assert_allclose(gw, (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(gw.shape), atol=2e-3)
 
 
-@pytest.mark.parametrize("group", [1, 8])
-def test_a_gradient_of_slices_has_the_same_bits_for_any_count_of_threads(run, monkeypatch, group):
+@pytest.mark.parametrize(
+    "x_shape, w_shape, group",
+    [
+        ((3, 64, 6, 8, 8), (16, 64, 3, 3, 3), 1),
+        ((3, 64, 6, 8, 8), (16, 8, 3, 3, 3), 8),
+        ((7, 32, 8, 8), (20, 32, 5, 5), 1),
+    ],
+)
+def test_the_gradient_of_the_weight_has_the_same_bits_for_any_count_of_threads(
+    run, monkeypatch, x_shape, w_shape, group
+):
     monkeypatch.setattr(launching, "SHARE_US", 1e-9)
     monkeypatch.setattr(slices_weight, "_CHUNK_BYTES", 1 << 17)
-    x, gy = draw(0, 3, 64, 6, 8, 8), draw(1, 3, 16, 6, 8, 8)
-    geometry = geometry_of((1, 1, 1), (1, 1, 1), (1, 1, 1), group)
+    monkeypatch.setattr(convolution_weight, "_CHUNK_BYTES", 1 << 15)
+    kernel = w_shape[2:]
+    ones = (1,) * len(kernel)
+    x, gy = draw(0, *x_shape), draw(1, x_shape[0], w_shape[0], *x_shape[2:])
+    geometry = geometry_of(tuple(k // 2 for k in kernel), ones, ones, group)
     found = []
     for threads in (1, 2, 4):
         monkeypatch.setattr(pool, "_chosen_count", threads)
-        gw = np.full((16, 64 // group, 3, 3, 3), np.nan, "f")
-        assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], kernel=gw.shape[2:], **geometry) == 0
+        gw = np.full(w_shape, np.nan, "f")
+        assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], kernel=kernel, **geometry) == 0
         found.append(gw)
     np.testing.assert_array_equal(found[1:], [found[0]] * 2)
 

@@ -232,7 +232,8 @@ def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
     piece_channels = -(-channels // pieces) if by_channels else channels
     piece_maps = maps if by_channels else -(-maps // pieces)
     piece_maps = -(-piece_maps // lanes.dot_rows) * lanes.dot_rows
-    image_bytes = 4 * layout.image_pitch * (piece_channels * phases + piece_maps)
+    # Of the whole, not of a piece: images at once are summed in another order than one by one.
+    image_bytes = 4 * layout.image_pitch * (channels * phases + -(-maps // lanes.dot_rows) * lanes.dot_rows)
     chunk = max(1, min(images, _CHUNK_BYTES // image_bytes))
     chunk = -(-images // -(-images // chunk))
     plane_length = layout.plane_length(chunk, lanes.vector)
