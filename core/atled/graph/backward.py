@@ -27,6 +27,7 @@ from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value, needs_gradient
 from atled.place import HOST
 from atled.storage import HostStorage
+from atled.watches import WATCHES
 from atled_contexts import plugin_generation
 
 
@@ -139,7 +140,7 @@ class Backward:
         where nothing was, because another thread meanwhile changed what is stored: it has to be planned anew.
         """
         if accumulate is None:
-            accumulate = tuple(cell.lazy != 0.0 for _, cell in self.wanted)
+            accumulate = tuple([cell.lazy != 0.0 for _, cell in self.wanted])
         for _, cell in self.seeds:
             cell.settle()
         bound = self.bound.get(accumulate)
@@ -293,7 +294,7 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
 def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
     """The same, to be run on the gradients of leaves that are there: a plan that adds to them reads their memory."""
     plan = plan_backward(root, seed)
-    if plan is not None:
+    if plan is not None and WATCHES:  # changes that wait have a watch
         waiting = [cell for _, cell in plan.wanted if cell.lazy is not None and cell.is_waiting]
         for cell in waiting:
             cell.settle()
