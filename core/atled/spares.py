@@ -121,21 +121,19 @@ class SpareCells:
             cell = self.take()
         except IndexError:
             cell = self.new()
-            self.put(cell)
-            return cell
-        storage = cell.storage
-        if (
-            sys.getrefcount(cell) == FREE_ARRAY
-            and sys.getrefcount(storage) == FREE_STORAGE
-            and isinstance(storage, HostStorage)
-            and not storage.exported
-            and cell.is_alone
-        ):
-            cell.reset()
-            self.put(cell)
-            return cell
-        self.put(cell)
-        cell = self.new()
+        else:
+            storage = cell.storage
+            if (
+                sys.getrefcount(cell) == FREE_ARRAY
+                and sys.getrefcount(storage) == FREE_STORAGE
+                and isinstance(storage, HostStorage)
+                and not storage.exported
+                and cell.is_alone
+            ):
+                cell.reset()
+            else:
+                self.put(cell)
+                cell = self.new()
         self.put(cell)
         return cell
 

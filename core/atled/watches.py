@@ -36,10 +36,10 @@ def close_watch(watch: Watch) -> None:
     WATCHES.pop(id(watch), None)
 
 
-def announce(cells: Iterable[int], writer: object = None) -> None:
-    """Tell the watches that cells, given by identity, are going to be written; a watch that is the writer knows."""
+def announce(cells: Iterable[int]) -> None:
+    """Tell the watches that cells, given by identity, are going to be written."""
     written = frozenset(cells)
     for reference in tuple(WATCHES.values()):
         watch = reference()
-        if watch is not None and watch is not writer and not watch.watched.isdisjoint(written):
+        if watch is not None and not watch.watched.isdisjoint(written):
             watch.before_write()

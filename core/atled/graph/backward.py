@@ -295,7 +295,7 @@ def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
     """The same, to be run on the gradients of leaves that are there: a plan that adds to them reads their memory."""
     plan = plan_backward(root, seed)
     if plan is not None and WATCHES:  # changes that wait have a watch
-        waiting = [cell for _, cell in plan.wanted if cell.lazy is not None and cell.is_waiting]
+        waiting = [cell for _, cell in plan.wanted if cell.is_waiting]
         for cell in waiting:
             cell.settle()
         if waiting:

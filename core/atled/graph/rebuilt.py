@@ -262,12 +262,12 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
-    plan = plan_adding(root, seed)
-    accumulate = None if plan is None else plan.run()
-    while plan is not None and accumulate is None:
+    while True:
         plan = plan_adding(root, seed)
-        accumulate = None if plan is None else plan.run()
-    if plan is None or accumulate is None:
-        return
+        if plan is None:
+            return
+        accumulate = plan.run()
+        if accumulate is not None:
+            break
     if found is not None and known is None:
         _remember(found, kinds, plan, accumulate)
