@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CORE_DISTRIBUTION = "atled"
 
+_listeners: list[Callable[[], object]] = []
+
 # Numbers are never used twice in a process, so that no cache can mistake one set of plugins for another.
 _generations = itertools.count(1)
 
@@ -157,6 +159,8 @@ class Plugins:
         self._registry = None
         self.generation = next(_generations)
         PROCESS.mark_anew()
+        for listener in _listeners:
+            listener()
 
     def _discover(self) -> Registry:
         with self._lock:
@@ -448,6 +452,14 @@ def plugins() -> tuple[PluginRecord, ...]:
 def plugin_generation() -> int:
     """A number that changes whenever plugins come, go or are reloaded; discovers nothing."""
     return current.generation
+
+
+def when_plugins_change(listener: Callable[[], object]) -> None:
+    """Call `listener()` whenever `plugin_generation()` has changed: for whoever keeps what a decision led to.
+
+    For the life of the process, in the thread that makes the change; the listener must not ask for plugins.
+    """
+    _listeners.append(listener)
 
 
 def add_builtin(name: str, factory: Callable[[], object]) -> None:

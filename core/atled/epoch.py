@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+from atled_contexts import when_plugins_change
+
 
 class Epoch:
     """One number: whoever changes what a plan was compiled from raises it; a plan compares it once per run.
 
-    Such changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast.
+    Such changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
+    plugins of the process.
     Writing new values into an array is none.
     """
 
@@ -23,6 +26,7 @@ class Epoch:
 
 
 EPOCH = Epoch()
+when_plugins_change(EPOCH.bump)
 
 WRITES = itertools.count(1)
 """Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""

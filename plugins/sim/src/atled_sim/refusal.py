@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from atled.call import Call
-from atled.epoch import EPOCH
 from atled.ops.elementwise import derived_spec
 from atled_contexts import reload_plugins
 
@@ -25,19 +24,14 @@ def refuse(ops: Iterable[str]) -> Iterator[None]:
     for name in names:
         derived_spec(name)
     _refused.update(names)
-    _decide_anew()
+    reload_plugins()  # what was decided before is decided again, also for graphs that ran already
     try:
         yield
     finally:
         _refused.subtract(names)
-        _decide_anew()
+        reload_plugins()
 
 
 def accepts(call: Call) -> bool | str:
     """What `sim` answers to every call: True, or the reason in words why it does not compute it."""
     return f"refuse({call.spec.name!r}) is in force" if _refused[call.spec.name] > 0 else True
-
-
-def _decide_anew() -> None:
-    reload_plugins()
-    EPOCH.bump()
