@@ -18,6 +18,7 @@ from atled_contexts.discovery import (
     register_plugin,
     reload_plugins,
     unregister_plugin,
+    when_plugins_change,
 )
 from atled_contexts.errors import (
     ContextError,
@@ -65,6 +66,7 @@ from atled_contexts.registrar import Implementation, Registrar
 from atled_contexts.registry import BackendStatus
 from atled_contexts.scopes import (
     bind,
+    context_in_force,
     context_scope,
     get_current_context,
     get_extension_context,
@@ -147,6 +149,7 @@ __all__ = [
     "candidates_table",
     "clear_selection_cache",
     "consider",
+    "context_in_force",
     "context_scope",
     "count_fallback",
     "declare_setting",
@@ -189,4 +192,5 @@ __all__ = [
     "verify",
     "warmings",
     "watch_preparation",
+    "when_plugins_change",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atled_contexts.backend_list import DEFAULT_TYPE_CONFIG, Pairs, check_type_config, parse_backends
 from atled_contexts.errors import ContextError, PluginError, did_you_mean, listing, message
 from atled_contexts.registry import BackendStatus, Registry
@@ -105,16 +107,19 @@ def default_pairs(registry: Registry) -> Pairs:
     return ((name, DEFAULT_TYPE_CONFIG),)
 
 
-def check_types(asked: str, array_class: object, device_id: object, fallback: object, deterministic: object) -> None:
-    """TypeError for an argument of the wrong type."""
+def check_types(
+    asked: str, array_class: object, device_id: object, fallback: object, flags: Mapping[str, object]
+) -> None:
+    """TypeError for an argument of the wrong type; flags: by name, each a bool or None."""
     strings = {"array_class": array_class, "device_id": device_id, "fallback": "" if fallback is None else fallback}
     for name, value in strings.items():
         if not isinstance(value, str):
             wrong = f"{name} is {type(value).__name__}, not a string"
             raise TypeError(message(asked, wrong, "", f"write {name}={str(value)!r}"))
-    if deterministic is not None and not isinstance(deterministic, bool):
-        wrong = f"deterministic is {type(deterministic).__name__}, not a bool"
-        raise TypeError(message(asked, wrong, "", "write deterministic=True or False"))
+    for name, value in flags.items():
+        if value is not None and not isinstance(value, bool):
+            wrong = f"{name} is {type(value).__name__}, not a bool"
+            raise TypeError(message(asked, wrong, "", f"write {name}=True or False"))
 
 
 def check_fallback(asked: str, fallback: str) -> str:

@@ -23,34 +23,39 @@ _scope: contextvars.ContextVar[Context | None] = contextvars.ContextVar("atled_c
 class _Default:
     """The Context outside of all scopes: the one that was set, else `Context()` of the present plugins."""
 
-    __slots__ = ("chosen", "generation", "made")
+    __slots__ = ("chosen", "generation", "made", "offered")
 
     def __init__(self) -> None:
         self.chosen: Context | None = None
         self.made: Context | None = None
+        self.offered: Context | None = None  # what was made, before anybody assigned to it
         self.generation = 0
 
     def get(self) -> Context:
         if self.chosen is not None:
             return self.chosen
         made = self.made
+        if made is not None and made.frozen is not self.offered:  # it was assigned to, so it is what the user wants
+            return made
         if made is None or self.generation != discovery.current.generation:
             generation = discovery.current.generation  # read first: a change while making it shows next time
             made = self.made = Context()
+            self.offered = made.frozen
             self.generation = generation
         return made
 
 
 _default = _Default()
 
-# For the engine; see also `surroundings`.
-scope_in_force: Callable[[], Context | None] = _scope.get
-default_in_force = _default
-
 
 def get_current_context() -> Context:
     """The Context in force: that of the innermost scope, else the default one."""
     return _scope.get() or _default.get()
+
+
+def context_in_force() -> Context:
+    """The frozen form of the Context in force, for whoever keeps it beyond the present call; see `surroundings`."""
+    return get_current_context().frozen
 
 
 def set_default_context(ctx: Context) -> None:
@@ -75,7 +80,7 @@ def set_default_context(ctx: Context) -> None:
 
 def reset_default_context() -> None:
     """Take `set_default_context` back: the default is that of the present plugins again."""
-    _default.chosen = None
+    _default.chosen = _default.made = None
     PROCESS.mark_anew()
 
 
@@ -124,11 +129,11 @@ def get_extension_context(
 ) -> Context:
     """The Context that the plugin of that extension name proposes: `get_extension_context("cpu")`.
 
-    device_id: a string, or a number as scripts pass it.  options: `fallback` and `deterministic` as in Context;
-        what else there is goes to the plugin.
+    device_id: a string, or a number as scripts pass it.  options: `fallback`, `deterministic`, `local_errors` as in
+        Context; what else there is goes to the plugin.
     PluginError: no usable plugin has the name. What the plugin's preset raises passes through.
     """
-    fields = {key: options.pop(key) for key in ("fallback", "deterministic") if key in options}
+    fields = {key: options.pop(key) for key in ("fallback", "deterministic", "local_errors") if key in options}
     device = str(device_id) if isinstance(device_id, int) and not isinstance(device_id, bool) else device_id
     asked = f"get_extension_context({name!r})"
     plugin = _extension(discovery.registry(), name, asked)

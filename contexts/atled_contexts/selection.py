@@ -101,6 +101,7 @@ def select(
     Asked are the backends of the Context in order, then the reference. A fallback is counted at every call and told
     as `context.fallback` says. SelectionError: nobody whom the Context allows computes it. Thread-safe.
     """
+    context = context.frozen
     decision = _cache.get((op, context, key))
     if decision is None or decision.generation != discovery.current.generation:
         decision = _decide(op, context, key, make_call)
@@ -116,7 +117,7 @@ def consider(op: str, context: Context, make_call: Callable[[str, str], C]) -> t
 
     Where none is chosen, `select` would raise. What `make_call` raises passes through.
     """
-    return Inquiry(discovery.registry(), op, context, make_call, ask_all=True).candidates
+    return Inquiry(discovery.registry(), op, context.frozen, make_call, ask_all=True).candidates
 
 
 def clear_selection_cache() -> None:

@@ -197,4 +197,7 @@ declare_setting("ATLED_PLUGINS_BLOCK", parse_names, (), "plugins not to load, by
 declare_setting("ATLED_PLUGINS_ONLY", parse_names, (), "the only plugins to load, by name or distribution")
 declare_setting("ATLED_FALLBACK", parse_choice(*FALLBACK_MODES), "warn", "what a fallback does: raise, warn or quiet")
 declare_setting("ATLED_DETERMINISTIC", parse_bool, False, "whether equal inputs must give equal bits")
+declare_setting(
+    "ATLED_LOCAL_ERRORS", parse_bool, False, "whether an output's error may come only from the inputs it is defined by"
+)
 declare_setting("ATLED_VERIFY", parse_share, 0.0, "share of op calls that the reference recomputes, 0 to 1")

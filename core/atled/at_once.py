@@ -17,8 +17,7 @@ from atled.ops.spec import Attribute, OpSpec
 from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
 from atled.watches import WATCHES, announce
-from atled_contexts import Context, discovery, get_current_context, is_observed
-from atled_contexts.scopes import default_in_force, scope_in_force
+from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.surroundings import PROCESS, mark_here
 
 _LIMIT = 20_000
@@ -75,13 +74,13 @@ def present_state() -> State:
     process = PROCESS.mark  # read before what it stands for: a change meanwhile shows next time
     mark = mark_here()
     if state.mark is not mark or state.process is not process:
-        scope, chosen, generation = scope_in_force(), default_in_force.chosen, discovery.current.generation
-        key = (scope, chosen, generation)
+        generation = discovery.current.generation
+        context = context_in_force()
+        key = (context, generation)
         if len(_tables) >= _STATES_LIMIT and key not in _tables:
             _tables.clear()
         # Equal Contexts share what is known, each under a state of its own.
         table = _tables.setdefault(key, {})
-        context = scope or chosen or get_current_context()
         state = RECENT.state = State(context, table, mark, process, get_auto_forward(), is_observed())
     return state
 

@@ -75,9 +75,21 @@ class Call:
         changing learning rate or scale must not prepare anything again), given at every execution.
     device_id: where it is to run, as the Context says it.  type_config: "float", "half", "double".
     deterministic: whether equal inputs must give equal bits.
+    local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
+        which excludes Winograd's and FFT algorithms.
     """
 
-    __slots__ = ("attributes", "deterministic", "device_id", "inputs", "key", "outputs", "spec", "type_config")
+    __slots__ = (
+        "attributes",
+        "deterministic",
+        "device_id",
+        "inputs",
+        "key",
+        "local_errors",
+        "outputs",
+        "spec",
+        "type_config",
+    )
 
     def __init__(
         self,
@@ -89,6 +101,7 @@ class Call:
         device_id: str = "",
         type_config: str = "float",
         deterministic: bool = False,
+        local_errors: bool = False,
     ) -> None:
         self.spec = spec
         self.inputs = inputs
@@ -97,6 +110,7 @@ class Call:
         self.device_id = device_id
         self.type_config = type_config
         self.deterministic = deterministic
+        self.local_errors = local_errors
         self.key = (
             spec.name,
             inputs,
@@ -105,6 +119,7 @@ class Call:
             device_id,
             type_config,
             deterministic,
+            local_errors,
         )
 
     @property

@@ -13,7 +13,7 @@ from atled.graph.updating import in_full_precision
 from atled.solvers import Solver, Tracked
 from atled.variable import Variable
 from atled.watches import WATCHES, announce
-from atled_contexts import get_current_context
+from atled_contexts import context_in_force
 
 
 def compile_step(
@@ -142,7 +142,7 @@ class CompiledStep:
     def _current(self) -> Training:
         """The plan, made anew where something changed that plans must look at."""
         parameters = self.solver.tracked()
-        context = get_current_context()
+        context = context_in_force()
         is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0
         rule = self._rule
         if rule is None or rule.context is not context or rule.is_decayed != is_decayed:

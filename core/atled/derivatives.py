@@ -15,7 +15,7 @@ from atled.graph.ir import IRValue
 from atled.graph.recording import Recorder
 from atled.graph.value import Value
 from atled.variable import Variable
-from atled_contexts import get_current_context
+from atled_contexts import context_in_force
 
 GradOutput = float | np.ndarray | NdArray | Variable | None
 
@@ -73,7 +73,7 @@ def grad(
 
 def _record(ends: Sequence[Variable], starts: Sequence[Variable], seeds: Sequence[Variable]) -> list[Variable]:
     """The gradients, recorded."""
-    recorder = Recorder(get_current_context(), get_auto_forward())
+    recorder = Recorder(context_in_force(), get_auto_forward())
     recorder.follow([end.value for end in ends])
     forward = list(recorder.nodes)
     wanted = [recorder.of(start.value) for start in starts]

@@ -133,7 +133,7 @@ def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: A
             )
         )
     using = attributes.pop("using", None)
-    context = get_current_context() if using is None else overridden(using)
+    context = (get_current_context() if using is None else overridden(using)).frozen
     given, named = _split(spec, inputs, {k: v for k, v in attributes.items() if k not in ("outputs", "n_outputs")})
     descs = [_desc(spec, position, item) for position, item in enumerate(given)]
     descs += [ArrayDesc(spec.first_state(name, *descs).shape) for name in spec.states]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from atled.apply import apply
 from atled.errors import four_parts
 from atled.ops.spec import OpSpec
-from atled_contexts import Context, context_scope, get_current_context, plugin_generation
+from atled_contexts import Context, context_in_force, context_scope, plugin_generation
 
 Using = str | Sequence[str] | Context
 """Backends in order of preference, as a Context takes them, or a whole Context."""
@@ -37,7 +37,7 @@ def overridden(using: Using) -> Context:
                 "pass a backend such as 'cpu' or 'cpu:half', a list of them, or a Context",
             )
         )
-    present = get_current_context()
+    present = context_in_force()
     backends = using if isinstance(using, str) else tuple(using)
     key = (present, backends, plugin_generation())
     found = _made.get(key)

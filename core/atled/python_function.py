@@ -121,7 +121,7 @@ class PythonFunction:
         if count < least:
             asked = f"{self._told_name()}(n_outputs={n_outputs})"
             raise ValueError(four_parts(asked, f"its min_outputs() is {least}", "", "leave n_outputs out, or raise it"))
-        context = get_current_context() if self.ctx is None else self.ctx
+        context = (get_current_context() if self.ctx is None else self.ctx).frozen
         handle = Handle(self, count, context)
         with context_scope(context), _computing(auto_forward):
             results = apply(_spec_named(self._told_name()), inputs, {"handle": handle}, outputs)

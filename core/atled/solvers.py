@@ -17,7 +17,7 @@ from atled.ops.spec import SPECS
 from atled.place import HOST
 from atled.storage import HostStorage
 from atled.variable import Variable
-from atled_contexts import get_current_context
+from atled_contexts import context_in_force
 
 __all__ = [
     "AMSGRAD",
@@ -246,14 +246,14 @@ class Solver:
         """Change all gradients that were written, at the latest when somebody looks at them."""
         values = [parameter.variable.value for parameter in self._active()]
         if values:
-            change_gradients(Change(op, value), values, get_current_context(), self._plans)
+            change_gradients(Change(op, value), values, context_in_force(), self._plans)
 
     def _take_changes_in(self, active: Sequence[Tracked]) -> None:
         """Update from gradients some of which wait for changes: in the same pass, if all wait for the same ones."""
         values = [parameter.variable.value for parameter in active]
         gradients = [value.grad.cell for value in values]
         with PLANNING:  # others who look at a gradient must see it before or after all this
-            waiting = common_changes(values, gradients, get_current_context())
+            waiting = common_changes(values, gradients, context_in_force())
             if waiting is not None:
                 with waiting.taken(gradients):
                     self._move(active, waiting.changes)
@@ -281,7 +281,7 @@ class Solver:
             return [Updated(p.variable.shape, (p.variable.value.data.cell, p.gradient, *p.states)) for p in active]
 
         ops = [*(change.op for change in changes), self._op]
-        run_updates(ops, tuple(map(id, active)), arrays, floats, get_current_context(), self._plans)
+        run_updates(ops, tuple(map(id, active)), arrays, floats, context_in_force(), self._plans)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.info} on {len(self._parameters)} parameters>"

@@ -59,27 +59,73 @@ def test_equal_values_are_equal_and_hash_alike(host):
     same, other = Context("fast:float", "CpuCachedArray", "0"), Context(["fast"])
     assert same == other and hash(same) == hash(other)
     for change in ({"backend": "reference"}, {"device_id": ""}, {"fallback": "quiet"}, {"deterministic": True}):
+        assert same != same.replace(local_errors=True)
         assert same != same.replace(**change)
     assert same != "fast:float"
 
 
 def test_repr_makes_an_equal_one(device):
-    for ctx in (Context(), Context(["gpu:half", "fast"], "GpuArray", "1", fallback="raise", deterministic=True)):
+    for ctx in (Context(), Context(["gpu:half", "fast"], "GpuArray", "1", fallback="raise", local_errors=True)):
         assert eval(repr(ctx)) == ctx
 
 
-def test_it_cannot_be_changed(host):
-    ctx = Context()
-    with pytest.raises(AttributeError, match=r"What to do: make another: ctx.replace\(device_id=\.\.\.\)"):
-        ctx.device_id = "1"
-    with pytest.raises(AttributeError, match="cannot be changed"):
+def test_an_assigned_attribute_is_checked_as_the_argument_is(device):
+    ctx = Context("gpu:half")
+    ctx.device_id = "1"
+    ctx.fallback = "raise"
+    assert ctx == Context("gpu:half", "GpuArray", "1", fallback="raise")
+    for name, value, error, words in (
+        ("device_id", "7", ContextError, "has a device '7'"),
+        ("device_id", 1, TypeError, "write device_id='1'"),
+        ("backend", ["gpu:duble"], ContextError, "did you mean 'double'|type config"),
+        ("local_errors", 1, TypeError, "local_errors is int"),
+        ("device", "1", AttributeError, "did you mean 'device_id'"),
+    ):
+        with pytest.raises(error, match=words):
+            setattr(ctx, name, value)
+    assert ctx == Context("gpu:half", "GpuArray", "1", fallback="raise")
+    with pytest.raises(AttributeError, match="every attribute of a Context has a value"):
         del ctx.fallback
 
 
+def test_an_assigned_backend_list_keeps_what_fits_it(device):
+    ctx = Context("gpu", "GpuArray", "1")
+    ctx.backend = ["gpulib:half", "gpu"]
+    assert ctx == Context(["gpulib:half", "gpu"], "GpuArray", "1")
+    ctx.backend = "fast"
+    assert ctx == Context("fast", "CpuCachedArray", "0")
+
+
+def test_its_frozen_form_keeps_the_values_and_cannot_be_changed(device):
+    ctx = Context("gpu")
+    frozen = ctx.frozen
+    assert frozen == ctx and ctx.frozen is frozen and frozen.frozen is frozen
+    ctx.device_id = "1"
+    assert frozen.device_id == "0" and ctx.frozen.device_id == "1"
+    with pytest.raises(AttributeError, match=r"calls .* hold this Context.*\n.*make another: ctx.replace\(device_id="):
+        frozen.device_id = "1"
+    changed = frozen.replace(device_id="1")
+    changed.device_id = "0"
+    assert changed == frozen
+
+
+def test_one_in_a_set_or_a_dict_keeps_its_values(device):
+    ctx = Context("gpu")
+    chosen = {ctx: "gpu"}
+    with pytest.raises(AttributeError, match="it was hashed, as in a set or a dict"):
+        ctx.device_id = "1"
+    assert chosen[Context("gpu")] == "gpu"
+    free = copy.copy(ctx)
+    free.device_id = "1"
+    assert ctx.device_id == "0"
+
+
 def test_it_copies_and_pickles(device):
-    ctx = Context(["gpu:half", "fast"], device_id="1", fallback="quiet", deterministic=True)
-    assert copy.copy(ctx) is ctx and copy.deepcopy(ctx) is ctx
-    assert pickle.loads(pickle.dumps(ctx)) == ctx
+    ctx = Context(["gpu:half", "fast"], device_id="1", fallback="quiet", deterministic=True, local_errors=True)
+    for copied in (copy.copy(ctx), copy.deepcopy(ctx), pickle.loads(pickle.dumps(ctx)), copy.copy(ctx.frozen)):
+        assert copied == ctx and copied is not ctx
+        copied.device_id = "0"
+        assert ctx.device_id == "1"
 
 
 def test_a_pickled_default_array_class_is_that_of_where_it_arrives(device):
@@ -253,6 +299,13 @@ def test_the_generation_of_the_plugins_does_not_move_by_making_one(host):
     before = plugin_generation()
     Context()
     assert plugin_generation() == before
+
+
+def test_local_errors_come_from_the_environment_unless_given(host, monkeypatch):
+    assert Context().local_errors is False
+    monkeypatch.setenv("ATLED_LOCAL_ERRORS", "1")
+    discovery.reload_plugins()
+    assert Context().local_errors is True and Context(local_errors=False).local_errors is False
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", True), ("0", False), ("no", False), ("", False)])

@@ -12,6 +12,7 @@ from atled_contexts import (
     PluginError,
     Unusable,
     bind,
+    context_in_force,
     context_scope,
     get_current_context,
     get_extension_context,
@@ -182,3 +183,17 @@ def test_using_overrides_other_arguments_with_or_without_backends(host):
         using(falback="raise")
     with pytest.raises(ContextError, match=r"did you mean 'quiet'\?"):
         using(fallback="quit")
+
+
+def test_an_assignment_holds_wherever_the_context_is_in_force(device):
+    ctx = Context("gpu")
+    with context_scope(ctx):
+        before = context_in_force()
+        ctx.device_id = "1"
+        assert get_current_context() is ctx and context_in_force().device_id == "1"
+        assert before.device_id == "0"
+    get_current_context().backend = "gpu"  # the default, which nobody set: it is chosen now
+    unregister_plugin("fast")
+    assert get_current_context().backend == ["gpu:float"]
+    reset_default_context()
+    assert get_current_context().backend == ["reference:float"]

@@ -134,11 +134,11 @@ def test_a_missing_or_foreign_input_is_refused_as_by_the_call():
 def test_the_way_that_an_implementation_takes_is_shown(monkeypatch):
     pytest.importorskip("atled_cpu_numba")
     x, w = nn.Variable((4, 16, 28, 28)), nn.Variable((32, 16, 3, 3))
-    for deterministic in (False, True):
-        with nn.context_scope(nn.Context("cpu", deterministic=deterministic)):
+    for flag in ("", "deterministic", "local_errors"):
+        with nn.context_scope(nn.Context("cpu", **({flag: True} if flag else {}))):
             explained = nn.explain(F.convolution, x, w, pad=(1, 1))
         way = explained.calls[0].way
-        assert ("winograd" in way) is not deterministic
+        assert way.startswith("direct") and way.endswith(f", for {flag}") if flag else way.startswith("winograd")
         assert f"the way: {way}" in str(explained)
         assert explained.to_json()[0]["way"] == way
     explained = nn.explain(F.convolution, x, w, pad=(1, 1))

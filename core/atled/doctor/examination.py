@@ -127,6 +127,7 @@ def _context(context: Context) -> Report:
         "device_id": context.device_id,
         "fallback": context.fallback,
         "deterministic": context.deterministic,
+        "local_errors": context.local_errors,
     }
 
 

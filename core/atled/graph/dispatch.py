@@ -87,6 +87,7 @@ def describe_call(
         device_id=device_id,
         type_config=type_config,
         deterministic=context.deterministic,
+        local_errors=context.local_errors,
     )
 
 

@@ -188,6 +188,7 @@ class _Groups:
             and second.decision.backend == first.decision.backend
             and second.decision.type_config == first.decision.type_config
             and second.context.deterministic == first.context.deterministic
+            and second.context.local_errors == first.context.local_errors
         )
         members = [*self.members[one], *self.members[other]]
         if not alike or len(members) > MOST_NODES or (first in self._apart) != (second in self._apart):
@@ -350,6 +351,7 @@ def _node(
         device_id=old.device_id,
         type_config=old.type_config,
         deterministic=old.deterministic,
+        local_errors=old.local_errors,
     )
     attributes = {item: FloatSlot(index) for item, index in zip(program.attributes, floats, strict=True)}
     node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))

@@ -129,11 +129,16 @@ def test_gradient_with_respect_to_the_weight(run, make_call, parts, x_shape, map
     np.testing.assert_allclose(gw, expected, atol=5e-5)
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_deterministic_contexts_have_direct_sums(make_call, deterministic):
-    x, weight, y = np.zeros((8, 16, 8, 8), "f"), np.zeros((16, 16, 3, 3), "f"), np.zeros((8, 16, 8, 8), "f")
-    call = make_call("Convolution", [x, weight, None], [y], **geometry_of((1, 1)))
-    weight_call = make_call("ConvolutionWeightGrad", [x, y], [weight], kernel=(3, 3), **geometry_of((1, 1)))
-    call.deterministic = weight_call.deterministic = deterministic
-    notes = convolution.prepare(call).note, convolution_weight.prepare(weight_call).note
-    assert ["winograd" in note for note in notes] == [not deterministic] * 2
+@pytest.mark.parametrize("flag", ["deterministic", "local_errors"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_contexts_may_have_direct_sums_only(make_call, flag, groups):
+    x, weight, y = (np.zeros(shape, "f") for shape in ((8, 32, 8, 8), (32, 32 // groups, 3, 3), (8, 32, 8, 8)))
+    geometry = {**geometry_of((1, 1)), "group": groups}
+    call = make_call("Convolution", [x, weight, None], [y], **geometry)
+    weight_call = make_call("ConvolutionWeightGrad", [x, y], [weight], kernel=(3, 3), **geometry)
+    preparing = (convolution, call), (convolution_weight, weight_call)
+    assert all("winograd" in module.prepare(each).note for module, each in preparing)
+    setattr(call, flag, True)
+    setattr(weight_call, flag, True)
+    notes = [module.prepare(each).note for module, each in preparing]
+    assert all("winograd" not in note and note.endswith(f", for {flag}") for note in notes)

@@ -243,10 +243,13 @@ def prepare(call: Call) -> Prepared:
     """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
     problem = _problem(call)
     # Winograd takes no groups: one by one they are slices, too.
-    pieces = problem.groups if problem.groups > 1 and _winograd(_task(problem), problem.deterministic) else 1
+    suits_winograd = _winograd(_task(problem)) is not None
+    pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
     if len(problem.axes) > 2 or pieces > 1:
-        return convolution_slices.prepare(problem, _prepare_planar, pieces=pieces)
-    return _prepare_planar(problem)
+        prepared = convolution_slices.prepare(problem, _prepare_planar, pieces=pieces)
+    else:
+        prepared = _prepare_planar(problem)
+    return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
 
 
 def _prepare_planar(problem: convolution_slices.Problem) -> Prepared:
@@ -315,7 +318,7 @@ def _problem(call: Call) -> convolution_slices.Problem:
         result.shape[axis] // groups,
         merge_axes(map(Axis, source.shape[axis + 1 :], result.shape[axis + 1 :], kernel, *steps)),
         tuple(desc is not None for desc in call.inputs[2:]),
-        call.deterministic,
+        winograd.excluded_for(call),
     )
 
 
@@ -345,8 +348,8 @@ def _special(task: _Task, whole: convolution_slices.Problem) -> Prepared | None:
             task.images, task.source, planes, task.result, pad, terms, per_plane, turned=not task.forward
         )
         return depthwise.prepare(filters, arguments)
-    problem = _winograd(task, whole.deterministic)
-    return winograd.prepare(problem, whole.weight_size, arguments) if problem and task.groups == 1 else None
+    problem = None if whole.direct_for or task.groups > 1 else _winograd(task)
+    return winograd.prepare(problem, whole.weight_size, arguments) if problem else None
 
 
 def _is_3x3(task: _Task) -> bool:
@@ -358,9 +361,9 @@ def _forward_pad(task: _Task) -> Pair:
     return task.pad if task.forward else (2 - task.pad[0], 2 - task.pad[1])
 
 
-def _winograd(task: _Task, deterministic: bool) -> winograd.Problem | None:
-    """One group as Winograd's, if that is allowed and pays."""
-    if deterministic or not _is_3x3(task):  # who asks for that wants the accuracy of direct sums, too
+def _winograd(task: _Task) -> winograd.Problem | None:
+    """One group as Winograd's, if that pays."""
+    if not _is_3x3(task):
         return None
     sizes = (task.images, task.channels, task.maps, task.source, task.result)
     weight = _weight_strides(task)

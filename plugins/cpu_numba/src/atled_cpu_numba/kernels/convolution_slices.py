@@ -49,7 +49,7 @@ class Problem(NamedTuple):
     """A convolution or its adjoint: channels and maps, of the source and the result, are those of one group.
 
     biases: for each input behind the weight, whether it is there.
-    deterministic: whether only direct sums will do.
+    direct_for: the flag of the Context for which only direct sums will do, "" where there is none.
     """
 
     forward: bool
@@ -59,7 +59,7 @@ class Problem(NamedTuple):
     maps: int
     axes: tuple[Axis, ...]
     biases: tuple[bool, ...]
-    deterministic: bool
+    direct_for: str
 
     @property
     def weight_size(self) -> int:

@@ -168,19 +168,22 @@ def prepare(call: Call) -> Prepared:
         x.shape[axis] // groups,
         gy.shape[axis] // groups,
         merge_axes(map(Axis, x.shape[axis + 1 :], gy.shape[axis + 1 :], *geometry)),
-        call.deterministic,
+        winograd.excluded_for(call),
     )
     # Winograd takes no groups: one by one they are slices, too.
-    pieces = problem.groups if problem.groups > 1 and _winograd(problem) else 1
+    suits_winograd = _winograd(problem) is not None
+    pieces = problem.groups if problem.groups > 1 and suits_winograd and not problem.direct_for else 1
     if len(problem.axes) > 2 or pieces > 1:
-        return slices_weight.prepare(problem, _prepare_planar, pieces=pieces)
-    return _prepare_planar(problem)
+        prepared = slices_weight.prepare(problem, _prepare_planar, pieces=pieces)
+    else:
+        prepared = _prepare_planar(problem)
+    return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
 
 
 def _winograd(whole: slices_weight.Problem) -> winograd.Problem | None:
-    """One group over the last two axes as Winograd's, if that is allowed and pays."""
+    """One group over the last two axes as Winograd's, if that pays."""
     sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
-    if whole.deterministic or (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
+    if (kernel, steps, dilation) != ((3, 3), (1, 1), (1, 1)):
         return None
     problem = winograd.Problem(whole.images, whole.channels, whole.maps, sizes, counts, pad, 0, 0, turned=False)
     return problem if winograd_weight.suits(problem) else None
@@ -205,8 +208,8 @@ def _prepare_planar(whole: slices_weight.Problem) -> Prepared:
         strided = depthwise_strided.Problem(images, groups, maps, (height, width), counts, kernel, pad)
         if depthwise_strided.suits(strided, steps, dilation):
             return depthwise_strided.prepare_weight(strided)
-    problem = _winograd(whole)
-    if problem is not None and groups == 1:
+    problem = None if whole.direct_for or groups > 1 else _winograd(whole)
+    if problem is not None:
         return winograd_weight.prepare(problem)
     lanes_problem = weight_lanes.Problem(images, groups, channels, maps, (height, width), counts, *geometry)
     if weight_lanes.suits(lanes_problem):

@@ -53,7 +53,7 @@ _PHASE_WORDS = 13
 class Problem(NamedTuple):
     """The gradient of a convolution; channels and maps are those of one group.
 
-    deterministic: whether only direct sums will do.
+    direct_for: the flag of the Context for which only direct sums will do, "" where there is none.
     """
 
     images: int
@@ -61,7 +61,7 @@ class Problem(NamedTuple):
     channels: int
     maps: int
     axes: tuple[Axis, ...]
-    deterministic: bool
+    direct_for: str
 
 
 def _build() -> Callable[..., int]:
@@ -163,7 +163,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         of_phase = p.images * len(phase.slices)
         chunk = -(-of_phase // max(1, of_phase // at_once))
         with undivided():
-            planar_problem = Problem(chunk, groups, channels * len(phase.taps), p.maps, planar, p.deterministic)
+            planar_problem = Problem(chunk, groups, channels * len(phase.taps), p.maps, planar, p.direct_for)
             inner.append((chunk, prepare_planar(planar_problem)))
 
     chunk = max((chunk for chunk, _ in inner), default=0)

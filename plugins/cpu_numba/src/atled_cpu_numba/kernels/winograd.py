@@ -4,9 +4,11 @@ Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are tran
 lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
 The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
-5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Infinities become NaN. Equal
-inputs give equal bits. Contexts with `deterministic=True` have everything computed directly, and so has all work after
-`ENABLED = False` was set.
+5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Equal
+inputs give equal bits. An error is in proportion to the largest element of its tile, whose 6 x 6 elements may lie
+outside the window of a result: an outlier spoils up to 16 results around, an infinity makes them NaN. Contexts with
+`local_errors=True` or `deterministic=True` have everything computed directly, and so has all work after `ENABLED =
+False` was set.
 
 Block (64-bit words; strides in elements):
     0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
@@ -32,7 +34,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from atled.call import Prepared
+from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.lanes import host_lanes
 from atled_cpu_numba.kernels.launch import fitting_shares, launch, share_count
 from atled_cpu_numba.kernels.winograd_rows import BLOCK_BYTES, COLLECT_ROWS
@@ -75,6 +77,17 @@ class Problem(NamedTuple):
     def tiles(self) -> tuple[int, int]:
         """Tiles per image: rows, and in a row."""
         return -(-self.result[0] // 4), -(-self.result[1] // 4)
+
+
+def excluded_for(call: Call) -> str:
+    """The flag of the Context that excludes this algorithm; "" where none does."""
+    return next((flag for flag in ("local_errors", "deterministic") if getattr(call, flag)), "")
+
+
+def told(prepared: Prepared, flag: str) -> Prepared:
+    """The direct sums that are computed in this algorithm's place, with a note that says for which flag."""
+    prepared.note += f", for {flag}"
+    return prepared
 
 
 def suits(problem: Problem) -> bool:
