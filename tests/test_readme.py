@@ -19,6 +19,7 @@ PAGES = (
     "docs/gradients.md",
     "docs/layers.md",
     "docs/nnabla_scripts.md",
+    "docs/own_ops.md",
     "docs/ship-a-device.md",
     "docs/support.md",
 )
@@ -59,7 +60,15 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/data.md", "docs/gradients.md", "docs/layers.md", "docs/nnabla_scripts.md", "docs/speed.md"]
+    "page",
+    [
+        "docs/data.md",
+        "docs/gradients.md",
+        "docs/layers.md",
+        "docs/nnabla_scripts.md",
+        "docs/own_ops.md",
+        "docs/speed.md",
+    ],
 )
 def test_code_of_a_page_prints_what_its_comments_say(page, tmp_path):
     code = "\n".join(python_blocks(page))

@@ -20,13 +20,8 @@ def catalogue() -> list[OpSpec]:
     """The op specs of the library by name; gradients of formulas, which follow from these, are left out."""
     import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
 
-    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and _is_ours(spec)]
+    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and spec.is_library]
     return sorted(found, key=lambda spec: spec.name)
-
-
-def _is_ours(spec: OpSpec) -> bool:
-    # A program may define op specs of its own.
-    return type(spec).__module__.startswith("atled.ops.")
 
 
 @functools.cache
@@ -34,8 +29,8 @@ def all_specs() -> tuple[OpSpec, ...]:
     """Every op spec there is, and the first gradients of the elementwise ones; sorted by name."""
     import atled.ops  # noqa: F401  # as above
 
-    specs = dict(SPECS)
-    for spec in list(SPECS.values()):
+    specs = {name: spec for name, spec in SPECS.items() if not spec.removed}
+    for spec in list(specs.values()):
         if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:
             for wrt in spec.input_names:
                 if spec.gradient_formula(wrt) is not None:

@@ -136,8 +136,9 @@ class _Functions(dict[str, Callable[..., Any]]):
 
     def __missing__(self, op: str) -> Callable[..., Any]:
         spec = SPECS[op]
-        namespace = {**_NAMES, "_spec": spec}
-        exec(compile(_source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
+        defaults = {item.argument: item.default for item in spec.attributes}
+        namespace = {**_NAMES, "_spec": spec, "_defaults": defaults}
+        exec(compile(source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
         function: Callable[..., Any] = namespace[spec.function]
         function.__doc__ = spec.doc
         function.__module__ = _MODULE
@@ -149,7 +150,8 @@ FUNCTIONS = _Functions()
 Calls.functions = FUNCTIONS
 
 
-def _source(spec: OpSpec) -> str:
+def source(spec: OpSpec) -> str:
+    """The text of one function; it needs `_NAMES`, `_spec` and `_defaults`."""
     inputs = list(spec.user_inputs)
     arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
     parameters: list[str] = []
@@ -161,7 +163,7 @@ def _source(spec: OpSpec) -> str:
         parameters += [item.name + ("=None" if item.optional else "") for item in inputs]
         passed = f"({''.join(item.name + ', ' for item in inputs)})"
     for attribute in arguments:
-        default = "" if attribute.default is REQUIRED else f"={attribute.default!r}"
+        default = "" if attribute.default is REQUIRED else f"=_defaults[{attribute.argument!r}]"
         parameters.append(attribute.argument + default)
     values = ", ".join(f"{attribute.name!r}: {attribute.argument}" for attribute in arguments)
     # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.

@@ -40,7 +40,9 @@ def __getattr__(name: str) -> Any:
                 did_you_mean(name, __dir__(), "dir(atled.functions) lists all"),
             )
         )
-    function = globals()[name] = _text.FUNCTIONS[spec.name]
+    function = _text.FUNCTIONS[spec.name]
+    if spec.is_library:  # another one can be replaced
+        globals()[name] = function
     return function
 
 

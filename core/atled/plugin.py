@@ -9,6 +9,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     memory          ArrayClass
     formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy;
                     plan_layout, Layout, LayoutPlan
+    ops of its own  OpSpec, Row, define and what else `atled.op_spec` holds, which is of this API too
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text
     messages        four_parts, did_you_mean, listing
 

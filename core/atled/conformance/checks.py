@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from atled.call import ArrayDesc
 from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_stream
 from atled.graph.gradient import backpropagate
 from atled.graph.ir import Graph, IRValue
+from atled.ops.elementwise import Elementwise, derived_name, derived_spec
+from atled.ops.own import spec_of
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import OpSpec
-from atled_contexts import Context
+from atled_contexts import Context, backend_info
 
 _STEP = 1e-5  # of finite differences in float64: truncation about 1e-10, rounding about 1e-11
 
@@ -168,6 +171,39 @@ def check_refused(spec: OpSpec, refused: Refused, context: Context) -> None:
         assert re.search(refused.match, str(error)), f"{spec.name}: no {refused.match!r} in {str(error)!r}"
         return
     raise AssertionError(f"{spec.name} accepted {refused!r}")
+
+
+def check_op(op: Any, backend: str = "reference") -> int:
+    """Check an op of your own by its samples, as those of the library are; how many calls were checked.
+
+    Values on the backend, under each of its type configs, without fallback, for the op and for the gradient ops of its
+    formula; gradients of both orders against finite differences in float64; refused calls.
+
+    op: name, class or function.  Raises AssertionError, which says what differs, or that the op has no samples.
+    """
+    spec = spec_of(op)
+    specs = [spec]
+    if isinstance(spec, Elementwise) and not spec.no_gradient:
+        specs += [
+            derived_spec(derived_name(spec.name, x)) for x in spec.input_names if spec.gradient_formula(x) is not None
+        ]
+    contexts = [Context([f"{backend}:{name}"], fallback="raise") for name in backend_info(backend).type_configs]
+    double = Context("reference:double", fallback="raise")
+    count = 0
+    for each in specs:
+        samples, refused = each.samples(), each.refused()
+        assert samples, f"{each.name} has no samples: define samples(self)"
+        count += len(samples) + len(refused)
+        for sample in samples:
+            for context in contexts:
+                check_values(each, sample, context)
+            check_unusual_arrays(each, sample)
+            if sample.differentiable and not each.no_gradient:
+                check_gradient(each, sample, double)
+                check_second_gradient(each, sample, double)
+        for item in refused:
+            check_refused(each, item, contexts[0])
+    return count
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------

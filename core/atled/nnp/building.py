@@ -171,7 +171,7 @@ def _for_batch(
 
 
 def _spec(where: str, type_name: str) -> OpSpec:
-    known = {spec.name: spec for spec in FUNCTIONS.values()}
+    known = {spec.name: spec for spec in FUNCTIONS.values() if spec.is_library}
     if type_name not in known:
         raise ValueError(
             four_parts(

@@ -69,7 +69,7 @@ class _Writer:
         self.functions.add(function)
         where = f"{self.asked}, function {function.name}"
         spec = SPECS.get(function.name)
-        if spec is None or FUNCTIONS.get(spec.function) is not spec:
+        if spec is None or not spec.is_library or FUNCTIONS.get(spec.function) is not spec:
             raise ValueError(
                 four_parts(
                     where,

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MakeData = Callable[[Sequence[int]], Data]
 
+DERIVED = "derived"
+"""In place of a gradient formula: the derivative of the op's own formula, times gy."""
+
 
 def away(*points: float) -> MakeData:
     """Sample data that keeps away from the kinks of a formula."""
@@ -82,8 +85,8 @@ class Row:
 
     name: of the op.  function: in `atled.functions`.
     y: formula of the output in inputs and attributes.
-    gradients: for each input, in order, the formula of its gradient in gy, inputs, y and attributes, or None where
-        nothing flows.
+    gradients: for each input, in order, the formula of its gradient in gy, inputs, y and attributes; DERIVED for what
+        follows from `y`; None where nothing flows.
     attributes: defaults by name; a bool stays one, everything else is a run-time float; REQUIRED has no default.
     doc: what it computes, in a line or two; where it is not plain from the formula, what happens at kinks.
     data: how to make sample data, for inputs that must keep to a domain or off a kink.
@@ -136,7 +139,7 @@ def define(category: str, rows: Sequence[Row]) -> None:
 class Elementwise(ProgramOp, abstract=True):
     """An elementwise op made from a `Row`."""
 
-    def __init__(self, row: Row, category: str, output: str = "y") -> None:
+    def __init__(self, row: Row, category: str, output: str = "y", module: str = __name__) -> None:
         self.row = row
         self._gradient_formulas: dict[str, Expr | None] = {}
         # By `vars`, because function and category are class variables elsewhere: here each instance is an op.
@@ -149,6 +152,7 @@ class Elementwise(ProgramOp, abstract=True):
         self.outputs = (output,)
         self.no_gradient = row.no_gradient
         super().__init__(row.name, _describe(row, output))
+        self.module = module
 
     @staticmethod
     def _flow(row: Row, x: str) -> str:
@@ -182,7 +186,10 @@ class Elementwise(ProgramOp, abstract=True):
 
     def _derive(self, wrt: str) -> Expr | None:
         text = self.row.gradients[wrt]
-        return None if text is None else parse(text)
+        if text != DERIVED:
+            return None if text is None else parse(text)
+        assert self.program is not None
+        return multiply(name(self.cotangent_name), derivative(self.program.expressions[0], wrt))
 
     def gradient(self, g: GradientCall, *inputs: IRValue | None, **attributes: Any) -> Sequence[IRValue | None]:
         values = dict(zip(self.input_names, inputs, strict=True))
@@ -267,7 +274,7 @@ def _describe(row: Row, output: str) -> str:
     """The docstring of an op, in the house's form."""
     broadcasts = len(row.gradients) > 1 and not row.equal_shapes
     lines = [row.doc, "", f"    {output} = {row.y}", ""]
-    gradients = [f"    d{x} = {formula}" for x, formula in row.gradients.items() if formula not in (None, _DERIVED)]
+    gradients = [f"    d{x} = {formula}" for x, formula in row.gradients.items() if formula not in (None, DERIVED)]
     if gradients:
         lines += ["Gradient:", *gradients, ""]
     shape = "(...) float" + ("; broadcast as in NumPy" if broadcasts else ", of one shape" if row.equal_shapes else "")
@@ -284,7 +291,6 @@ def _describe(row: Row, output: str) -> str:
 
 # --- derived specs ----------------------------------------------------------------------------------------------
 
-_DERIVED = "derived"
 _lock = lock_across_forks()  # re-entered: the gradient of a gradient makes the gradient first
 
 
@@ -305,14 +311,20 @@ class ElementwiseGradient(Elementwise, abstract=True):
             derived_name(parent.name, wrt),
             "",
             str(formula),
-            dict.fromkeys(inputs, _DERIVED),
+            dict.fromkeys(inputs, DERIVED),
             attributes,
             doc=f"Gradient of {parent.name} with respect to {wrt}.",
             data={"y": away(0.0), **parent.row.data},
             tried={key: value for key, value in parent.row.tried.items() if key in attributes},
             raises=[x for x in parent.row.raises if x in inputs],
         )
-        super().__init__(row, parent.category, output)
+        self._parent = parent
+        super().__init__(row, parent.category, output, parent.module)
+
+    @property
+    def removed(self) -> bool:  # type: ignore[override]  # with the op that it is the gradient of
+        """Whether the op was undefined or replaced."""
+        return self._parent.removed
 
     @cached_property
     def program(self) -> Program:  # type: ignore[override]  # computed, because most are never compiled here
@@ -321,9 +333,6 @@ class ElementwiseGradient(Elementwise, abstract=True):
     @property
     def cotangent_name(self) -> str:
         return self._cotangent
-
-    def _derive(self, wrt: str) -> Expr | None:
-        return multiply(name(self._cotangent), derivative(self._formula, wrt))
 
 
 def _unused(wanted: str, taken: set[str]) -> str:

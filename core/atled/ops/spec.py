@@ -194,6 +194,11 @@ class OpSpec:
         dtypes: allowed for the "compute" inputs.
         tolerance: relative error allowed against the float64 reference, by dtype name.
         samples, refused: functions that return calls that must work, and calls that must be refused.
+
+    A class outside the library is registered by its class statement, too: `atled.op_spec` says what is checked then.
+    `abstract=True` registers nothing; `replace=True` takes the place of an op of that name and module.
+
+    module: where it is defined.  removed: True once it was undefined or replaced; graphs that hold it go on with it.
     """
 
     function: str = ""
@@ -218,16 +223,31 @@ class OpSpec:
 
     name: str
     doc: str
+    module: str
+    removed: bool = False
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, replace: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not abstract:
-            register(cls(name=cls.__name__, doc=inspect.cleandoc(cls.__doc__ or "")))
+        if abstract:
+            return
+        spec = cls(name=cls.__name__, doc=inspect.cleandoc(cls.__doc__ or ""))
+        if spec.is_library:
+            register(spec)
+        else:
+            from atled.ops.own import admit  # needs the whole table, of which this module is the beginning
+
+            admit(spec, replace=replace)
 
     def __init__(self, name: str, doc: str) -> None:
         self.name = name
         self.doc = doc
+        self.module = type(self).__module__
         self._finish()
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is an op of the library, not of a script or of another package."""
+        return self.module.startswith("atled.ops.")
 
     def _finish(self) -> None:
         """Derive what is asked for often from the declarations."""
