@@ -79,9 +79,10 @@ def _child(*arguments: str) -> dict[str, str]:
 
 def _pretend(features: str) -> None:
     """Make this process believe that the processor has these features; before any kernel is imported."""
-    from atled_cpu_numba import machine_code
+    from atled_cpu_numba import processor
 
-    machine_code.host_processor = lambda: ("x86-64", features)
+    chosen = processor.Processor("x86-64", features)
+    processor.target = lambda: chosen
 
 
 def _keys() -> Iterator[tuple[str, str]]:

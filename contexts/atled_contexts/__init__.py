@@ -42,6 +42,7 @@ from atled_contexts.lookup import (
     extension_names,
     implementations,
     native_executor,
+    plugin_facts,
     warmings,
 )
 from atled_contexts.observation import active_trace, active_verification, is_observed
@@ -174,6 +175,7 @@ __all__ = [
     "parse_names",
     "parse_share",
     "parse_text",
+    "plugin_facts",
     "plugin_generation",
     "plugins",
     "read_package_file",

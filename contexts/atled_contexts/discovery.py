@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from atled_contexts import settings
-from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
+from atled_contexts.errors import PluginError, SettingError, did_you_mean, in_words, listing, message
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.package_files import CONFORMANCE, MANIFEST, read_package_file
 from atled_contexts.plugin import API_VERSION, PluginInfo, Unusable, Usable, api_number
@@ -245,6 +245,8 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
             source, info, refusal.state, reason=refusal.reason, remedy=refusal.remedy, exception=refusal.cause
         )
     except (Exception, SystemExit) as error:  # a broken plugin never takes another one down, nor the program
+        if stage == "atled_probe" and isinstance(error, SettingError):
+            raise  # nothing is broken: the user has set something to be corrected
         skew = _manifest_refusal(source) if info is None else None
         if skew is not None:  # the likelier reason for the failure
             return _record(source, None, skew.state, reason=skew.reason, remedy=skew.remedy, exception=error)

@@ -24,7 +24,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 class HookSpecs:
     """One method per hook; all but `atled_info` are optional.
 
-    Called during discovery, in this order: info, probe, register. They must not make a Context.
+    Called during discovery, in this order: info, probe, register. They must not make a Context. A SettingError that
+    probe raises is the program's: a setting of the plugin's is wrong, and it is not set aside for that.
     """
 
     @hookspec(firstresult=True)
@@ -42,6 +43,10 @@ class HookSpecs:
     @hookspec(firstresult=True)
     def atled_devices(self, backend: str) -> list[str]:  # type: ignore[empty-body]  # a specification has no body
         """The device ids of a backend; without this hook `["0"]`."""
+
+    @hookspec(firstresult=True)
+    def atled_facts(self) -> Mapping[str, str]:  # type: ignore[empty-body]  # a specification has no body
+        """What `python -m atled doctor` shows of it besides: {"compiles for": "haswell (ATLED_CPU)"}."""
 
     @hookspec(firstresult=True)
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:

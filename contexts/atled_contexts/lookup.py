@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atled_contexts import discovery
 from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.registrar import Implementation
@@ -46,6 +48,11 @@ def devices(backend: str) -> tuple[str, ...]:
 def warmings(backend: str, type_config: str) -> tuple[Warming, ...]:
     """What a usable backend's plugin offers to prepare before anybody calls an op; PluginError for any other name."""
     return discovery.registry().warmings(backend, type_config)
+
+
+def plugin_facts(name: str) -> Mapping[str, str]:
+    """What a plugin says of itself for people (`atled_facts`); empty for one that is not usable or says nothing."""
+    return discovery.registry().facts(name)
 
 
 def extension_names() -> tuple[str, ...]:

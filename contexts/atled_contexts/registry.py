@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
@@ -197,6 +197,13 @@ class Registry:
         self.backend_info(backend)
         offered = self._owners[backend].hooks.call("atled_warm", backend=backend, type_config=type_config)
         return () if offered is None else tuple(offered)
+
+    def facts(self, plugin: str) -> Mapping[str, str]:
+        """What a usable plugin says of itself for people; what it raises passes through."""
+        for loaded in self._loaded:
+            if loaded.record.name == plugin:
+                return dict(loaded.hooks.call("atled_facts") or {})
+        return {}
 
     # Implementations
 

@@ -131,6 +131,8 @@ def _read(known: Setting) -> Any:
         return known.default
     try:
         return known.parse(text)
+    except SettingError:  # has its four parts
+        raise
     except ValueError as error:
         raise SettingError(
             message(

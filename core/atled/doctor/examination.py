@@ -25,6 +25,7 @@ from atled_contexts import (
     devices,
     entry_points,
     get_current_context,
+    plugin_facts,
     plugins,
     setting,
     setting_source,
@@ -93,8 +94,17 @@ def _plugin(record: PluginRecord) -> Report:
         "file": record.file,
         "api_version": record.info.api_version if record.info is not None else "",
         "backends": list(record.backends),
+        "facts": _facts(record),
         "libraries": {name: entry_points.version_of(name) for name in libraries},
     }
+
+
+def _facts(record: PluginRecord) -> dict[str, str]:
+    """What a usable plugin says of itself; what its hook raises is told instead."""
+    try:
+        return {str(name): str(text) for name, text in plugin_facts(record.name).items()} if record.usable else {}
+    except Exception as error:  # a plugin's own: the examination goes on
+        return {"atled_facts": in_words(error)}
 
 
 def _own_devices(backend: str) -> list[str]:

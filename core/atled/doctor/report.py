@@ -129,6 +129,7 @@ def _plugin(plugin: Report) -> Iterator[Line]:
         "backends": ", ".join(plugin["backends"]),
         "plugin API": plugin["api_version"],
         "libraries": ", ".join(f"{name} {version}" for name, version in plugin["libraries"].items()),
+        **plugin["facts"],
         "file": plugin["file"],
     }
     for name, text in texts.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import struct
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-# llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
+from atled_cpu_numba import processor
 
 
 class KernelError(RuntimeError):
@@ -26,13 +27,6 @@ class ObjectCode(NamedTuple):
     code: bytes
     symbol: str
     undefined: tuple[str, ...]
-
-
-@functools.cache
-def host_processor() -> tuple[str, str]:
-    """LLVM's name of this processor, such as "znver4", and its features, such as "+avx2,-sse4a"."""
-    llvm = _llvm()
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def compile_function(name: str, build: Callable[[], Any], default_options: dict[str, Any]) -> ObjectCode:
@@ -65,12 +59,13 @@ def _numba_library(name: str, build: Callable[[], Any], default_options: dict[st
     from numba.core.errors import NumbaError
 
     try:
-        function: Any = build()
-        if not isinstance(function, CFunc):
-            # Inlined into the entry point that numba puts around it, whatever its size: only there LLVM sees that
-            # nothing can raise, and drops the error handling, which needs numba at run time.
-            options = {**getattr(function, "jit_options", default_options), "forceinline": True}
-            function = cfunc(types.int64(types.int64, types.int64, types.int64), **options)(function)
+        with _numba_target():
+            function: Any = build()
+            if not isinstance(function, CFunc):
+                # Inlined into the entry point that numba puts around it, whatever its size: only there LLVM sees that
+                # nothing can raise, and drops the error handling, which needs numba at run time.
+                options = {**getattr(function, "jit_options", default_options), "forceinline": True}
+                function = cfunc(types.int64(types.int64, types.int64, types.int64), **options)(function)
     except NumbaError as error:
         raise KernelError(
             f"cannot compile kernel {name!r}: numba refuses it. See its message above, and report it."
@@ -78,14 +73,47 @@ def _numba_library(name: str, build: Callable[[], Any], default_options: dict[st
     return function._library, function._wrapper_name
 
 
+@contextlib.contextmanager
+def _numba_target() -> Iterator[None]:
+    """Within it numba compiles for the processor in force; functions of the user's keep what they were compiled for."""
+    chosen = processor.target()
+    if chosen == processor.host():  # numba's default, or what its own settings say
+        yield
+        return
+    from numba.core.codegen import JITCPUCodegen
+    from numba.core.registry import cpu_target
+
+    context = cpu_target.target_context
+    former = context._internal_codegen
+    context._internal_codegen = _codegen_for(JITCPUCodegen, chosen)
+    try:
+        yield
+    finally:
+        context._internal_codegen = former
+
+
+@functools.cache
+def _codegen_for(base: Any, chosen: processor.Processor) -> Any:
+    """numba's code generator, of which `base` is the class, for one processor."""
+
+    class Codegen(base):
+        def _get_host_cpu_name(self) -> str:
+            return chosen.name
+
+        def _get_host_cpu_features(self) -> str:
+            return chosen.features
+
+    return Codegen("atled.exec")
+
+
 def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
-    """Compile textual LLVM IR at O3 for this processor; `name` is that of the wanted function in it.
+    """Compile textual LLVM IR at O3 for the processor in force; `name` is that of the wanted function in it.
 
     python_api: whether the code may call CPython, which kernels must not.
     Raises KernelError for IR that does not parse or verify, has no such function, or needs more than the C library.
     """
-    llvm = _llvm()
-    cpu, features = host_processor()
+    llvm = processor.llvm_binding()
+    cpu, features = processor.target()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
     try:
@@ -120,7 +148,7 @@ def load(compiled: ObjectCode) -> int:
     """Load object code for the rest of the process; returns the address of the kernel."""
     missing = missing_symbols(compiled)
     assert not missing, missing  # LLVM would end the process
-    llvm = _llvm()
+    llvm = processor.llvm_binding()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     empty = llvm.parse_assembly("")
     # One engine each: numba numbers its symbols per process, so two objects may use one name for two things.
@@ -132,16 +160,6 @@ def load(compiled: ObjectCode) -> int:
     # Never freed: the address is out as a plain number, and a thread may be inside while the interpreter ends.
     engine.detach()
     return address
-
-
-@functools.cache
-def _llvm() -> Any:  # llvmlite ships no types
-    """llvmlite.binding, ready to make code for this machine."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm
 
 
 def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:

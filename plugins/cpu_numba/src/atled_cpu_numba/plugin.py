@@ -24,13 +24,25 @@ from atled_contexts import (
     hookimpl,
     parse_int,
     parse_text,
+    setting,
 )
 
 __version__ = "0.1.0"
 
-# Declared here, where discovery looks for unknown names; read by `object_files` and `pool`, which must not wait for it.
+# Declared here, where discovery looks for unknown names; read by `object_files`, `pool` and `processor`, which must not
+# wait for it.
 declare_setting("ATLED_CACHE_DIR", parse_text, "", "folder for compiled kernels; empty: the platform's for caches")
 declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel; 0: as many as processors")
+
+
+def _parse_cpu(text: str) -> str:
+    from atled_cpu_numba.processor import parse_processor  # asks LLVM, for which only those wait who set it
+
+    parse_processor(text.strip())
+    return text.strip()
+
+
+declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+feature,-feature]; empty: this one")
 
 # Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
 _KERNELS: Mapping[str, tuple[str, ...]] = {
@@ -146,7 +158,15 @@ class CpuPlugin:
         for name in ("llvmlite", "numba"):
             if importlib.util.find_spec(name) is None:
                 return Unusable(f"{name} is not installed", "pip install atled-cpu-numba")
+        setting("ATLED_CPU")  # a wrong name is an error here, not a reason to compute elsewhere
         return Usable()
+
+    @hookimpl
+    def atled_facts(self) -> Mapping[str, str]:
+        """What kernels are compiled for, and from what; where they are kept; how many threads compute."""
+        from atled_cpu_numba.facts import facts  # asks LLVM
+
+        return facts()
 
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from atled_cpu_numba import pool_calls_ir, pool_ir
+from atled_cpu_numba import pool_calls_ir, pool_ir, processor
 from atled_cpu_numba.store import IRKernel
 
 # How long a worker polls before it sleeps. Waking one costs the caller 8 us, and 50 us go by until it begins: more than
@@ -222,6 +222,7 @@ def _load() -> _Native:
     global _native
     with _lock:
         if _native is None:
+            processor.require_executable()
             _native = _Native()
             globals().update(run_program=_native.run_program, run_call=_native.run_call)
         return _native

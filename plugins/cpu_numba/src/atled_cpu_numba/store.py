@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from atled_cpu_numba import kernel_texts, machine_code, object_files, progress
+from atled_cpu_numba import kernel_texts, machine_code, object_files, processor, progress
 from atled_cpu_numba.machine_code import KernelError, ObjectCode
 from atled_cpu_numba.object_files import StoreWarning
 from atled_cpu_numba.progress import set_progress
@@ -207,7 +207,7 @@ def _machine() -> list[Any]:
     """What every compiled kernel depends on."""
     import llvmlite
 
-    cpu, features = machine_code.host_processor()
+    cpu, features = processor.target()
     return [llvmlite.__version__, sys.platform, platform.machine(), struct.calcsize("P"), sys.byteorder, cpu, features]
 
 

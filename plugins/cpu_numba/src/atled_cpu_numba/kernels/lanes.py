@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from atled_cpu_numba.machine_code import host_processor
+from atled_cpu_numba import processor
 
 
 class Lanes(NamedTuple):
@@ -26,10 +26,9 @@ class Lanes(NamedTuple):
 
 @functools.cache
 def host_lanes() -> Lanes:
-    """The sizes for this processor: AVX-512 has 32 registers of 16, AVX2 16 of 8, NEON 32 of 4."""
-    features = host_processor()[1].split(",")
-    if "+avx512f" in features:
+    """The sizes for the processor in force: AVX-512 has 32 registers of 16, AVX2 16 of 8, NEON 32 of 4."""
+    if processor.has("avx512f"):
         return Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
-    if "+avx2" in features:
+    if processor.has("avx2"):
         return Lanes(vector=8, rows=6, columns=16, dot_rows=3, dot_columns=3)
     return Lanes(vector=4, rows=12, columns=8, dot_rows=4, dot_columns=6)

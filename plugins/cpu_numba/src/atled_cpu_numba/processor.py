@@ -1,0 +1,213 @@
+"""The processor that kernels are compiled for: this machine's, or the one that ATLED_CPU names.
+
+LLVM is asked for everything: which names it knows, which features a processor has, and whether this machine executes
+them all. It has no function for the second; but it inlines a function into another one only if the processor of the
+caller has all features that the one of the callee has, and that can be looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from atled.errors import did_you_mean, four_parts, listing, nearest
+from atled_contexts import SettingError
+
+# llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
+
+HOST = "host"  # as a name in ATLED_CPU: this machine's processor, for features to be added or taken away
+
+
+class ProcessorError(RuntimeError):
+    """What is compiled for the processor that ATLED_CPU names cannot be executed on this machine."""
+
+
+class Processor(NamedTuple):
+    """One that kernels are compiled for.
+
+    name: LLVM's, such as "znver4".  features: what it has, and has not, besides those of its name: "+avx2,-sse4a".
+    """
+
+    name: str
+    features: str
+
+
+@functools.cache
+def host() -> Processor:
+    """This machine's, with all features that LLVM looks for."""
+    llvm = llvm_binding()
+    return Processor(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+@functools.cache
+def target() -> Processor:
+    """The one to compile for: what ATLED_CPU says at the first call, else this machine's.
+
+    Raises SettingError for a text that LLVM would not understand, and ignore.
+    """
+    text = os.environ.get("ATLED_CPU", "").strip()
+    return parse_processor(text) if text else host()
+
+
+def has(feature: str) -> bool:
+    """Whether the processor to compile for has `feature`, by LLVM's name, such as "avx512f"."""
+    chosen = target()
+    if chosen == host():  # of which every feature is listed
+        return f"+{feature}" in chosen.features.split(",")
+    return feature in _features_of(chosen, (feature,))
+
+
+def has_half_instructions() -> bool:
+    """Whether the processor to compile for converts float16 to float32 and back by instructions."""
+    return platform.machine() in ("arm64", "aarch64") or has("f16c")
+
+
+@functools.cache
+def missing_here(processor: Processor) -> tuple[str, ...]:
+    """The features of `processor` that this machine lacks: code for it may end a process here."""
+    if processor == host() or _is_inlined([(processor.name, processor.features)], host())[0]:
+        return ()
+    here = {word[1:]: word[0] == "+" for word in host().features.split(",")}
+    return tuple(sorted(name for name in _features_of(processor, tuple(sorted(here))) if not here[name]))
+
+
+def require_executable() -> None:
+    """Raise ProcessorError where this machine cannot execute what is compiled for `target()`."""
+    missing = missing_here(target())
+    if not missing:
+        return
+    text = os.environ["ATLED_CPU"].strip(" ,")
+    without = "".join(f",-{name}" for name in missing)
+    raise ProcessorError(
+        four_parts(
+            f"a kernel compiled for ATLED_CPU={text!r}",
+            f"this processor ({host().name}) cannot execute it: it lacks {listing(missing)}",
+            "compiling needs no such processor: `python -m atled warmup cpu` fills the cache for another machine",
+            f"unset ATLED_CPU, name an older processor, or leave these out: ATLED_CPU={text}{without}",
+        )
+    )
+
+
+@functools.cache
+def parse_processor(text: str) -> Processor:
+    """The processor that a text NAME[,features] stands for: "znver4", "nehalem,+avx", "host,-avx512f".
+
+    Raises SettingError for what LLVM does not know, or makes no code of this process's kind for.
+    """
+    name, *features = filter(None, (word.strip() for word in text.split(",")))
+    base = host() if name == HOST else Processor(name, "")
+    chosen = Processor(base.name, ",".join([base.features, *features] if base.features else features))
+    names, known_features, is_usable = _examined(chosen)
+    if name not in names and name != HOST:
+        raise SettingError(
+            four_parts(
+                f"ATLED_CPU={text!r}",
+                f"LLVM knows no processor {name!r} of kind {platform.machine()}",
+                f"it knows {len(names)}: {listing(names)}" if nearest(name, names) is None else f"{len(names)} names",
+                did_you_mean(name, names, f"name one of these, or {HOST} for this machine's"),
+            )
+        )
+    for feature in features:
+        if feature[:1] not in ("+", "-") or feature[1:] not in known_features:
+            bare = feature.lstrip("+-")
+            meant = did_you_mean(bare, known_features, "leave it out")
+            raise SettingError(
+                four_parts(
+                    f"ATLED_CPU={text!r}",
+                    f"{feature!r} is not a feature that LLVM knows with a + or - before it",
+                    "features follow the name of the processor: nehalem,+avx,-popcnt",
+                    f"write +{bare} or -{bare}" if bare in known_features else meant,
+                )
+            )
+    if not is_usable:
+        raise SettingError(
+            four_parts(
+                f"ATLED_CPU={text!r}",
+                f"LLVM makes no code of kind {platform.machine()} for it",
+                "it may be a processor of 32 bits, or the features may exclude what such code always needs",
+                "name another processor, such as generic",
+            )
+        )
+    return chosen
+
+
+def _examined(chosen: Processor) -> tuple[Sequence[str], Sequence[str], bool]:
+    """Names of the processors and features that LLVM knows for this kind of machine; whether it compiles for `chosen`.
+
+    Asked in a process of its own: LLVM lists the names on the error output and nowhere else, and it ends a process
+    that wants code of 64 bits for a processor of 32.
+    """
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; import llvmlite.binding as llvm\n"
+        "llvm.initialize_native_target(); llvm.initialize_native_asmprinter()\n"
+        "target = llvm.Target.from_triple(llvm.get_process_triple())\n"
+        "target.create_target_machine(cpu='help')\n"
+        f"machine = target.create_target_machine(cpu={chosen.name!r}, features={chosen.features!r})\n"
+        "machine.emit_object(llvm.parse_assembly('define void @f() { ret void }'))\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    processors, _, features = answer.stderr.partition("Available features")
+    if not features:
+        raise SettingError(
+            four_parts(
+                "ATLED_CPU",
+                f"LLVM does not list the processors it knows: {answer.stderr.strip() or 'no answer'}",
+                f"asked was {sys.executable or 'no interpreter: sys.executable is empty'}",
+                "unset ATLED_CPU, or report it",
+            )
+        )
+    return _listed(processors), _listed(features), answer.returncode == 0
+
+
+def _listed(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.startswith("  ") and " - " in line]
+
+
+@functools.cache
+def _features_of(processor: Processor, asked: tuple[str, ...]) -> frozenset[str]:
+    """Those of the `asked` features that `processor` has."""
+    answers = _is_inlined([("generic", f"+{name}") for name in asked], processor)
+    return frozenset(name for name, inlined in zip(asked, answers, strict=True) if inlined)
+
+
+def _is_inlined(callees: Iterable[tuple[str, str]], caller: Processor) -> list[bool]:
+    """For each (cpu, features) whether LLVM inlines a function for it into one for `caller`."""
+    callees = list(callees)
+    lines = []
+    for number, (cpu, features) in enumerate(callees):
+        lines += [
+            f"define internal i64 @f{number}(i64 %x) {_attributes(cpu, features)} {{",
+            f" %y = mul i64 %x, {number + 3}",
+            " ret i64 %y",
+            "}",
+        ]
+    lines.append(f"define void @caller(i64 %x, ptr %p) {_attributes(*caller)} {{")
+    for number in range(len(callees)):
+        lines += [f" %y{number} = call i64 @f{number}(i64 %x)", f" store volatile i64 %y{number}, ptr %p"]
+    lines += [" ret void", "}"]
+    llvm = llvm_binding()
+    module = llvm.parse_assembly("\n".join(lines))
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes.getModulePassManager().run(module, passes)
+    left = str(module)
+    return [f"@f{number}(" not in left for number in range(len(callees))]
+
+
+def _attributes(cpu: str, features: str) -> str:
+    return f'"target-cpu"="{cpu}" "target-features"="{features}"'
+
+
+@functools.cache
+def llvm_binding() -> Any:  # llvmlite ships no types
+    """llvmlite.binding, ready to make code for this kind of machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
