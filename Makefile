@@ -93,6 +93,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) tools/kernel_texts.py
 	@$(RUN) -m atled.stubs
 	@$(RUN) -m atled manifest cpu-numba sim opencl
+	@$(RUN) tools/extras.py
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) tools/cpu_page.py
 	@$(RUN) tools/accuracy.py

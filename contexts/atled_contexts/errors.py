@@ -55,6 +55,10 @@ class FallbackWarning(UserWarning):
     """An op ran somewhere that the Context did not name first; told once per op and reason."""
 
 
+class ReferenceWarning(UserWarning):
+    """The default Context computes on the reference, for want of a faster backend; told once per process."""
+
+
 class PluginWarning(UserWarning):
     """An observer of a plugin failed; the op call that it observed went on."""
 

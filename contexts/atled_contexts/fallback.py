@@ -77,7 +77,7 @@ def warn_once(op: str, asked: str, entry: str, reason: str) -> None:
         if key in _told:
             return
     remedy = "put that backend first in the Context, accept it with fallback='quiet', or refuse it with 'raise'"
-    warnings.warn(message(asked, f"it runs on {entry!r} as a fallback", reason, remedy), FallbackWarning, _user_level())
+    warnings.warn(message(asked, f"it runs on {entry!r} as a fallback", reason, remedy), FallbackWarning, user_level())
     # Only now: where warnings are errors, every call is one.
     with _lock:
         if len(_told) >= _TOLD_LIMIT:
@@ -97,10 +97,10 @@ def notify(registry: Registry, event: FallbackEvent) -> None:
                 "",
                 "mend the plugin; the op call goes on",
             )
-            warnings.warn(text, PluginWarning, _user_level())
+            warnings.warn(text, PluginWarning, user_level())
 
 
-def _user_level() -> int:
+def user_level() -> int:
     """The stacklevel, seen from the caller, of the first frame outside of the library and its plugins."""
     level = 1
     frame = sys._getframe(1)

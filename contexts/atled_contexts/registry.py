@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
+from atled_contexts.extras import how_to_install
 from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
 
@@ -152,11 +153,10 @@ class Registry:
         return "no usable plugin offers it" + (f" ({hints})" if silent else "")
 
     def _absent_remedy(self, backend: str) -> str:
-        blocked = [record for record in self.records if record.state == BLOCKED]
-        install = f"install a plugin that offers {backend!r}"
-        if blocked:
-            install += f", or unblock {listing(record.name for record in blocked)}"
-        return did_you_mean(backend, self.known_backends(), install)
+        # What a blocked plugin without a manifest offers cannot be known.
+        blocked = [record.name for record in self.records if record.state == BLOCKED and not record.backends]
+        install = how_to_install(backend, self.known_backends())
+        return f"{install}, or unblock {listing(blocked)}" if blocked else install
 
     def _usable_list(self) -> str:
         return f"usable are {listing(self.backends)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -10,8 +11,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from atled_contexts import discovery
 from atled_contexts.context import BackendList, Context
-from atled_contexts.errors import ContextScopeError, PluginError, did_you_mean, listing, message
+from atled_contexts.errors import ContextScopeError, PluginError, ReferenceWarning, listing, message
+from atled_contexts.extras import extras, how_to_install
+from atled_contexts.fallback import user_level
+from atled_contexts.plugin import REFERENCE
+from atled_contexts.record import BLOCKED
 from atled_contexts.registry import Loaded, Registry
+from atled_contexts.settings import setting
 from atled_contexts.surroundings import PROCESS, SetWithin
 
 _P = ParamSpec("_P")
@@ -46,6 +52,7 @@ class _Default:
 
 
 _default = _Default()
+_told_slow = False
 
 
 def get_current_context() -> Context:
@@ -56,6 +63,33 @@ def get_current_context() -> Context:
 def context_in_force() -> Context:
     """The frozen form of the Context in force, for whoever keeps it beyond the present call; see `surroundings`."""
     return get_current_context().frozen
+
+
+def tell_if_slow() -> None:
+    """Called before a computation: where the default Context is slow for want of a backend, says so once."""
+    global _told_slow
+    if _told_slow or _scope.get() is not None or _default.chosen is not None:
+        return
+    slow = why_slow(_default.get())
+    if slow:
+        warnings.warn(slow, ReferenceWarning, user_level())
+        _told_slow = True  # only now: where warnings are errors, every call is one
+
+
+def why_slow(context: Context) -> str:
+    """Why the default Context is the reference, and what to do; "" where it is not, or the reference was asked for."""
+    if context is not _default.made or context.backends[0][0] != REFERENCE:
+        return ""
+    records = discovery.registry().records
+    if setting("ATLED_BACKENDS") or any(record.state == BLOCKED for record in records):
+        return ""
+    broken = [record for record in records if not record.usable]
+    why = "; ".join(f"plugin {record.name} is {record.state}: {record.reason}" for record in broken)
+    remedies = [record.remedy for record in broken] or [extra.install for extra in extras() if extra.default]
+    return (
+        f"the default Context is the reference, in plain NumPy, which is slow: {why or 'nothing faster is installed'} "
+        f"(what to do: {'; or '.join(remedies)}; ATLED_BACKENDS=reference says that the reference is meant)"
+    )
 
 
 def set_default_context(ctx: Context) -> None:
@@ -161,7 +195,7 @@ def _extension(registry: Registry, name: str, asked: str) -> Loaded:
     lines = [f"usable are {listing(known)}"]
     lines += [f"{record.title} is {record.state}: {record.reason}" for record in registry.records if not record.usable]
     offering = [record.remedy for record in registry.records if record.info and name in record.info.extension_names]
-    remedy = "; ".join(offering) or did_you_mean(name, known, "install the plugin that brings it")
+    remedy = "; ".join(offering) or how_to_install(name, known)
     raise PluginError(message(asked, "no usable plugin has an extension of that name", lines, remedy))
 
 

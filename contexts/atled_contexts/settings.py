@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from atled_contexts.errors import SettingError, did_you_mean, listing, message
+from atled_contexts.extras import Extra, settings_of_extras
 
 PREFIX = "ATLED_"
 
@@ -19,15 +21,17 @@ class Setting:
 
     name: `ATLED_...`.  parse: from the text to the value; raises ValueError in words.
     default: the value when the variable is unset or empty.  help: one line for people.
+    package: the top-level package that declares it; "" where unknown.
     """
 
-    __slots__ = ("default", "help", "name", "parse")
+    __slots__ = ("default", "help", "name", "package", "parse")
 
-    def __init__(self, name: str, parse: Callable[[str], Any], default: Any, help: str) -> None:
+    def __init__(self, name: str, parse: Callable[[str], Any], default: Any, help: str, package: str = "") -> None:
         self.name = name
         self.parse = parse
         self.default = default
         self.help = help
+        self.package = package
 
     def __repr__(self) -> str:
         return f"Setting({self.name!r}, default={self.default!r})"
@@ -59,7 +63,9 @@ def declare_setting(name: str, parse: Callable[[str], Any], default: Any, help: 
             )
         )
     if known is None:
-        _declared[name] = Setting(name, parse, default, help)
+        # Whose it is: a plugin's manifest lists those that its package declares.
+        package = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
+        _declared[name] = Setting(name, parse, default, help, package)
 
 
 def declared_settings() -> tuple[Setting, ...]:
@@ -90,22 +96,33 @@ def forget_settings() -> None:
 
 
 def check_names(*, complete: bool) -> None:
-    """Raise SettingError for an `ATLED_*` variable that nobody declared.
+    """Raise SettingError for an `ATLED_*` variable that nobody declared and no extra brings.
 
     complete: every installed plugin was loaded and had its chance to declare. Otherwise a variable may belong to
-        one that was not, so only a near miss of a declared name counts.
+        one that was not, so only a near miss of a known name counts.
     """
     for name in sorted(os.environ):
-        if not name.startswith(PREFIX) or name in _declared:
+        if not name.startswith(PREFIX) or name in _declared or name in settings_of_extras():
             continue
         if complete or _is_slip(name):
             raise SettingError(_unknown(name, f"environment variable {name}"))
 
 
+def idle_settings() -> dict[str, Extra]:
+    """Variables in the environment that nobody reads, because the plugin that declares them is not loaded."""
+    return {
+        name: extra for name, extra in settings_of_extras().items() if name not in _declared and os.environ.get(name)
+    }
+
+
 def _is_slip(name: str) -> bool:
     import difflib  # only for a name that nobody declared: keeps the import of the package quick
 
-    return bool(difflib.get_close_matches(name, _declared, n=1, cutoff=_SLIP))
+    return bool(difflib.get_close_matches(name, _known(), n=1, cutoff=_SLIP))
+
+
+def _known() -> list[str]:
+    return sorted({*_declared, *settings_of_extras()})
 
 
 def _find(name: str) -> Setting:
@@ -119,8 +136,8 @@ def _unknown(name: str, asked: str) -> str:
     return message(
         asked,
         "no such setting is known",
-        f"known are {listing(sorted(_declared))}",
-        did_you_mean(name, _declared, "unset it, or declare it with declare_setting"),
+        f"known are {listing(_known())}",
+        did_you_mean(name, _known(), "unset it, or declare it with declare_setting"),
     )
 
 

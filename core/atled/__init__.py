@@ -31,6 +31,7 @@ from atled.variable import Variable
 from atled_contexts import (
     Context,
     FallbackWarning,
+    ReferenceWarning,
     VerificationError,
     add_builtin,
     bind,
@@ -50,6 +51,7 @@ __all__ = [
     "FallbackWarning",
     "Function",
     "NdArray",
+    "ReferenceWarning",
     "Variable",
     "VerificationError",
     "auto_forward",

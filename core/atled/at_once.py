@@ -18,6 +18,7 @@ from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares
 from atled.variable import Variable
 from atled.watches import WATCHES, announce
 from atled_contexts import Context, context_in_force, discovery, is_observed
+from atled_contexts.scopes import tell_if_slow
 from atled_contexts.surroundings import PROCESS, mark_here
 
 _LIMIT = 20_000
@@ -75,6 +76,7 @@ def present_state() -> State:
     mark = mark_here()
     if state.mark is not mark or state.process is not process:
         generation = discovery.current.generation
+        tell_if_slow()
         context = context_in_force()
         key = (context, generation)
         if len(_tables) >= _STATES_LIMIT and key not in _tables:

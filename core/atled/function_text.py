@@ -137,7 +137,8 @@ class _Functions(dict[str, Callable[..., Any]]):
     def __missing__(self, op: str) -> Callable[..., Any]:
         spec = SPECS[op]
         defaults = {item.argument: item.default for item in spec.attributes}
-        namespace = {**_NAMES, "_spec": spec, "_defaults": defaults}
+        # The name of a module: warnings look for the first frame outside of the library.
+        namespace = {**_NAMES, "__name__": _MODULE, "_spec": spec, "_defaults": defaults}
         exec(compile(source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
         function: Callable[..., Any] = namespace[spec.function]
         function.__doc__ = spec.doc

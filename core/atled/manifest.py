@@ -17,6 +17,7 @@ from atled_contexts import (
     Implementation,
     PluginError,
     Registrar,
+    declared_settings,
     handed_over,
     package_folder,
 )
@@ -36,10 +37,11 @@ def make_manifest(plugin: str) -> Manifest:
 
     Each backend has per op the version of the op spec, and per type config the notes of the implementations that
     compute the spec's samples. An op has "partial", a list of type configs, where some of the samples are refused.
+    "settings" are those that the plugin's package declares when it is imported, with their help.
 
     PluginError: no plugin has that name. What the plugin raises passes through.
     """
-    info, registrar, _ = handed_over(plugin)
+    info, registrar, module = handed_over(plugin)
     calls = {spec.name: SampleCalls(spec) for spec in catalogue()}
     return {
         "format": FORMAT,
@@ -47,6 +49,7 @@ def make_manifest(plugin: str) -> Manifest:
         "distribution": info.distribution,
         "api_version": info.api_version,
         "extension_names": sorted(info.extension_names),
+        "settings": _settings(module),
         "backends": {
             backend.name: {
                 "type_configs": list(backend.type_configs),
@@ -59,6 +62,11 @@ def make_manifest(plugin: str) -> Manifest:
             for backend in sorted(info.backends, key=lambda backend: backend.name)
         },
     }
+
+
+def _settings(module: str) -> dict[str, str]:
+    package = module.partition(".")[0]
+    return {one.name: one.help for one in declared_settings() if package and one.package == package}
 
 
 def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls: Iterable[SampleCalls]) -> Manifest:

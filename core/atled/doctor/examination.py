@@ -13,7 +13,7 @@ import numpy as np
 import atled
 from atled.doctor.hardware import hardware_hints
 from atled.doctor.self_test import self_test
-from atled.errors import did_you_mean, in_words
+from atled.errors import in_words
 from atled_contexts import (
     API_VERSION,
     Context,
@@ -30,6 +30,9 @@ from atled_contexts import (
     setting,
     setting_source,
 )
+from atled_contexts.extras import how_to_install
+from atled_contexts.scopes import why_slow
+from atled_contexts.settings import idle_settings
 
 Report = dict[str, Any]
 """Strings, numbers, booleans, None, and lists and dicts of these."""
@@ -59,7 +62,8 @@ def examine(names: Sequence[str] = (), *, with_self_tests: bool = True) -> Repor
         "context": None if context is None else _context(context),
         "settings": [_setting(one.name, one.default, one.help) for one in declared_settings()],
         "self_tests": tests,
-        "hints": hardware_hints(records),
+        "hints": [*_idle_settings(), *hardware_hints(records)],
+        "slow": "" if context is None else why_slow(context),
         "asked": _asked(names),
     }
     problems += [text for text in map(_asked_problem(records), report["asked"]) if text]
@@ -149,6 +153,13 @@ def _setting(name: str, default: Any, help: str) -> Report:
         return {**entry, "value": None, "error": str(error)}
 
 
+def _idle_settings() -> list[str]:
+    return [
+        f"{name} is set, but no plugin that reads it is loaded: {extra.install}"
+        for name, extra in idle_settings().items()
+    ]
+
+
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -178,8 +189,8 @@ def _asked_problem(records: Sequence[PluginRecord]) -> Any:
             return ""
         if status.state != "absent":
             return f"backend {name} is {status.state}: {status.reason}"
-        known = [*by_name, *(backend for record in records for backend in record.backends)]
-        return f"{name} is no plugin or backend that is known here; {did_you_mean(name, known, 'install it')}"
+        known = (*by_name, *(backend for record in records for backend in record.backends))
+        return f"{name} is no plugin or backend that is known here; {how_to_install(name, known)}"
 
     return problem
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from atled_contexts import PluginRecord
+from atled_contexts.extras import how_to_install
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia")
 _AMD_DRIVER = Path("/dev/kfd")
@@ -59,5 +60,5 @@ def _plugins_for(family: str, records: Iterable[PluginRecord]) -> list[PluginRec
 def _remedy(family: str, records: Iterable[PluginRecord]) -> str:
     there = _plugins_for(family, records)
     if not there:
-        return "install a plugin for it"
+        return how_to_install(family)
     return "; ".join(f"plugin {record.name} is {record.state} ({record.reason}): {record.remedy}" for record in there)

@@ -140,7 +140,8 @@ def _plugin(plugin: Report) -> Iterator[Line]:
 def _setting(setting: Report) -> Iterator[Line]:
     value = setting["value"]
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    shown = "cannot be read" if setting["error"] else shown or "(empty)"
+    shown = "(unset)" if value is None else shown or "(empty)"
+    shown = "cannot be read" if setting["error"] else shown
     yield _plain(f"{' ' * _INDENT}{setting['name']:<22}{shown}  [{setting['source']}]")
     yield from _wrapped(setting["help"], 26)
 
@@ -159,5 +160,7 @@ def _verdict(report: Report) -> Iterator[Line]:
     if report["ok"]:
         asked = ", ".join(report["asked"])
         yield "passed", "  ok  ", f"all that was asked for is usable: {asked}" if asked else "nothing is in the way"
+    if report["slow"]:
+        yield from _item("hint", report["slow"])
     for problem in report["problems"]:
         yield from _item("problem", problem)

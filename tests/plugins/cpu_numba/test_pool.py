@@ -15,6 +15,7 @@ import pytest
 
 from atled_cpu_numba import pool
 from atled_cpu_numba.store import IRKernel
+from atled_cpu_numba.threads import most_threads
 
 # Block: address of a counter, address of a log, value. Appends 100 * value + part to the log.
 APPEND = """
@@ -320,23 +321,24 @@ def test_the_environment_gives_the_count_of_threads(monkeypatch: pytest.MonkeyPa
         assert pool.thread_count() == len(os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "100000"])
 def test_a_wrong_count_in_the_environment_is_an_error_for_the_first_shared_row(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATLED_NUM_THREADS", text)
     pool.set_thread_count(None)
     one = Counted(4)
-    with pytest.raises(ValueError, match="ATLED_NUM_THREADS"):
+    with pytest.raises(ValueError, match=f"^ATLED_NUM_THREADS={text}: is .*\nWhat to do: set it to a count from 1 to "):
         Program(one.row).run()
+    assert worker_names() == []
     assert not one.counters.any()
     monkeypatch.setenv("ATLED_NUM_THREADS", "2")
     assert Program(one.row).run() == 0
 
 
-@pytest.mark.parametrize("threads", [0, -3])
-def test_a_count_below_one_is_refused(threads: int) -> None:
-    with pytest.raises(ValueError, match="Give 1 or more"):
+@pytest.mark.parametrize("threads", [0, -3, most_threads() + 1])
+def test_a_count_below_one_or_far_above_the_processors_is_refused(threads: int) -> None:
+    with pytest.raises(ValueError, match="give a count from 1 to"):
         pool.set_thread_count(threads)
 
 

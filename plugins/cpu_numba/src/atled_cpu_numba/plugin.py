@@ -22,17 +22,17 @@ from atled_contexts import (
     Warming,
     declare_setting,
     hookimpl,
-    parse_int,
     parse_text,
     setting,
 )
+from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
 
 # Declared here, where discovery looks for unknown names; read by `object_files`, `pool` and `processor`, which must not
 # wait for it.
 declare_setting("ATLED_CACHE_DIR", parse_text, "", "folder for compiled kernels; empty: the platform's for caches")
-declare_setting("ATLED_NUM_THREADS", parse_int, 0, "threads for one large kernel; 0: as many as processors")
+declare_setting("ATLED_NUM_THREADS", parse_thread_count, None, "threads for one large kernel; unset: all processors")
 
 
 def _parse_cpu(text: str) -> str:

@@ -19,8 +19,10 @@ import time
 import warnings
 from collections.abc import Callable
 
+from atled.errors import four_parts
 from atled_cpu_numba import pool_calls_ir, pool_ir, processor
 from atled_cpu_numba.store import IRKernel
+from atled_cpu_numba.threads import most_threads, parse_thread_count, usable_processors
 
 # How long a worker polls before it sleeps. Waking one costs the caller 8 us, and 50 us go by until it begins: more than
 # sharing a small row brings. Polling covers the small rows of a training step, and the Python between two steps.
@@ -61,7 +63,7 @@ def thread_count() -> int:
     """Threads that work on one large kernel, the caller included.
 
     What `set_thread_count` said, else ATLED_NUM_THREADS, else the count of processors that this process may run on.
-    Raises ValueError if ATLED_NUM_THREADS is not a positive integer.
+    Raises ValueError if ATLED_NUM_THREADS is not a count from 1 to `most_threads()`.
     """
     if not _HAS_PTHREADS:
         return 1
@@ -69,20 +71,23 @@ def thread_count() -> int:
         return _chosen_count
     text = os.environ.get("ATLED_NUM_THREADS", "").strip()
     if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"ATLED_NUM_THREADS={text!r} is not a count of threads. Set it to 1 or more, or unset it.")
-    return int(text)
+        return usable_processors()
+    try:
+        return parse_thread_count(text)
+    except ValueError as error:
+        remedy = f"set it to a count from 1 to {most_threads()}, or unset it"
+        raise ValueError(four_parts(f"ATLED_NUM_THREADS={text}", str(error), "", remedy)) from None
 
 
 def set_thread_count(count: int | None) -> None:
     """Have `count` threads work on large kernels, the caller included; 1 means no workers, None the default.
 
-    Returns when the workers there were have ended. Raises ValueError for a count below 1.
+    Returns when the workers there were have ended. Raises ValueError for a count below 1 or above `most_threads()`.
     """
     global _chosen_count
-    if count is not None and operator.index(count) < 1:
-        raise ValueError(f"set_thread_count({count!r}): the calling thread counts as one. Give 1 or more.")
+    if count is not None and not 1 <= operator.index(count) <= most_threads():
+        remedy = f"the calling thread counts as one: give a count from 1 to {most_threads()}"
+        raise ValueError(four_parts(f"set_thread_count({count!r})", "is not a count of threads here", "", remedy))
     with _lock:
         _chosen_count = count
         former = None if _native is None else _native.replace_pool()

@@ -1,0 +1,67 @@
+"""Extras: what is known of plugins that are not installed, and how to install them."""
+
+import pytest
+
+from atled_contexts import BackendInfo, Context, ContextError, PluginError, SettingError, get_extension_context, plugins
+from atled_contexts.extras import extras, how_to_install, settings_of_extras
+from atled_contexts.settings import idle_settings
+from fake_plugins import FakePlugin
+
+CPU = 'pip install "atled[cpu]"'
+
+
+def test_settings_of_a_plugin_that_is_not_installed_are_known(reference, monkeypatch):
+    assert {"ATLED_NUM_THREADS", "ATLED_CACHE_DIR"} <= set(settings_of_extras())
+    monkeypatch.setenv("ATLED_NUM_THREADS", "2")
+    monkeypatch.setenv("ATLED_CACHE_DIR", "/nowhere")
+    assert [record.name for record in plugins()] == ["reference"]
+    assert {name: extra.install for name, extra in idle_settings().items()} == {
+        "ATLED_CACHE_DIR": CPU,
+        "ATLED_NUM_THREADS": CPU,
+    }
+
+
+def test_a_misspelt_setting_of_a_plugin_that_is_not_installed_is_an_error_with_the_nearest(reference, monkeypatch):
+    monkeypatch.setenv("ATLED_NUM_THREAD", "2")
+    with pytest.raises(SettingError, match="did you mean 'ATLED_NUM_THREADS'"):
+        plugins()
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("cpu", CPU),
+        ("sim", 'pip install "atled[sim]"'),
+        ("gpu", f"no plugin for 'gpu' is published yet; there are 'cpu' ({CPU})"),
+        ("cuda", "no plugin for 'cuda' is published yet"),
+        ("cudnn", "no plugin for 'cudnn' is published yet"),
+        ("cpv", "did you mean 'cpu'?"),
+        ("toaster", "install a plugin that offers 'toaster'"),
+    ],
+)
+def test_a_backend_that_is_not_installed_names_what_brings_it(reference, monkeypatch, name, remedy):
+    with pytest.raises(ContextError) as caught:
+        Context(name)
+    assert f"What to do: {remedy}" in str(caught.value)
+    with pytest.raises(PluginError) as caught:
+        get_extension_context(name)
+    assert f"What to do: {remedy}" in str(caught.value)
+    monkeypatch.setenv("ATLED_BACKENDS", name)
+    with pytest.raises(ValueError, match="none of its backends is usable") as caught:
+        Context()
+    assert f"What to do: {remedy}" in str(caught.value)
+
+
+def test_hardware_is_served_by_any_extra_of_its_device_family(monkeypatch):
+    cuda = extras()[0]._replace(name="cuda", backends={"cuda": "cuda", "cudnn": "cuda"})
+    monkeypatch.setattr("atled_contexts.extras.extras", lambda: (*extras_there, cuda))
+    extras_there = extras()
+    for wanted in ("gpu", "cuda", "cudnn"):
+        assert how_to_install(wanted) == 'pip install "atled[cuda]"'
+
+
+def test_a_blocked_plugin_is_unblocked_not_installed(install, reference, monkeypatch):
+    monkeypatch.setenv("ATLED_PLUGINS_BLOCK", "cpu")
+    install(cpu=FakePlugin("cpu", (BackendInfo("cpu"),)))
+    with pytest.raises(ValueError, match="What to do: take cpu out of ATLED_PLUGINS_BLOCK"):
+        Context("cpu")
