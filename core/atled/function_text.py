@@ -13,11 +13,11 @@ from typing import Any
 from atled.apply import apply
 from atled.array import NdArray
 from atled.at_once import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
+from atled.function_trial import proven_counts
 from atled.graph.value import PLAIN, RecordedValue
 from atled.operators import Calls
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.overriding import apply_using
-from atled.spares import FREE_ARRAY, FREE_CELL, FREE_STORAGE
 from atled.variable import Variable
 from atled_contexts.surroundings import PROCESS, mark_here
 
@@ -51,9 +51,10 @@ if _state.mark is not _mark() or _state.process is not _process.mark:
     _state = _present_state()
 """
 
-# An array for the result: one that nobody else has any more, or a new one. What is kept in slots is called by a local
+# An array for the result: one that nobody else has any more, or a new one. The counts are those that `function_trial`
+# proved for the function at hand. What is kept in slots is called by a local
 # name here and below: the interpreter looks for a method first where it is called as an attribute.
-_ARRAY = f"""
+_ARRAY = """
 try:
     _take = _call.take
     _array = _take()
@@ -65,9 +66,9 @@ except IndexError:
     _storage = _cell.storage
 else:
     if (
-        _references(_array) == {FREE_ARRAY}
-        and _references(_cell) == {FREE_CELL}
-        and _references(_storage) == {FREE_STORAGE}
+        _references(_array) == _taken
+        and _references(_cell) == _held
+        and _references(_storage) == _held
         and not _storage.exported
         and _cell._copies is None
     ):
@@ -82,7 +83,7 @@ else:
 """
 
 # Likewise a cell for the result of a call that is recorded.
-_CELL = f"""
+_CELL = """
 try:
     _take = _call.take_cell
     _cell = _take()
@@ -92,8 +93,8 @@ except IndexError:
     _storage = _cell.storage
 else:
     if (
-        _references(_cell) == {FREE_ARRAY}
-        and _references(_storage) == {FREE_STORAGE}
+        _references(_cell) == _taken_cell
+        and _references(_storage) == _held_by_cell
         and not _storage.exported
         and _cell._copies is None
     ):
@@ -141,6 +142,8 @@ class _Functions(dict[str, Callable[..., Any]]):
         namespace = {**_NAMES, "__name__": _MODULE, "_spec": spec, "_defaults": defaults}
         exec(compile(source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
         function: Callable[..., Any] = namespace[spec.function]
+        if "_references" in function.__code__.co_names:
+            namespace.update(proven_counts(function, spec))
         function.__doc__ = spec.doc
         function.__module__ = _MODULE
         function.spec = spec  # type: ignore[attr-defined]  # for `explain` and the pages

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from collections import deque
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,24 +18,76 @@ from atled.storage import HostStorage
 _LARGE_BYTES = 1 << 14
 _LIMIT_BYTES = 1 << 18
 _LIMIT = 256
+_FLOAT32 = np.dtype(np.float32)
 
 
-def _counts_if_free() -> tuple[int, int, int]:
-    """What `sys.getrefcount` says of an array just taken that nobody else has, of its cell, and of its storage.
+class Counts(NamedTuple):
+    """What the count of references comes to, at one place of the code, for an array or a cell that is free.
 
-    (-1, -1, -1) where counts do not tell: then no array is ever used again. They are measured because versions of
-    CPython count a local variable differently.
+    taken: of what was just taken out of a queue.  held: of what that holds: the cell of an array, and its storage.
     """
-    arrays = deque([_fresh(1, np.dtype(np.float32))])
-    array = arrays.popleft()
-    cell = array.cell
-    storage = cell.storage
-    free = sys.getrefcount(array), sys.getrefcount(cell), sys.getrefcount(storage)
-    others = [array, cell, storage]
-    held = sys.getrefcount(array), sys.getrefcount(cell), sys.getrefcount(storage)
-    others.clear()
-    tells = held == tuple(count + 1 for count in free) and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    return free if tells else (-1, -1, -1)
+
+    taken: int
+    held: int
+
+
+NEVER = Counts(-1, -1)
+"""Matches nothing: what is taken is never used again."""
+
+
+def _candidates() -> tuple[Counts, ...]:
+    """The counts that may be right; none where counts do not tell who holds an object.
+
+    Versions of CPython differ: a local variable that is passed counts twice, or once where the compiler saw that it
+    outlives the call (LOAD_FAST_BORROW, 3.14), which depends on the code around. A just-in-time compiler may decide
+    that later, when nobody proves it any more, and without the interpreter lock counts are spread over threads.
+    """
+    jit = getattr(sys, "_jit", None)
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or (jit is not None and jit.is_enabled()):
+        return ()
+    return Counts(2, 3), Counts(1, 2), Counts(2, 2), Counts(1, 3)
+
+
+_CANDIDATES = _candidates()
+
+_references = sys.getrefcount
+
+_refused: list[str] = []
+
+
+def proven(place: str, reuses: Callable[[Counts, Callable[[Any], object] | None], bool]) -> Counts:
+    """The counts with which a place uses what is free again, and nothing that somebody holds; NEVER if there are none.
+
+    A held array that is used again is overwritten under its owner's eyes. So each place is tried before it is relied
+    on, and one that fails makes new arrays always, which `places_without_spares` tells.
+
+    reuses: puts one array or cell into an empty queue, has the place take from it, and says whether that took it. It
+        holds meanwhile what the second argument gives of it; None: nothing.
+    """
+    for counts in _CANDIDATES:
+        if reuses(counts, None):
+            if any(reuses(counts, hold) for hold in (_whole, _cell, _storage)):
+                break
+            return counts
+    _refused.append(place)
+    return NEVER
+
+
+def _whole(taken: Any) -> object:
+    return taken
+
+
+def _cell(taken: Any) -> object:
+    return taken.cell if isinstance(taken, NdArray) else taken
+
+
+def _storage(taken: Any) -> object:
+    return (taken.cell if isinstance(taken, NdArray) else taken).storage
+
+
+def places_without_spares() -> tuple[str, ...]:
+    """Names of the places that were tried and cannot tell a free array from one that somebody holds."""
+    return tuple(_refused)
 
 
 class Spares:
@@ -47,11 +101,12 @@ class Spares:
     take, put: the oldest one (IndexError if there is none), and back as the youngest; the queue drops what is too much.
     """
 
-    __slots__ = ("_arrays", "dtype", "put", "size", "take")
+    __slots__ = ("_arrays", "_counts", "dtype", "put", "size", "take")
 
-    def __init__(self, size: int, dtype: np.dtype) -> None:
+    def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
         self.size = size
         self.dtype = dtype
+        self._counts = _counts_of(Spares) if counts is None else counts
         self._arrays: deque[NdArray] = deque(maxlen=_limit(size * dtype.itemsize))
         self.take: Callable[[], NdArray] = self._arrays.popleft
         self.put: Callable[[NdArray], None] = self._arrays.append
@@ -64,10 +119,11 @@ class Spares:
             return self.new()
         cell = array.cell
         storage = cell.storage
+        taken, held = self._counts
         if (
-            sys.getrefcount(array) == FREE_ARRAY
-            and sys.getrefcount(cell) == FREE_CELL
-            and sys.getrefcount(storage) == FREE_STORAGE
+            _references(array) == taken
+            and _references(cell) == held
+            and _references(storage) == held
             and isinstance(storage, HostStorage)
             and not storage.exported
             and cell.is_alone
@@ -89,11 +145,10 @@ class Spares:
 
     def free_count(self) -> int:
         """How many of them nobody else has."""
-        return sum(
-            # The list and the queue hold each of them as well.
-            sys.getrefcount(array) == FREE_ARRAY + 2 and sys.getrefcount(array.cell) == FREE_CELL - 1
-            for array in list(self._arrays)
-        )
+        arrays = list(self._arrays)
+        cells = [array.cell for array in arrays]
+        pairs = zip(_counted(arrays), _counted(cells), strict=True)
+        return sum(array == cell == _IN_QUEUE for array, cell in pairs)
 
     def clear(self) -> None:
         """Forget all; those that somebody has live on."""
@@ -106,11 +161,12 @@ class SpareCells:
     take, put: as for arrays.
     """
 
-    __slots__ = ("_cells", "dtype", "put", "size", "take")
+    __slots__ = ("_cells", "_counts", "dtype", "put", "size", "take")
 
-    def __init__(self, size: int, dtype: np.dtype) -> None:
+    def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
         self.size = size
         self.dtype = dtype
+        self._counts = _counts_of(SpareCells) if counts is None else counts
         self._cells: deque[ArrayCell] = deque(maxlen=_limit(size * dtype.itemsize))
         self.take: Callable[[], ArrayCell] = self._cells.popleft
         self.put: Callable[[ArrayCell], None] = self._cells.append
@@ -123,9 +179,10 @@ class SpareCells:
             cell = self.new()
         else:
             storage = cell.storage
+            taken, held = self._counts
             if (
-                sys.getrefcount(cell) == FREE_ARRAY
-                and sys.getrefcount(storage) == FREE_STORAGE
+                _references(cell) == taken
+                and _references(storage) == held
                 and isinstance(storage, HostStorage)
                 and not storage.exported
                 and cell.is_alone
@@ -143,8 +200,7 @@ class SpareCells:
 
     def free_count(self) -> int:
         """How many cells of the queue nobody else has."""
-        # The list and the queue hold each of them as well.
-        return sum(sys.getrefcount(cell) == FREE_ARRAY + 2 for cell in list(self._cells))
+        return _counted(list(self._cells)).count(_IN_QUEUE)
 
     def clear(self) -> None:
         """Forget all; those that somebody has live on."""
@@ -189,7 +245,44 @@ def _fresh(size: int, dtype: np.dtype) -> NdArray:
     return NdArray.over(cell, (size,))
 
 
-FREE_ARRAY, FREE_CELL, FREE_STORAGE = _counts_if_free()
+_IN_QUEUE = 3
+"""The count of references to what only its owner, a list and the walk along that list hold."""
+
+
+def _counted(objects: list[Any]) -> list[int]:
+    """The counts of references to objects, the list and the walk included, which no version's compiler changes."""
+    return list(map(sys.getrefcount, objects))
+
+
+_counts: dict[type, Counts] = {}
+
+
+def _counts_of(queue: type[Spares | SpareCells]) -> Counts:
+    """The counts for `get` of such queues, proven when the first one is made."""
+    counts = _counts.get(queue)
+    if counts is None:
+        counts = _counts.setdefault(queue, proven(queue.__name__, functools.partial(_get_reuses, queue)))
+    return counts
+
+
+def _get_reuses(queue: type[Spares | SpareCells], counts: Counts, hold: Callable[[Any], object] | None) -> bool:
+    """Whether `get` of such a queue gives the one that is in it."""
+    spares = queue(1, _FLOAT32, counts)
+    return reuses(spares, hold, spares.get)
+
+
+def reuses(spares: Spares | SpareCells, hold: Callable[[Any], object] | None, get: Callable[[], Any]) -> bool:
+    """Whether `get` gives the one that is put into an empty queue before, while what `hold` gives of it is held."""
+    spares.put(spares.new())  # type: ignore[arg-type]  # both are of the queue's kind
+    taken = spares.take()
+    number = id(taken)
+    held = None if hold is None else hold(taken)
+    spares.put(taken)  # type: ignore[arg-type]
+    del taken
+    is_same = id(get()) == number
+    del held
+    return is_same
+
 
 _SPARES: dict[tuple[int, np.dtype], Spares] = {}
 

@@ -14,6 +14,7 @@ import atled
 from atled.doctor.hardware import hardware_hints
 from atled.doctor.self_test import self_test
 from atled.errors import in_words
+from atled.spares import places_without_spares
 from atled_contexts import (
     API_VERSION,
     Context,
@@ -62,7 +63,7 @@ def examine(names: Sequence[str] = (), *, with_self_tests: bool = True) -> Repor
         "context": None if context is None else _context(context),
         "settings": [_setting(one.name, one.default, one.help) for one in declared_settings()],
         "self_tests": tests,
-        "hints": [*_idle_settings(), *hardware_hints(records)],
+        "hints": [*_idle_settings(), *hardware_hints(records), *_spares_hints()],
         "slow": "" if context is None else why_slow(context),
         "asked": _asked(names),
     }
@@ -109,6 +110,19 @@ def _facts(record: PluginRecord) -> dict[str, str]:
         return {str(name): str(text) for name, text in plugin_facts(record.name).items()} if record.usable else {}
     except Exception as error:  # a plugin's own: the examination goes on
         return {"atled_facts": in_words(error)}
+
+
+def _spares_hints() -> list[str]:
+    """That results of small ops are not used again, where counts of references do not tell who holds them."""
+    places = places_without_spares()
+    if not places:
+        return []
+    hint = (
+        f"{len(places)} places make a new array for each small result, which takes longer, since this interpreter's "
+        f"counts of references do not tell whether somebody holds one ({', '.join(places[:3])}): use a released "
+        "CPython with the interpreter lock and without its just-in-time compiler"
+    )
+    return [hint]
 
 
 def _own_devices(backend: str) -> list[str]:

@@ -1,0 +1,92 @@
+"""Small arrays are used again once they are free, and never while somebody holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atled import spares
+from atled.doctor.examination import examine
+from atled.function_text import FUNCTIONS
+from atled.function_trial import proven_counts
+from atled.ops.spec import SPECS
+from atled.spares import NEVER, SpareCells, Spares, places_without_spares, reuses
+
+FLOAT32 = np.dtype(np.float32)
+QUEUES = pytest.mark.parametrize("queue", [Spares, SpareCells])
+HOLDS = pytest.mark.parametrize("hold", [spares._whole, spares._cell, spares._storage])
+# One input and two, floats, an optional input, whole numbers, several outputs.
+OPS = ("ReLU", "ELU", "Add2", "Affine", "Softmax", "Convolution", "Sum", "TopKData")
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], int]:
+    """Counts of references that say of everything that nobody else has it; what is proven meanwhile is forgotten."""
+    monkeypatch.setattr(spares, "_refused", [])
+    monkeypatch.setattr(spares, "_counts", {})
+    return lambda thing: 2
+
+
+@QUEUES
+def test_what_is_free_is_used_again(queue: Any):
+    made = queue(4, FLOAT32)
+    assert reuses(made, None, made.get)
+    assert made.free_count() == (0 if queue is Spares else 1)  # cells go back at once
+
+
+@QUEUES
+@HOLDS
+def test_what_somebody_holds_is_not_used_again(queue: Any, hold: Callable[[Any], object]):
+    made = queue(4, FLOAT32)
+    assert not reuses(made, hold, made.get)
+
+
+@QUEUES
+def test_what_somebody_holds_does_not_count_as_free(queue: Any):
+    made = queue(4, FLOAT32)
+    held = [made.new() for _ in range(3)]
+    for one in held:
+        made.put(one)
+    del one
+    assert made.free_count() == 0
+    held.pop()
+    assert made.free_count() == 1
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_functions_tell_what_is_free(op: str):
+    counts = proven_counts(FUNCTIONS[op], SPECS[op])
+    assert -1 not in counts.values()
+    made = FUNCTIONS[op].__globals__
+    assert {name: made[name] for name in counts} == counts
+
+
+@QUEUES
+def test_a_queue_that_cannot_tell_what_is_held_uses_nothing_again(
+    queue: Any, claims: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(spares, "_references", claims)
+    made = queue(4, FLOAT32)
+    assert made._counts == NEVER
+    assert not reuses(made, None, made.get)
+    assert places_without_spares() == (queue.__name__,)
+    assert any(queue.__name__ in hint for hint in examine(with_self_tests=False)["hints"])
+
+
+def test_a_function_that_cannot_tell_what_is_held_uses_nothing_again(
+    claims: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch
+):
+    function = FUNCTIONS["ELU"]
+    monkeypatch.setitem(function.__globals__, "_references", claims)
+    assert set(proven_counts(function, SPECS["ELU"]).values()) == {-1}
+    assert places_without_spares() == ("elu of arrays", "elu of Variables")
+
+
+def test_nothing_is_used_again_where_counts_tell_nothing(claims: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        spares.sys, "_jit", type("Enabled", (), {"is_enabled": staticmethod(lambda: True)}), raising=False
+    )
+    assert spares._candidates() == ()
