@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
+import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +24,21 @@ from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, s
 
 SUM_IR = "define i64 @sum(i64 %block, i64 %part, i64 %parts) {\n %a = add i64 %part, %parts\n ret i64 %a\n}"
 OTHER_IR = SUM_IR.replace("add", "mul")
+
+# With a loop's table, constants and a call: relocations of several kinds.
+TABLE_IR = """
+declare double @sqrt(double)
+@table = private constant [4 x double] [double 1.5, double 2.5, double 3.5, double 4.5]
+define double @root(i64 %i, double %x) {
+ %p = getelementptr [4 x double], ptr @table, i64 0, i64 %i
+ %c = load double, ptr %p
+ %y = call double @sqrt(double %x)
+ %z = fmul double %y, %c
+ ret double %z
+}"""
+
+only_elf = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of another format, which is not examined")
+posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions are others")
 
 # A program of its own, so that its process starts without numba: prints the kernel's results and whether numba came in.
 ROUND_TRIP = """
@@ -175,6 +193,166 @@ def test_a_file_that_needs_what_this_process_lacks_is_compiled_again(compile_cou
     object_files.write(kernel.fingerprint(), "sum", ObjectCode(b"", "sum", ("numba_no_such_function",)))
     assert call(kernel, 1, 2) == 3
     assert compile_count == ["sum"]
+
+
+def forged(good: bytes, **changes: Any) -> bytes:
+    """A stored file whose digest is right, with another header or another object."""
+    (length,) = struct.unpack_from("<I", good, 40)
+    header = changes.get("header", good[44 : 44 + length])
+    content = struct.pack("<I", changes.get("length", len(header))) + header + changes.get("code", good[44 + length :])
+    return b"ATLEDOBJ" + hashlib.sha256(content).digest() + content
+
+
+def code_of(good: bytes) -> bytes:
+    return good[44 + struct.unpack_from("<I", good, 40)[0] :]
+
+
+def patched(code: bytes, at: int, form: str, value: int) -> bytes:
+    changed = bytearray(code)
+    struct.pack_into("<" + form, changed, at, value)
+    return bytes(changed)
+
+
+FORGERIES = {
+    "no header": lambda good: forged(good, header=b"", length=0),
+    "a header of all": lambda good: forged(good, length=0xFFFFFFFF),
+    "no JSON": lambda good: forged(good, header=b"{" * 20),
+    "endless JSON": lambda good: forged(good, header=b"[" * 200_000),
+    "JSON of another kind": lambda good: forged(good, header=b'["key"]'),
+    "a symbol that is a number": lambda good: forged(
+        good, header=json.dumps({**json.loads(good[44 : len(good) - len(code_of(good))]), "symbol": 3}).encode()
+    ),
+    "another symbol": lambda good: forged(
+        good, header=json.dumps({**json.loads(good[44 : len(good) - len(code_of(good))]), "symbol": "nope"}).encode()
+    ),
+    "no object": lambda good: forged(good, code=b""),
+    "an object of other bytes": lambda good: forged(good, code=b"MZ" + bytes(400)),
+    "half an object": lambda good: forged(good, code=code_of(good)[:150]),
+    "an object cut off by a byte": lambda good: forged(good, code=code_of(good)[:-1]),
+    "another machine": lambda good: forged(good, code=patched(code_of(good), 18, "H", 243)),
+    "sections far away": lambda good: forged(good, code=patched(code_of(good), 40, "Q", 1 << 60)),
+    "too many sections": lambda good: forged(good, code=patched(code_of(good), 60, "H", 0xFE00)),
+}
+
+
+@only_elf
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_file_is_compiled_again(forgery: str, folder: Path, compile_count: list[str]) -> None:
+    call(IRKernel("sum", SUM_IR), 1, 1)
+    (stored,) = folder.iterdir()
+    stored.write_bytes(FORGERIES[forgery](stored.read_bytes()))
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum", "sum"]
+
+
+@only_elf
+def test_no_wrong_table_of_an_object_reaches_the_loader() -> None:
+    """Each byte outside of the code itself is changed; what is taken for sound is loaded, in a process of its own."""
+    program = """
+import struct, sys, pathlib
+from atled_cpu_numba import machine_code
+from atled_cpu_numba.machine_code import ObjectCode
+ir = sys.argv[1]
+good = machine_code.compile_ir("root", ir)
+assert machine_code.is_loadable(good)
+code = good.code
+at, = struct.unpack_from("<Q", code, 40)
+count, = struct.unpack_from("<H", code, 60)
+kept = set()
+for number in range(count):
+    kind, flags, _, offset, size = struct.unpack_from("<IQQQQ", code, at + 64 * number + 4)
+    if flags & 2:  # SHF_ALLOC: code, constants and frames
+        kept |= set(range(offset, offset + size))
+loaded = 0
+for place in range(len(code)):
+    for change in (1, 0x80, 0xFF):
+        if place not in kept:
+            changed = ObjectCode(code[:place] + bytes([code[place] ^ change]) + code[place + 1 :], "root", ())
+            if machine_code.is_loadable(changed):
+                loaded += 1
+                try:
+                    machine_code.load(changed)
+                except RuntimeError:
+                    pass
+print(loaded)
+"""
+    assert int(finish(start_python("-c", program, TABLE_IR))) > 0
+
+
+@posix
+@pytest.mark.parametrize(("mode", "who"), [(0o777, "everybody"), (0o1777, "everybody"), (0o770, "group")])
+def test_a_folder_that_others_may_write_into_is_not_used(
+    mode: int, who: str, folder: Path, compile_count: list[str]
+) -> None:
+    IRKernel("sum", SUM_IR).address()
+    folder.chmod(mode)
+    with pytest.warns(StoreWarning, match=rf"folder .* can be written by {who}.*chmod go-w") as caught:
+        assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+        assert call(IRKernel("sum", OTHER_IR), 4, 2) == 8
+    assert len(caught) == 1 and compile_count == ["sum"] * 3
+    assert len(list(folder.iterdir())) == 1
+    folder.chmod(0o755)
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum"] * 3
+
+
+@posix
+def test_a_folder_of_another_user_is_not_used(
+    folder: Path, compile_count: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    IRKernel("sum", SUM_IR).address()
+    user = os.getuid()
+    os_stat = os.stat
+
+    def elsewhere(path: Any, **options: Any) -> Any:
+        status = os_stat(path, **options)
+        return os.stat_result((*status[:4], user + 1, *status[5:10])) if Path(path) == folder else status
+
+    monkeypatch.setattr(os, "stat", elsewhere)
+    with pytest.warns(StoreWarning, match=rf"belongs to user {user + 1}, and this is user {user}.*ATLED_CACHE_DIR"):
+        assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum", "sum"]
+
+
+@posix
+def test_a_file_that_others_may_write_is_compiled_again_and_replaced(folder: Path, compile_count: list[str]) -> None:
+    IRKernel("sum", SUM_IR).address()
+    (stored,) = folder.iterdir()
+    stored.chmod(0o666)
+    assert not IRKernel("sum", SUM_IR).is_stored()
+    with pytest.warns(StoreWarning, match="file .* can be written by everybody"):
+        assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert stored.stat().st_mode & 0o077 == 0
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum", "sum"]
+
+
+@posix
+def test_a_link_a_pipe_and_a_giant_are_replaced_by_compiled_kernels(
+    folder: Path, tmp_path: Path, compile_count: list[str]
+) -> None:
+    IRKernel("sum", SUM_IR).address()
+    (stored,) = folder.iterdir()
+    stored.rename(tmp_path / "elsewhere")
+    stored.symlink_to(tmp_path / "elsewhere")
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    stored.unlink()
+    os.mkfifo(stored, 0o600)
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    os.truncate(stored, 1 << 40)
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert compile_count == ["sum"] * 4
+    assert stored.is_file() and not stored.is_symlink() and stored.stat().st_size < 10_000
+
+
+def test_a_folder_in_the_place_of_a_file_means_one_warning(folder: Path) -> None:
+    kernel = IRKernel("sum", SUM_IR)
+    (folder / f"{kernel.fingerprint()}.o").mkdir(mode=0o700, parents=True)
+    folder.chmod(0o700)
+    with pytest.warns(StoreWarning, match="cannot keep") as caught:
+        assert call(kernel, 1, 2) == 3
+    assert len(caught) == 1
+    assert [path.name for path in folder.iterdir()] == [f"{kernel.fingerprint()}.o"]
 
 
 def test_a_folder_that_cannot_be_made_means_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from atled_cpu_numba import processor
+from atled_cpu_numba import elf, processor
 
 
 class KernelError(RuntimeError):
@@ -144,6 +143,21 @@ def missing_symbols(compiled: ObjectCode) -> list[str]:
     return [name for name in compiled.undefined if not _is_resolvable(name)]
 
 
+def is_loadable(compiled: ObjectCode) -> bool:
+    """Whether `load` can be given this: an object of this kind of machine that needs nothing this process lacks.
+
+    For objects from a file. What the file says that it needs is not believed where it can be seen; of other formats
+    than ELF nothing else is examined.
+    """
+    needed = compiled.undefined
+    if elf.is_elf(compiled.code) or sys.platform not in ("win32", "darwin"):
+        try:
+            needed = elf.undefined_symbols(compiled.code, compiled.symbol, for_loader=True)
+        except elf.ElfError:
+            return False
+    return all(_is_resolvable(name) for name in needed)
+
+
 def load(compiled: ObjectCode) -> int:
     """Load object code for the rest of the process; returns the address of the kernel."""
     missing = missing_symbols(compiled)
@@ -164,8 +178,8 @@ def load(compiled: ObjectCode) -> int:
 
 def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:
     """The compiled code, unless it needs functions that a process without numba does not have."""
-    if code.startswith(b"\x7fELF\x02"):
-        undefined = sorted(set(_undefined_in_elf(code)))
+    if elf.is_elf(code):
+        undefined = list(elf.undefined_symbols(code, symbol))
     else:  # Mach-O, COFF, 32 bits: what the module declares; misses only what the code generator adds, such as memset
         undefined = sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
     compiled = ObjectCode(code, symbol, tuple(undefined))
@@ -192,21 +206,3 @@ def _is_resolvable(name: str) -> bool:
 @functools.cache
 def _process() -> ctypes.CDLL:
     return ctypes.CDLL(None)
-
-
-def _undefined_in_elf(code: bytes) -> Iterator[str]:
-    """Names of the undefined symbols of a relocatable ELF64 object (System V ABI, "Object Files")."""
-    order = "<" if code[5] == 1 else ">"
-    sections_at, size, count = struct.unpack_from(order + "40xQ10xHH", code)
-    headers = [
-        struct.unpack_from(order + "4xI16xQQI", code, sections_at + index * size)  # type, offset, length, link
-        for index in range(count)
-    ]
-    for kind, offset, length, link in headers:
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        names_at = headers[link][1]
-        for name, section in struct.iter_unpack(order + "I2xH16x", code[offset : offset + length]):
-            if section == 0 and name:  # SHN_UNDEF; the table's first entry is empty
-                start = names_at + name
-                yield code[start : code.index(b"\0", start)].decode()

@@ -79,7 +79,7 @@ class _StoredKernel:
     def _obtain(self) -> int:
         key = self.fingerprint()
         compiled = object_files.read(key)
-        if compiled is not None and not machine_code.missing_symbols(compiled):
+        if compiled is not None and machine_code.is_loadable(compiled):
             return machine_code.load(compiled)
         with progress.compiling(self.name):
             compiled = self._compile()
