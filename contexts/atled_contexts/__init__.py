@@ -33,7 +33,7 @@ from atled_contexts.errors import (
 )
 from atled_contexts.explain import candidates_table, explain_decision
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
-from atled_contexts.forks import lock_across_forks
+from atled_contexts.forks import await_imports, lock_across_forks
 from atled_contexts.lookup import (
     array_class,
     backend_info,
@@ -145,6 +145,7 @@ __all__ = [
     "active_verification",
     "add_builtin",
     "array_class",
+    "await_imports",
     "backend_info",
     "backend_status",
     "backends",

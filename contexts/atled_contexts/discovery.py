@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,7 @@ class Plugins:
         self._installed: tuple[_Source, ...] | None = None
         self._examined: dict[_Source, PluginRecord | Loaded] = {}
         self._registry: Registry | None = None
-        self._busy = False
+        self._discovering = 0  # the thread that is at it; a child knows none of its parent's
 
     def add(self, name: str, kind: str, load: Callable[[], object]) -> None:
         """Give a plugin that is not found through an entry point."""
@@ -166,7 +167,7 @@ class Plugins:
         with self._lock:
             if self._registry is not None:  # another thread was quicker
                 return self._registry
-            if self._busy:
+            if self._discovering == threading.get_ident():
                 raise PluginError(
                     message(
                         "plugins were asked for while they are being discovered",
@@ -175,14 +176,14 @@ class Plugins:
                         "make the Context later: in atled_preset, or in prepare",
                     )
                 )
-            self._busy = True
+            self._discovering = threading.get_ident()
             try:
                 found = self._examine_all()
                 # Importing a plugin may import the core, which adds its built-in one: then look again.
                 while found.generation != self.generation:
                     found = self._examine_all()
             finally:
-                self._busy = False
+                self._discovering = 0
             verify_by_setting(settings.setting("ATLED_VERIFY"))
             self._registry = found
             return found

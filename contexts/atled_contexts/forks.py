@@ -1,9 +1,21 @@
-"""Locks that a child process finds free, whichever thread of its parent held them."""
+"""What a child process needs after a fork: locks that are free, and no module half imported.
+
+A fork copies the thread that forks and no other. What another thread was at stays as it was, for ever.
+"""
 
 from __future__ import annotations
 
+# The lock that is held while a fork is made, and the locks of the imports under way: nothing public has them.
+import _frozen_importlib  # type: ignore[import-not-found]
+import _imp
+import contextlib
+import importlib
 import os
 import threading
+
+# Packages whose imports a fork waits for: those of this project, with or without an underscore behind the name, and
+# what they load when it is first needed.
+_AWAITED = {"atled"}
 
 
 def lock_across_forks() -> threading.RLock:
@@ -15,3 +27,42 @@ def lock_across_forks() -> threading.RLock:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]  # of CPython and PyPy
     return lock
+
+
+def await_imports(*packages: str) -> None:
+    """Have forks wait until no other thread imports one of `packages`, or a module of theirs.
+
+    For packages that are imported at first need, in whichever thread that is: a child that was forked meanwhile would
+    wait for that thread when it needs them itself. Packages named `atled` or `atled_...` need not be named.
+    """
+    _AWAITED.update(packages)
+
+
+def _is_awaited(name: str) -> bool:
+    package = name.partition(".")[0]
+    return package in _AWAITED or package.startswith("atled_")
+
+
+def _before_fork() -> None:
+    """Wait for imports under way, and let none begin before the fork is made."""
+    waited: set[str] = set()
+    while True:
+        _imp.acquire_lock()
+        # Every import under way has an entry, also one that is still looking for the file.
+        underway = {name for name in tuple(_frozen_importlib._module_locks) if _is_awaited(name)} - waited
+        if not underway:
+            return
+        _imp.release_lock()
+        for name in underway:
+            with contextlib.suppress(Exception):  # its own thread is told why it cannot be imported
+                importlib.import_module(name)  # waits for the thread that is at it; if it is this one, it does not
+        waited |= underway
+
+
+def _after_fork() -> None:
+    with contextlib.suppress(RuntimeError):  # not held: waiting was interrupted
+        _imp.release_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -20,6 +20,7 @@ from atled_contexts import (
     Unusable,
     Usable,
     Warming,
+    await_imports,
     declare_setting,
     hookimpl,
     parse_text,
@@ -43,6 +44,8 @@ def _parse_cpu(text: str) -> str:
 
 
 declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+feature,-feature]; empty: this one")
+
+await_imports("llvmlite", "numba")
 
 # Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
 _KERNELS: Mapping[str, tuple[str, ...]] = {
