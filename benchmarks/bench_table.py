@@ -8,6 +8,7 @@ from typing import Any
 
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.imperative import ADDITIONS
+from bench_rows.planning import CALLS
 from harness.case import Goal, Row
 
 _EAGER = ("torch", "torch-nhwc")
@@ -61,6 +62,14 @@ def _ops() -> list[Row]:
             per=PRODUCT_OPS,
             goal=Goal(0.1, ["jax"]),
             **per_op,
+        ),
+        Row(
+            f"recording and planning {CALLS} ops",
+            "bench_rows.planning:planning",
+            ("atled", "nnabla"),
+            per=CALLS,
+            unit="us",
+            of="op",
         ),
         *_with_backward(
             f"dynamic graph of {ELEMENTWISE_OPS} ops",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from atled.call import Call
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
@@ -48,11 +49,6 @@ def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue], apart: 
     if not groups.any:
         return list(nodes)
     return _rewrite(graph, nodes, groups, values)
-
-
-def _formulas(node: IRNode) -> Sequence[Expr] | None:
-    """The formulas of a node that may be fused; None for other nodes."""
-    return None if node.computed else formulas_of(node)
 
 
 def formulas_of(node: IRNode) -> Sequence[Expr] | None:
@@ -114,6 +110,27 @@ def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
     return turns
 
 
+class _Group:
+    """Nodes that become one.
+
+    members: in the order of the nodes.  reads: per value that they read, how often.  changed: arrays that they change.
+    outside: how many of the values that they read are made by none of them.
+    written: how many of their results are kept or read by others, and so must be written.
+    """
+
+    __slots__ = ("changed", "members", "outside", "reads", "written")
+
+    def __init__(self, node: IRNode, is_written: bool) -> None:
+        self.members = [node]
+        self.reads: dict[IRValue, int] = {}
+        for value in node.inputs:
+            if value is not None:
+                self.reads[value] = self.reads.get(value, 0) + 1
+        self.changed = dict.fromkeys(_changed(node))
+        self.outside = len(self.reads)
+        self.written = int(is_written)
+
+
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
@@ -121,21 +138,28 @@ class _Groups:
         self._index = {node: position for position, node in enumerate(nodes)}
         self._kept = kept
         self._apart = apart
-        self._readers: dict[IRValue, list[IRNode]] = {}
+        self._readers: dict[IRValue, int] = {}  # how many inputs of nodes a value is
+        self._last_reader: dict[IRValue, IRNode] = {}  # of those that were looked at
         for node in nodes:
             for value in node.inputs:
                 if value is not None:
-                    self._readers.setdefault(value, []).append(node)
+                    self._readers[value] = self._readers.get(value, 0) + 1
         self._turns = _turns(nodes)
         self.group_of: dict[IRNode, int] = {}
-        self.members: dict[int, list[IRNode]] = {}
+        self.formulas: dict[IRNode, Sequence[Expr]] = {}
+        self.groups: dict[int, _Group] = {}
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
             # What was changed is read as the array, as a rule: one who reads it as the result of the change is served.
             is_read = _is_in_place(node) and any(v in self._readers or v in kept for v in node.outputs)
-            if not is_read and _formulas(node) is not None:
+            formulas = None if is_read or node.computed else formulas_of(node)
+            if formulas is not None:
+                self.formulas[node] = formulas
                 self._place(position, node)
-        self.any = any(len(members) > 1 for members in self.members.values())
+            for value in node.inputs:
+                if value is not None:
+                    self._last_reader[value] = node
+        self.any = any(len(group.members) > 1 for group in self.groups.values())
 
     def nodes_before(self, node: IRNode) -> list[IRNode]:
         """The nodes that must have run before a node: those that make its inputs, and the one whose turn is before."""
@@ -149,37 +173,42 @@ class _Groups:
         Then into those that read an array which it reads, too, so that it is read once.
         """
         self.group_of[node] = position
-        self.members[position] = [node]
+        made = node.outputs[0]
+        self.groups[position] = _Group(node, made in self._kept or made in self._readers)
         group = position
         values = [value for value in node.inputs if value is not None]
         producers = [value.node for value in values if value.node is not None]
         # The latest of the other readers: one that is far away seldom fits, and all would be many.
-        sharers = [self._reader_before(value, node) for value in values]
+        sharers = [self._last_reader.get(value) for value in values]
         for related in (*producers, *sharers):
             other = None if related is None else self.group_of.get(related)
-            if other is not None and other != group and self._fit(other, group):
-                group = self._merge(other, group)
+            if other is not None and other != group:
+                together = self._fit(other, group)
+                if together is not None:
+                    group = self._merge(other, group, together)
 
-    def _reader_before(self, value: IRValue, node: IRNode) -> IRNode | None:
-        """The reader of a value that was placed last before a node."""
-        readers = self._readers[value]
-        position = readers.index(node)
-        return readers[position - 1] if position else None
-
-    def _merge(self, one: int, other: int) -> int:
-        """Make two groups one, named after the earlier."""
+    def _merge(self, one: int, other: int, together: tuple[int, int]) -> int:
+        """Make two groups one, named after the earlier; together: what `_fit` gave."""
         group, gone = min(one, other), max(one, other)
-        moved = self.members.pop(gone)
-        self.members[group] = sorted([*self.members[group], *moved], key=self._index.__getitem__)
-        for node in moved:
+        whole, moved = self.groups[group], self.groups.pop(gone)
+        whole.written, whole.outside = together
+        is_behind = self._index[whole.members[-1]] < gone
+        whole.members += moved.members
+        if not is_behind:
+            whole.members.sort(key=self._index.__getitem__)
+        for value, count in moved.reads.items():
+            whole.reads[value] = whole.reads.get(value, 0) + count
+        whole.changed.update(moved.changed)
+        for node in moved.members:
             self.group_of[node] = group
-        last = self._index[self.members[group][-1]]
+        last = self._index[whole.members[-1]]
         self._inside[group + 1 : last + 1] = bytes([1]) * (last - group)
         return group
 
-    def _fit(self, one: int, other: int) -> bool:
-        """Whether two groups may become one; `other` holds the node that is being placed."""
-        first, second = self.members[one][0], self.members[other][0]
+    def _fit(self, one: int, other: int) -> tuple[int, int] | None:
+        """`written` and `outside` of two groups as one, None where they may not be; `other` holds the node in hand."""
+        before, new = self.groups[one], self.groups[other]
+        first, second = before.members[0], new.members[0]
         assert first.decision is not None and second.decision is not None
         alike = (
             second.outputs[0].shape == first.outputs[0].shape
@@ -190,31 +219,48 @@ class _Groups:
             and second.context.deterministic == first.context.deterministic
             and second.context.local_errors == first.context.local_errors
         )
-        members = [*self.members[one], *self.members[other]]
-        if not alike or len(members) > MOST_NODES or (first in self._apart) != (second in self._apart):
-            return False
-        if self._operand_count(members) > MOST_OPERANDS:
-            return False
-        if not _agree_on_changed(members):
-            return False
-        if any(self._passes_outside(one, node) for node in self.members[other]):
-            return False
+        count = len(before.members) + len(new.members)
+        if not alike or count > MOST_NODES or (first in self._apart) != (second in self._apart):
+            return None
+        together = self._written_and_outside(before, new)
+        changed = len(before.changed | new.changed)
+        if sum(together) + changed > MOST_OPERANDS:
+            return None
+        if changed and not _agree_on_changed([*before.members, *new.members]):
+            return None
+        if any(self._passes_outside(one, node) for node in new.members):
+            return None
         # Nothing depends yet on a node that was placed just now.
-        is_new = len(self.members[other]) == 1
-        return is_new or not any(self._passes_outside(other, node) for node in self.members[one])
+        is_new = len(new.members) == 1
+        if not is_new and any(self._passes_outside(other, node) for node in before.members):
+            return None
+        return together
 
-    def _operand_count(self, members: Sequence[IRNode]) -> int:
-        """How many arrays one node for these members would read and write."""
-        inside = set(members)
-        read = {value for member in members for value in member.inputs if value is not None}
-        written = [
-            member
-            for member in members
-            if member.outputs[0] in self._kept
-            or any(reader not in inside for reader in self._readers.get(member.outputs[0], ()))
-        ]
-        changed = {value for member in members for value in _changed(member)}
-        return len(written) + len(changed) + sum(1 for value in read if value.node not in inside)
+    def _written_and_outside(self, one: _Group, other: _Group) -> tuple[int, int]:
+        """What `written` and `outside` of two groups would be together; looks only at what the smaller one touches."""
+        small, large = sorted((one, other), key=lambda group: len(group.members))
+        written, outside = small.written + large.written, small.outside + large.outside
+        small_number, large_number = (self.group_of[group.members[0]] for group in (small, large))
+        for value in small.reads:
+            owner = None if value.node is None else self.group_of.get(value.node)
+            if owner == large_number:
+                outside -= 1
+                written -= self._ends_inside(value, large, small)
+            elif owner != small_number and value in large.reads:
+                outside -= 1  # both read it
+        for node in small.members:
+            for value in node.outputs:
+                if value in large.reads:
+                    outside -= 1
+                    written -= self._ends_inside(value, small, large)
+        return written, outside
+
+    def _ends_inside(self, value: IRValue, maker: _Group, reader: _Group) -> bool:
+        """Whether a result of one group that another one reads need not be written where both are one."""
+        is_first = value.node is not None and value is value.node.outputs[0]
+        if not is_first or value in self._kept:
+            return False
+        return self._readers[value] == maker.reads.get(value, 0) + reader.reads[value]
 
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
@@ -233,7 +279,7 @@ class _Groups:
             if len(seen) >= _SEARCH_LIMIT:
                 return True  # not known: then they stay apart, which is never wrong
             seen.add(unit)
-            for related in self.members[unit] if isinstance(unit, int) else [unit]:
+            for related in self.groups[unit].members if isinstance(unit, int) else [unit]:
                 stack += self.nodes_before(related)
         return False
 
@@ -257,6 +303,7 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[I
     for node in nodes:
         units.setdefault(groups.group_of.get(node, node), []).append(node)
     order = _ordered(units, groups)
+    specs: dict[Wiring, FusedOp] = {}  # of the loops and layers of a network many groups are alike
     result = []
     for unit in order:
         members = units[unit]
@@ -269,7 +316,7 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[I
                 if not _is_in_place(member)
                 and (member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ())))
             ]
-            result.append(_fused_node(graph, members, outputs))
+            result.append(_fused_node(graph, members, groups.formulas, outputs, specs))
     return result
 
 
@@ -297,51 +344,110 @@ def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[i
     return order
 
 
-def _fused_node(graph: Graph, members: Sequence[IRNode], outputs: Sequence[IRValue]) -> IRNode:
+class _Wires:
+    """Which numbers the values and run-time floats of a group have, in the order in which its members meet them.
+
+    inputs: values that come from outside.  floats: indices of the graph's run-time floats.  rows: what each member
+    computes from which numbers.  changed: per array that is changed the value that stands for what it holds in the end.
+    """
+
+    def __init__(self, graph: Graph, members: Sequence[IRNode], formulas: Mapping[IRNode, Sequence[Expr]]) -> None:
+        self.inputs: list[IRValue] = []
+        self.floats: dict[int, int] = {}
+        self.changed: dict[IRValue, IRValue] = {}
+        self.numbers: dict[IRValue, int] = {}
+        self.rows: list[_Row] = []
+        for member in members:
+            assert member.spec is not None
+            read = tuple(self._number(value, True) for value in member.inputs if value is not None)
+            floats = tuple(self._float(graph, member.attributes[item]) for item in member.spec.float_names)
+            made = _changed(member)
+            self.changed.update(zip(made, member.outputs, strict=False))
+            written = tuple(self._number(value, False) for value in made or member.outputs)
+            self.rows.append(_Row(member.name, tuple(formulas[member]), _names(member), read, floats, written))
+
+    def _number(self, value: IRValue, is_input: bool) -> int:
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.numbers)
+            if is_input:
+                self.inputs.append(value)
+        return number
+
+    def _float(self, graph: Graph, slot: object) -> Expr:
+        assert isinstance(slot, FloatSlot)
+        kind, *source = graph.floats[slot.index]
+        # Numbers of gradient rules are part of the structure; those of users are run-time values.
+        if kind == "constant":
+            return number(source[0])
+        return name(f"f{self.floats.setdefault(slot.index, len(self.floats))}")
+
+
+class _Row(NamedTuple):
+    """A member of a group: its formulas in `names`, inputs first, the numbers that it reads and writes, its floats."""
+
+    op: str
+    formulas: tuple[Expr, ...]
+    names: tuple[str, ...]
+    read: tuple[int, ...]
+    floats: tuple[Expr, ...]
+    written: tuple[int, ...]
+
+
+Wiring = tuple[tuple[_Row, ...], tuple[int, ...], tuple[int, ...], int]
+"""What the op of a group depends on: rows, the numbers of changed arrays and of the outputs, how many floats."""
+
+
+def _names(node: IRNode) -> tuple[str, ...]:
+    """The names of a node's inputs and run-time floats in its formulas."""
+    assert node.spec is not None
+    inputs = ("x",) if node.spec.copies else node.spec.program.inputs  # type: ignore[union-attr]  # has a formula
+    return (*inputs, *node.spec.float_names)
+
+
+def _fused_node(
+    graph: Graph,
+    members: Sequence[IRNode],
+    formulas: Mapping[IRNode, Sequence[Expr]],
+    outputs: Sequence[IRValue],
+    specs: dict[Wiring, FusedOp],
+) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
-    inputs: dict[IRValue, str] = {}
-    floats: dict[int, str] = {}
-    expressions: dict[IRValue, Expr] = {}  # of an array that is changed: what it holds after the last member so far
-    changed: dict[IRValue, IRValue] = {}  # per such array the value that stands for what it holds in the end
-    for member in members:
-        formulas = _formulas(member)
-        assert formulas is not None and member.spec is not None
-        names = ("x",) if member.spec.copies else member.spec.program.inputs  # type: ignore[union-attr]  # has a formula
-        replaced: dict[str, Expr] = {}
-        for item, value in zip(names, member.inputs, strict=True):
-            assert value is not None
-            if value not in expressions:
-                expressions[value] = name(inputs.setdefault(value, f"x{len(inputs)}"))
-            replaced[item] = expressions[value]
-        for item in member.spec.float_names:
-            slot = member.attributes[item]
-            assert isinstance(slot, FloatSlot)
-            kind, *source = graph.floats[slot.index]
-            # Numbers of gradient rules are part of the structure; those of users are run-time values.
-            replaced[item] = (
-                number(source[0]) if kind == "constant" else name(floats.setdefault(slot.index, f"f{len(floats)}"))
-            )
-        made = _changed(member)
-        changed.update(zip(made, member.outputs, strict=False))
-        results = [substitute(formula, replaced) for formula in formulas]
-        expressions.update(zip(made or member.outputs, results, strict=True))
+    wires = _Wires(graph, members, formulas)
+    changed, written = (tuple(wires.numbers[value] for value in values) for values in (wires.changed, outputs))
+    wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats)
+    spec = specs.get(wiring)
+    if spec is None:
+        spec = specs[wiring] = _fused_op(wires, changed, written)
+    return _node(members, spec, wires.inputs, list(wires.floats), [*wires.changed.values(), *outputs])
+
+
+def _fused_op(wires: _Wires, changed: Sequence[int], written: Sequence[int]) -> FusedOp:
+    """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
+    inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
+    # Of an array that is changed: what it holds after the last row so far.
+    expressions = {value: name(identifier) for value, identifier in inputs.items()}
+    for row in wires.rows:
+        replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))
+        results = [substitute(formula, replaced) for formula in row.formulas]
+        expressions.update(zip(row.written, results, strict=True))
     program = Program(
         tuple(inputs.values()),
-        tuple(floats.values()),
+        tuple(f"f{position}" for position in wires.floats.values()),
         (
             *((inputs[value], expressions[value]) for value in changed),
-            *((f"y{position}", expressions[value]) for position, value in enumerate(outputs)),
+            *((f"y{position}", expressions[value]) for position, value in enumerate(written)),
         ),
     )
-    return _node(members, program, list(inputs), list(floats), [*changed.values(), *outputs])
+    return FusedOp(program, [row.op for row in wires.rows])
 
 
 def _node(
-    members: Sequence[IRNode], program: Program, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
+    members: Sequence[IRNode], spec: FusedOp, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
 ) -> IRNode:
     first = members[0]
     assert first.decision is not None
-    spec = FusedOp(program, [member.name for member in members])
+    assert spec.program is not None
     old: Call = first.decision.call
     call = Call(
         spec,
@@ -353,7 +459,7 @@ def _node(
         deterministic=old.deterministic,
         local_errors=old.local_errors,
     )
-    attributes = {item: FloatSlot(index) for item, index in zip(program.attributes, floats, strict=True)}
+    attributes = {item: FloatSlot(index) for item, index in zip(spec.program.attributes, floats, strict=True)}
     node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
     node.outputs = tuple(outputs)
     for position, value in enumerate(outputs):

@@ -186,7 +186,7 @@ class Graph:
         self.externals: list[IRValue] = []
         self.floats: list[tuple[Any, ...]] = []
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
-        self._moved: dict[tuple[IRValue, Place], IRValue] = {}
+        self._moved: dict[int, dict[tuple[IRValue, Place], IRValue]] = {}  # by outside array, -1 for what is none
         self._mutated: dict[int, IRValue] = {}  # by outside array: the value at the place where ops change it
         self._constants: dict[float, FloatSlot] = {}
 
@@ -296,7 +296,7 @@ class Graph:
                     "compute both on one device in one type config, or give each an array of its own",
                 )
             )
-        self._moved = {key: moved for key, moved in self._moved.items() if key[0].base.external != number}
+        self._moved.pop(number, None)
         return value
 
     def _copy_of(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
@@ -320,7 +320,7 @@ class Graph:
 
     def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
         """The value at another place: a copy that the outside array keeps there, else a transfer; one for all."""
-        found = self._moved.get((value, place))
+        found = self._moved.get(value.base.external, {}).get((value, place))
         if found is not None:
             return found
         base = value.base
@@ -339,7 +339,7 @@ class Graph:
         node.outputs = (moved,)
         # Also where nothing is to run: gradients find their way from the copy to the value through this node.
         self.nodes.append(node)
-        self._moved[value, place] = moved
+        self._moved.setdefault(base.external, {})[value, place] = moved
         return moved
 
     def alias(self, value: IRValue) -> IRValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from atled.graph.attachment import attach
@@ -30,7 +30,11 @@ def lower(
     apart: nodes that are fused with each other only, because they must not run before others.
     is_disjoint: whether no result is an outside array that the plan reads, as a gradient is that is added to.
     """
-    values = [_own_memory(graph, value, index, results) for index, value in enumerate(results)]
+    taken: set[IRValue] = set()
+    values = []
+    for value in results:
+        values.append(_own_memory(graph, value, taken))
+        taken.add(value.base)
     nodes = nodes_for(graph, values)
     if is_fused:
         nodes = narrow_products(graph, nodes, values)
@@ -108,18 +112,21 @@ def _float_number(attributes: Mapping[str, Any], name: str) -> int:
     return slot.index
 
 
-def _is_own(value: IRValue, results: Sequence[IRValue]) -> bool:
-    """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already."""
+def _is_own(value: IRValue, taken: Set[IRValue]) -> bool:
+    """Whether a value can be a result as it is: made by a step of the plan, no view, and not a result already.
+
+    taken: the arrays of the results before.
+    """
     if value.external >= 0 or value.base is not value or (value.node is not None and value.node.computed):
         return False
-    return not any(earlier.base is value for earlier in results)
+    return value not in taken
 
 
-def _own_memory(graph: Graph, value: IRValue, index: int, results: Sequence[IRValue]) -> IRValue:
-    """The value, or what it is a view of, or a copy of it: whichever can be a result."""
-    if value.is_in_place or _is_own(value, results[:index]):
+def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
+    """The value, or what it is a view of, or a copy of it: whichever can be a result; taken as in `_is_own`."""
+    if value.is_in_place or _is_own(value, taken):
         return value
-    if _is_own(value.base, results[:index]) and not value.base.is_in_place:
+    if _is_own(value.base, taken) and not value.base.is_in_place:
         return value.base
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]

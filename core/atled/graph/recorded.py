@@ -36,22 +36,21 @@ class Recorded:
         self._again = again
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
-        made: dict[int, IRValue] = {}
-        leaves: dict[int, IRValue] = {}
+        values: dict[int, IRValue] = {}
         first: dict[int, IRValue] = {}  # by array: a leaf that has it, of which others with it are aliases
         for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True)):
             if origin is None:
                 cell = structure.cells[number]
-                leaf = leaves[number] = self._outside(number, shape, base=first.get(id(cell)))
+                leaf = values[number] = self._outside(number, shape, base=first.get(id(cell)))
                 first.setdefault(id(cell), leaf)
         for number in range(len(structure.functions)):
-            node = self._add(number, {**leaves, **made}, computed)
+            node = self._add(number, values, computed)
             self.calls.append(node)
             for position, value in enumerate(structure.made[number]):
                 if value >= 0:
-                    made[value] = node.outputs[position]
+                    values[value] = node.outputs[position]
         self.nodes = list(graph.nodes)
-        self.values = [leaves[number] if number in leaves else made[number] for number in range(len(structure.shapes))]
+        self.values = [values[number] for number in range(len(structure.shapes))]
 
     def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
         function = self.structure.functions[number]

@@ -518,10 +518,13 @@ class Program:
     parse('exp(x) * exp(x)')
     """
 
-    __slots__ = ("_key", "_outputs", "_source", "attributes", "inputs", "output_names")
+    __slots__ = ("_expressions", "_key", "_outputs", "_source", "attributes", "in_place", "inputs", "output_names")
     inputs: tuple[str, ...]
     attributes: tuple[str, ...]
     output_names: tuple[str, ...]
+    in_place: tuple[tuple[int, int], ...]
+    """Pairs (output index, input index) of the outputs that update an input."""
+    _expressions: tuple[Expr, ...] | None
     _source: tuple[tuple[tuple[str, str | Expr], ...], tuple[tuple[str, str | Expr], ...]]
     _outputs: tuple[tuple[str, Expr], ...] | None
     _key: str | None
@@ -534,10 +537,14 @@ class Program:
         lets: Iterable[tuple[str, str | Expr]] = (),
     ) -> None:
         source = (tuple((n, f) for n, f in outputs), tuple((n, f) for n, f in lets))
+        inputs = tuple(inputs)
+        output_names = tuple(output for output, _ in source[0])
         values = {
-            "inputs": tuple(inputs),
+            "inputs": inputs,
             "attributes": tuple(attributes),
-            "output_names": tuple(output for output, _ in source[0]),
+            "output_names": output_names,
+            "in_place": tuple((i, inputs.index(n)) for i, n in enumerate(output_names) if n in inputs),
+            "_expressions": None,
             "_source": source,
             "_outputs": None,
             "_key": None,
@@ -581,7 +588,10 @@ class Program:
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """The expressions of `outputs`."""
-        return tuple(expression for _, expression in self.outputs)
+        if self._expressions is None:
+            object.__setattr__(self, "_expressions", tuple(expression for _, expression in self.outputs))
+        assert self._expressions is not None
+        return self._expressions
 
     def _resolve(self) -> tuple[tuple[str, Expr], ...]:
         values = {identifier: name(identifier) for identifier in (*self.inputs, *self.attributes)}
@@ -610,11 +620,6 @@ class Program:
                 "Name it among the inputs or attributes."
             )
         return substitute(formula, values)
-
-    @property
-    def in_place(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (output index, input index) of the outputs that update an input."""
-        return tuple((i, self.inputs.index(n)) for i, n in enumerate(self.output_names) if n in self.inputs)
 
     @property
     def key(self) -> str:
