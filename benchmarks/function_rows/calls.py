@@ -185,7 +185,7 @@ _MATRIX_LAYERS = {
 _REDUCTIONS = {
     **_one("sum", "mean", "max", "min", axis=1),
     **_one("prod", x=_uniform(0.9, 1.1, *_ROWS), axis=1),
-    **_one("reduce_sum", "reduce_mean"),
+    **_one("reduce_sum", "reduce_mean", "reduce"),
     **_one("clip_by_norm", "clip_grad_by_norm", clip_norm=2.0),
 }
 

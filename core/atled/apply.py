@@ -8,7 +8,7 @@ from typing import Any
 from atled.array import NdArray
 from atled.at_once import given_floats, key_of, known, present_state, remember
 from atled.call import ArrayDesc
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.graph.forward import call_function
 from atled.graph.value import Function, Value
 from atled.operators import Calls
@@ -121,14 +121,14 @@ def _check_outputs(function: Function, outputs: Sequence[NdArray | Variable]) ->
     if not isinstance(outputs, Sequence):
         raise TypeError(four_parts(f"{name}(outputs={outputs!r})", "not a list", "", "pass a list of NdArrays"))
     if len(outputs) != count:
-        raise ValueError(
+        raise RefusedError(
             four_parts(
                 f"{name}(outputs={len(outputs)} arrays)", f"it gives {count} results", "", f"pass {count} arrays"
             )
         )
     for desc, item in zip(function.output_descs, outputs, strict=False):
         if not isinstance(item, NdArray | Variable) or item.shape != desc.shape:
-            kind = ValueError if isinstance(item, NdArray | Variable) else TypeError
+            kind = RefusedError if isinstance(item, NdArray | Variable) else TypeError
             raise kind(
                 four_parts(
                     f"{name}(outputs=...)",
@@ -162,7 +162,7 @@ def _copied_into(
 ) -> Any:
     """The results of a call, computed elsewhere and copied into the given arrays."""
     if not at_once and not function.spec.views:
-        raise ValueError(
+        raise RefusedError(
             four_parts(
                 f"{function.spec.name}(outputs=...)",
                 "an output is the memory of an input that is not read element by element",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from atled.epoch import EPOCH, WRITES
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce
+from atled.whole import whole
+from atled_contexts import Context
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -425,13 +426,21 @@ def _convert(
         TRANSFERS.add(HOST, place, target.nbytes)
 
 
+def _context(asked: str, ctx: Any) -> Context:
+    if not isinstance(ctx, Context):
+        raise TypeError(
+            four_parts(f"{asked}(ctx={ctx!r})", "not a Context", "", "pass a Context, such as nn.get_current_context()")
+        )
+    return ctx
+
+
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of int; TypeError or ValueError if it is none."""
     try:
-        result = tuple(operator.index(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+        result = tuple(whole(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            four_parts(f"shape {shape!r}", "not a shape", "", "pass a tuple or list of whole numbers")
+            four_parts(f"shape {shape!r}", f"not a shape: {error}", "", "pass a tuple or list of whole numbers")
         ) from error
     if any(size < 0 for size in result):
         raise ValueError(four_parts(f"shape {shape!r}", "negative size", "", "use sizes of 0 or more"))
@@ -547,8 +556,11 @@ class NdArray(ArrayOperators):
             ) from error
         self.cell.fill(number)
 
-    def cast(self, dtype: Any) -> np.ndarray:
-        """Change the dtype, values kept; returns the writable NumPy view. Views taken before are stale."""
+    def cast(self, dtype: Any, ctx: Context | None = None) -> np.ndarray | None:
+        """Change the dtype, values kept; returns the writable NumPy view. Views taken before are stale.
+
+        ctx: move the array to the memory of this Context's first usable backend instead; nothing is returned then.
+        """
         try:
             wanted = np.dtype(dtype)
         except TypeError:
@@ -557,6 +569,15 @@ class NdArray(ArrayOperators):
             raise TypeError(
                 four_parts(f"cast to {dtype!r}", "not a dtype of numbers", "", "use a float, int or bool dtype")
             )
+        if ctx is not None:
+            # Lazily: only the graph knows where a Context computes.
+            from atled.graph.dispatch import home_of
+
+            place = home_of(_context("NdArray.cast", ctx))
+            self.cell.cast(wanted)
+            self.cell.move(place, wanted)
+            self.cell.touched()
+            return None
         storage = self.cell.cast(wanted)
         self.cell.touched()
         return storage.export(self.shape, wanted)
@@ -570,7 +591,7 @@ class NdArray(ArrayOperators):
                 )
             )
         if other.shape != self.shape:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"copying shape {other.shape} to shape {self.shape}",
                     "shapes differ",

@@ -8,12 +8,12 @@ from typing import Any
 
 from atled.apply import apply
 from atled.array import NdArray
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts, listing
 from atled.overriding import takes_using
 from atled.recurrence import gru, lstm, rnn
 from atled.variable import Variable
 
-__all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "rnn"]
+__all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "reduce", "rnn"]
 
 # The headings under which pages list them; those of the others are in their op specs.
 CATEGORIES = {
@@ -21,6 +21,7 @@ CATEGORIES = {
     "clip_by_value": "normalization",
     "gru": "layer",
     "lstm": "layer",
+    "reduce": "reduction",
     "rnn": "layer",
 }
 
@@ -78,5 +79,28 @@ def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] |
         return apply("Mul2", (direction, clip_norm), {})
     if isinstance(clip_norm, numbers.Real) and not clip_norm > 0:
         call = f"clip_by_norm(clip_norm={clip_norm})"
-        raise ValueError(four_parts(call, "clip_norm is not positive", "", "use a number above 0"))
+        raise RefusedError(four_parts(call, "clip_norm is not positive", "", "use a number above 0"))
     return apply("ScaleToNorm", (x,), {"clip_norm": clip_norm, "axes": axis})
+
+
+_REDUCTIONS = {"sum": "Sum", "mean": "Mean"}
+
+
+@takes_using
+def reduce(x: Array, op: str = "sum") -> Any:
+    """Sum or mean of all elements; an old name of `sum` and `mean`.
+
+    Args:
+        x: float.
+        op: "sum" or "mean".
+
+    Returns:
+        y: scalar.
+
+    Raises:
+        ValueError: another op.
+    """
+    if op not in _REDUCTIONS:
+        call = f"reduce(op={op!r})"
+        raise RefusedError(four_parts(call, "no such reduction", f"known: {listing(_REDUCTIONS)}", "use sum or mean"))
+    return apply(_REDUCTIONS[op], (x,), {})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
 from atled.graph.forward import call_function
 from atled.graph.value import Function as GraphFunction
@@ -102,7 +102,7 @@ class Function:
         values = self._values(inputs)
         function.setup([None if value is None else value.shape for value in values])
         if len(outputs) != function.visible:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{self.name} into {len(outputs)} outputs",
                     f"it gives {function.visible}",
@@ -132,7 +132,7 @@ class Function:
         """
         accumulate = [True] * len(inputs) if accum is None else [bool(flag) for flag in accum]
         if len(accumulate) != len(inputs):
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{self.name}.backward(accum={accum!r})",
                     f"{len(accumulate)} flags for {len(inputs)} inputs",
@@ -153,7 +153,7 @@ class Function:
         expected = function.shapes_for(shapes)[: function.visible]
         given = [variable.shape for variable in outputs]
         if given != expected:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{self.name} on inputs of shapes {[shape for shape in shapes if shape is not None]}",
                     f"the outputs have shapes {given}",
@@ -165,7 +165,7 @@ class Function:
     def _matched(self, inputs: Sequence[Variable]) -> Sequence[Variable]:
         expected = sum(1 for value in self._given() if value is not None)
         if len(inputs) != expected:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{self.name} on {len(inputs)} inputs", f"it takes {expected}", "", "give that many Variables"
                 )

@@ -359,7 +359,7 @@ def clip_grad_by_value(
     *,
     using: Using | None = None,
 ) -> Any:
-    """A copy, `y = x`, whose gradient is clipped element by element: `gx = minimum(maximum(gy, min), max)`."""
+    """A copy whose gradient is clipped element by element: max where gy is above max, else `maximum(gy, min)`."""
 
 def concatenate(
     *x: Array,
@@ -1270,6 +1270,14 @@ def random_shift(
     using: Using | None = None,
 ) -> Any:
     """Each sample shifted by random numbers of places, as `Shift` does it."""
+
+def reduce(
+    x: Array,
+    op: str = "sum",
+    *,
+    using: Using | None = None,
+) -> Any:
+    """Sum or mean of all elements; an old name of `sum` and `mean`."""
 
 def reduce_mean(
     x: Array,

@@ -14,7 +14,7 @@ from atled.apply import apply
 from atled.array import NdArray
 from atled.auto_mode import auto_forward
 from atled.call import ArrayDesc, Call, Prepared
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.graph.dispatch import compute_dtype
 from atled.graph.value import Value
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -120,7 +120,9 @@ class PythonFunction:
         count = least if n_outputs < 0 else n_outputs
         if count < least:
             asked = f"{self._told_name()}(n_outputs={n_outputs})"
-            raise ValueError(four_parts(asked, f"its min_outputs() is {least}", "", "leave n_outputs out, or raise it"))
+            raise RefusedError(
+                four_parts(asked, f"its min_outputs() is {least}", "", "leave n_outputs out, or raise it")
+            )
         context = (get_current_context() if self.ctx is None else self.ctx).frozen
         handle = Handle(self, count, context)
         with context_scope(context), _computing(auto_forward):
@@ -348,7 +350,7 @@ def _variable(data: NdArray, grad: NdArray | None = None, need_grad: bool = Fals
 def _take(function: PythonFunction, array: NdArray, result: NdArray) -> None:
     """Let an array of the plan have a result for which the user's code put another array in place."""
     if result.shape != array.shape:
-        raise ValueError(
+        raise RefusedError(
             four_parts(
                 f"the PythonFunction {function._told_name()}",
                 f"it gave a result of shape {result.shape} where setup_impl said {array.shape}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from atled.apply import apply
 from atled.array import NdArray
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.variable import Variable
 
 __all__ = ["gru", "lstm", "rnn"]
@@ -214,10 +214,10 @@ class _Call:
             if key in self.given and tuple(self.given[key].shape) != shape:
                 raise self._error(f"{key} has shape {list(self.given[key].shape)}", f"use {list(shape)}")
 
-    def _error(self, wrong: str, remedy: str) -> ValueError:
+    def _error(self, wrong: str, remedy: str) -> RefusedError:
         shapes = ", ".join(f"{key}: {list(value.shape)}" for key, value in self.given.items())
         asked = f"{self.name}({shapes}, num_layers={self.layers}, bidirectional={self.directions == 2})"
-        return ValueError(four_parts(asked, wrong, "", remedy))
+        return RefusedError(four_parts(asked, wrong, "", remedy))
 
     def run(self, op: str, dropout: float | None, **attributes: Any) -> Any:
         """y and the last states. A dropout of None is 0."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from atled.array import NdArray, check_shape
 from atled.epoch import EPOCH
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.graph.forward import forward, plan_forward
 from atled.graph.plan import Template
 from atled.graph.rebuilt import backward
@@ -137,7 +137,7 @@ class Variable(Operators):
                 )
             )
         if array.shape != self.shape:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"Variable.{what} = array of shape {array.shape}",
                     f"the Variable has shape {self.shape}",
@@ -212,7 +212,7 @@ class Variable(Operators):
         """Take another shape; where the count of elements changes, `force` must be True and values are lost."""
         wanted = check_shape(shape)
         if math.prod(wanted) != self.size and not force:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"reset_shape from {self.shape} to {wanted}",
                     "the count of elements differs, which loses the values",
@@ -237,6 +237,10 @@ class Variable(Operators):
         flag = self.value.need_grad if need_grad is None else bool(need_grad)
         return Variable.on(self.value.unlinked(flag))
 
+    def get_unlinked_variable(self, need_grad: bool | None = None) -> Variable:
+        """A leaf that shares this one's data and gradient; need_grad as given, else as it is in effect here."""
+        return self.unlinked(self.need_grad if need_grad is None else need_grad)
+
     def rewire_on(self, variable: Variable) -> None:
         """Make everything computed from this one be computed from `variable` instead; shapes must agree.
 
@@ -254,7 +258,7 @@ class Variable(Operators):
         if variable == self:
             return
         if any(self.value in function.inputs for function in functions_before(variable.value)):
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"rewire_on a Variable of shape {variable.shape}",
                     "it is computed from this one: the graph would be a circle",
@@ -263,7 +267,7 @@ class Variable(Operators):
                 )
             )
         if variable.shape != self.shape:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"rewire_on a Variable of shape {variable.shape}",
                     f"this one has shape {self.shape}",

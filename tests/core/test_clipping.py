@@ -156,3 +156,10 @@ def test_composites_are_functions_like_the_others():
     assert list(inspect.signature(F.clip_by_value).parameters) == ["x", "min", "max", "using"]
     with pytest.raises(AttributeError, match="did you mean 'clip_by_norm'"):
         _ = F.clip_by_nrom
+
+
+def test_where_min_exceeds_max_gradients_above_max_become_max_and_others_min():
+    x, low, high = leaf(np.ones(5)), leaf(np.full(5, 1.0)), leaf(np.full(5, -1.0))
+    y = F.clip_grad_by_value(x, low, high)
+    (gx,) = gradients(y, x, gy=np.float32([-2, -1, 0, 2, np.inf]))
+    assert_array_equal(gx, [1, 1, -1, -1, -1])

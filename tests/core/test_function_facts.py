@@ -111,3 +111,12 @@ def test_confusion_matrix_counts_in_int32():
     y = F.confusion_matrix(leaf(SCORES), leaf(LABELS))
     y.forward()
     assert y.d.dtype == np.int32
+
+
+def test_reduce_is_sum_or_mean_of_everything():
+    x = nn.Variable.from_numpy_array(np.arange(6, dtype=np.float32).reshape(2, 3), need_grad=True)
+    for made, expected in ((F.reduce(x), 15), (F.reduce(x, "mean"), 2.5)):
+        made.forward()
+        assert made.shape == () and made.d == expected
+    with pytest.raises(ValueError, match="known: sum, mean"):
+        F.reduce(x, op="prod")

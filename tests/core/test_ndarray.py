@@ -114,6 +114,25 @@ def test_a_cast_to_no_number_is_refused(dtype):
     assert a.dtype == np.float32
 
 
+def test_a_cast_to_a_context_gives_nothing_and_changes_the_dtype():
+    a = array([1.5, -2.5])
+    assert a.cast(np.int32, nn.Context()) is None
+    assert a.dtype == np.int32
+    assert a.cast(np.float64, ctx=None).dtype == np.float64
+    assert_array_equal(a.data, [1, -2])
+    with pytest.raises(TypeError, match="not a Context"):
+        a.cast(np.float32, "cpu")
+
+
+def test_a_cast_to_a_context_of_a_device_moves_the_array_there():
+    pytest.importorskip("atled_sim")
+    a = array([1.5, -2.5])
+    a.cast(np.int32, nn.get_extension_context("sim"))
+    assert not a.cell.place.is_host
+    assert_array_equal(a.data, [1, -2])
+    assert a.cell.place.is_host
+
+
 def test_a_view_from_before_a_cast_is_stale_but_safe():
     a = array([1, 2])
     view = a.data

@@ -369,6 +369,16 @@ def test_unlinked_copies_need_grad_only_where_it_was_set():
     assert not x.unlinked(need_grad=False).need_grad
 
 
+def test_get_unlinked_variable_shares_both_arrays_and_has_need_grad_as_it_is_in_effect():
+    x = nn.Variable((2,), need_grad=True)
+    h = x * 2
+    u = h.get_unlinked_variable()
+    assert u == h and u.parent is None and u.need_grad
+    assert u.data == h.data and u.grad == h.grad
+    assert not h.get_unlinked_variable(need_grad=False).need_grad
+    assert not (nn.Variable((2,)) * 2).get_unlinked_variable().need_grad
+
+
 def test_unlinked_is_a_root_that_accumulates():
     x = leaf([2], True)
     h = x * 3

@@ -126,6 +126,15 @@ def backend_for(
 def place_of(decision: Decision, context: Context) -> Place:
     """The memory in which the chosen backend computes."""
     backend = _home(context)[0] if decision.backend == PYTHON else decision.backend
+    return _memory_of(backend, decision.device_id, context)
+
+
+def home_of(context: Context) -> Place:
+    """The memory in which the first usable backend of a Context computes."""
+    return _memory_of(_home(context)[0], context.device_id, context)
+
+
+def _memory_of(backend: str, device_id: str, context: Context) -> Place:
     info = backend_info(backend)
     if info.host:
         return HOST
@@ -133,7 +142,7 @@ def place_of(decision: Decision, context: Context) -> Place:
     name = context.array_class if context.array_class in info.array_classes else info.array_classes[0]
     found = array_class(name)
     assert isinstance(found, ArrayClass)
-    return place_on(found, decision.device_id)
+    return place_on(found, device_id)
 
 
 def _home(context: Context) -> tuple[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClipGradByValue(OpSpec):
-    """A copy, `y = x`, whose gradient is clipped element by element: `gx = minimum(maximum(gy, min), max)`.
+    """A copy whose gradient is clipped element by element: max where gy is above max, else `maximum(gy, min)`.
 
     Args:
         x: float.
@@ -50,7 +50,8 @@ class ClipGradByValue(OpSpec):
     def gradient(self, g: GradientCall, x: IRValue, min: IRValue, max: IRValue) -> Sequence[IRValue | None]:
         # The bounds get no gradient of gradients either.
         low, high = g.op("Unlink", min), g.op("Unlink", max)
-        return g.op("Minimum2", g.op("Maximum2", g.gy, low), high), None, None
+        # No minimum of a maximum: where min is above max, only a gradient above max becomes max, as in NNabla.
+        return g.op("SelectBySign", g.gy - high, high, -g.op("Maximum2", g.gy, low)), None, None
 
     def samples(self) -> Sequence[Sample]:
         def low(shape: tuple[int, ...]) -> Uniform:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.ops import philox
 from atled.ops.samples import Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -110,8 +110,8 @@ class ImageAugmentation(OpSpec):
         if not abs(attributes["distortion"]) < 1:
             raise self._out_of_range("distortion", attributes["distortion"], "use -1 to 1, neither included")
 
-    def _out_of_range(self, name: str, value: float, remedy: str) -> ValueError:
-        return ValueError(four_parts(f"{self.name}({name}={value})", f"{name} is out of range", "", remedy))
+    def _out_of_range(self, name: str, value: float, remedy: str) -> RefusedError:
+        return RefusedError(four_parts(f"{self.name}({name}={value})", f"{name} is out of range", "", remedy))
 
     def infer(self, x: ArrayDesc, *, shape: tuple[int, ...], **_: Any) -> ArrayDesc:
         return ArrayDesc(shape, x.dtype)

@@ -115,7 +115,7 @@ class Slice(_Slicing):
         return (
             Refused(ValueError, "start=.* has 1 entries", (2, 3), start=(0,)),
             Refused(ValueError, "step=.* has a 0", (2, 3), step=(1, 0)),
-            Refused(TypeError, "stop", (2, 3), stop=(1.0, 2.0)),
+            Refused(TypeError, "stop", (2, 3), stop=(1.0, 2.5)),
         )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.ops.elementwise import Elementwise, Row, grid
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute
@@ -116,7 +116,7 @@ class FixedPointQuantize(_Quantizer):
     def check_values(self, attributes: Mapping[str, Any]) -> None:
         """ValueError for a step that is not above 0."""
         if not 0 < attributes["delta"] < math.inf:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{self.name}(delta={attributes['delta']})", "the step is not above 0", "", "use a delta above 0"
                 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.errors import did_you_mean, four_parts, listing
+from atled.errors import RefusedError, did_you_mean, four_parts, listing
+from atled.whole import whole
 
 if TYPE_CHECKING:
     from atled.call import Call, Prepared
@@ -56,20 +56,14 @@ class Input:
         self.gradient = gradient
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError("a bool is not a whole number here")
-    return operator.index(value)
-
-
 def _whole_numbers(value: Any) -> tuple[int, ...]:
     if isinstance(value, (str, bytes)):
         raise TypeError("text is not a sequence of whole numbers")
-    return tuple(_whole(item) for item in value)
+    return tuple(whole(item) for item in value)
 
 
 def _axes(value: Any) -> tuple[int, ...]:
-    return _whole_numbers(value) if hasattr(value, "__iter__") else (_whole(value),)
+    return _whole_numbers(value) if hasattr(value, "__iter__") else (whole(value),)
 
 
 def _flag(value: Any) -> bool:
@@ -91,7 +85,7 @@ def _text(value: Any) -> str:
 
 
 _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "int": (_whole, "a whole number"),
+    "int": (whole, "a whole number"),
     "ints": (_whole_numbers, "a sequence of whole numbers"),
     "axes": (_axes, "an axis or a sequence of axes"),
     "float": (_number, "a number"),
@@ -148,7 +142,7 @@ class Attribute:
                 )
             ) from error
         if self.choices and checked not in self.choices:
-            raise ValueError(
+            raise RefusedError(
                 four_parts(
                     f"{op}: attribute {self.argument}={value!r}",
                     "unknown value",
@@ -349,9 +343,9 @@ class OpSpec:
         result = self.infer(*inputs, **attributes)
         return (result,) if isinstance(result, ArrayDesc) else tuple(result)
 
-    def error(self, inputs: Sequence[ArrayDesc | None], wrong: str, remedy: str, considered: str = "") -> ValueError:
-        """A ValueError in the house's wording, for `infer` and `normalize` to raise."""
-        return ValueError(four_parts(f"{self.name}({self._describe(inputs)})", wrong, considered, remedy))
+    def error(self, inputs: Sequence[ArrayDesc | None], wrong: str, remedy: str, considered: str = "") -> RefusedError:
+        """The error in the house's wording, for `infer` and `normalize` to raise."""
+        return RefusedError(four_parts(f"{self.name}({self._describe(inputs)})", wrong, considered, remedy))
 
     def _describe(self, inputs: Sequence[ArrayDesc | None]) -> str:
         parts = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.ops import philox
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -27,8 +27,8 @@ _SEED = Attribute("seed", "int", -1)
 _INT32 = np.iinfo(np.int32)
 
 
-def _value_error(asked: str, wrong: str, remedy: str) -> ValueError:
-    return ValueError(four_parts(asked, wrong, "", remedy))
+def _value_error(asked: str, wrong: str, remedy: str) -> RefusedError:
+    return RefusedError(four_parts(asked, wrong, "", remedy))
 
 
 class Draw(OpSpec, abstract=True):

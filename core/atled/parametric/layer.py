@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from atled.array import NdArray
-from atled.errors import four_parts
+from atled.errors import RefusedError, four_parts
 from atled.initializer import ConstantInitializer, UniformInitializer, calc_uniform_lim_glorot
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.variable import Variable
+from atled.whole import whole
 
 Array = Variable | NdArray
 
@@ -37,7 +37,7 @@ class Layer:
                 )
             )
 
-    def error(self, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
+    def error(self, wrong: str, remedy: str, kind: type[Exception] = RefusedError) -> Exception:
         """The exception for a wrong call."""
         arguments = "".join(f", {name}={value!r}" for name, value in self.arguments.items())
         asked = f"parametric_functions.{self.name}(inp: {list(self.inp.shape)}{arguments})"
@@ -45,12 +45,10 @@ class Layer:
 
     def whole(self, name: str, value: Any) -> int:
         """A whole number; a bool is none."""
-        if not isinstance(value, bool):
-            try:
-                return operator.index(value)
-            except TypeError:
-                pass  # told below, as for a bool
-        raise self.error(f"{name} is of type {type(value).__name__}", "pass a whole number", TypeError)
+        try:
+            return whole(value)
+        except TypeError as error:
+            raise self.error(f"{name} is {value!r} ({error})", "pass a whole number", TypeError) from error
 
     def size(self, name: str, value: Any) -> int:
         """A whole number of at least 1."""
