@@ -27,6 +27,7 @@ from atled.parameter import (
     set_parameter,
 )
 from atled.parameter_file import load_parameters, save_parameters
+from atled.random import seed
 from atled.variable import Variable
 from atled_contexts import (
     Context,
@@ -72,6 +73,7 @@ __all__ = [
     "pop_parameter",
     "reset_fallback_counts",
     "save_parameters",
+    "seed",
     "set_auto_forward",
     "set_default_context",
     "set_parameter",

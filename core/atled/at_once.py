@@ -12,8 +12,9 @@ from atled.array import ArrayCell, NdArray
 from atled.auto_mode import get_auto_forward
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
-from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream, stream_key
+from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream
 from atled.ops.spec import Attribute, OpSpec
+from atled.random import stream_key
 from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
 from atled.watches import WATCHES, announce

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts
+from atled.random import parameter_generator
 
 
 class BaseInitializer:
@@ -59,7 +60,7 @@ class _RandomInitializer(BaseInitializer):
     @property
     def _source(self) -> Any:
         # Looked up at each call, not kept: a module among the attributes could be neither copied nor pickled.
-        return np.random if self.rng is None else self.rng
+        return parameter_generator() if self.rng is None else self.rng
 
 
 class NormalInitializer(_RandomInitializer):
@@ -67,7 +68,8 @@ class NormalInitializer(_RandomInitializer):
 
     Args:
         sigma: standard deviation, at least 0.
-        rng: numpy.random.RandomState or Generator; None: the `numpy.random` module, seeded by `numpy.random.seed`.
+        rng: numpy.random.RandomState or Generator; None: the generator of `atled.seed`, or else the
+            `numpy.random` module.
 
     Raises:
         ValueError: sigma is negative or not a number.
@@ -94,7 +96,8 @@ class UniformInitializer(_RandomInitializer):
 
     Args:
         lim: (low, high); low is included, high is not.
-        rng: numpy.random.RandomState or Generator; None: the `numpy.random` module, seeded by `numpy.random.seed`.
+        rng: numpy.random.RandomState or Generator; None: the generator of `atled.seed`, or else the
+            `numpy.random` module.
 
     Raises:
         ValueError: lim is not two numbers in ascending order.
@@ -116,7 +119,8 @@ class UniformIntInitializer(_RandomInitializer):
 
     Args:
         lim: (low, high); low is included, high is not.
-        rng: numpy.random.RandomState or Generator; None: the `numpy.random` module, seeded by `numpy.random.seed`.
+        rng: numpy.random.RandomState or Generator; None: the generator of `atled.seed`, or else the
+            `numpy.random` module.
 
     Raises:
         ValueError: lim is not two numbers, low below high.

@@ -20,7 +20,8 @@ _LZF = 32000
 _LARGEST_ITEM = 8  # bytes; beyond are float128 and the like, which not every machine can read
 
 
-def _h5py(asked: str) -> ModuleType:
+def h5py_library(asked: str) -> ModuleType:
+    """The module h5py; ImportError with the remedy where it is missing."""
     try:
         import h5py  # lazily: most programs save nothing, and it takes longer to import than all of atled
     except ImportError as error:
@@ -32,12 +33,12 @@ def _h5py(asked: str) -> ModuleType:
 
 def h5_image(asked: str, params: dict[str, Variable]) -> bytes:
     """The bytes of an HDF5 file with these parameters."""
-    h5py = _h5py(asked)
+    h5py = h5py_library(asked)
     # In memory first: HDF5 does not recover from a write that fails, and stays behind with a file it cannot close.
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         for index, (key, param) in enumerate(params.items()):
-            _check_h5_name(asked, key)
+            check_h5_name(asked, key)
             dataset = file.create_dataset(key, data=host_values(param))
             dataset.attrs["need_grad"] = param.need_grad
             dataset.attrs["index"] = index
@@ -45,7 +46,8 @@ def h5_image(asked: str, params: dict[str, Variable]) -> bytes:
     return buffer.getvalue()
 
 
-def _check_h5_name(asked: str, key: str) -> None:
+def check_h5_name(asked: str, key: str) -> None:
+    """ValueError for a name that HDF5 cannot hold."""
     try:
         encoded = key.encode()
     except UnicodeEncodeError:
@@ -63,7 +65,7 @@ def _check_h5_name(asked: str, key: str) -> None:
 
 def read_h5(asked: str, path: str) -> list[Entry]:
     """Everything in an HDF5 file, in its order; refuses what `save_parameters` would not have written."""
-    _h5py(asked)
+    h5py_library(asked)
     try:
         with open(path, "rb"):
             pass  # for the system's own errors; HDF5 mixes them with those about the contents
@@ -76,7 +78,7 @@ def read_h5(asked: str, path: str) -> list[Entry]:
 
 def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
     """`read_h5` of a path, or of a file in memory."""
-    h5py = _h5py(asked)
+    h5py = h5py_library(asked)
     with reading(asked):
         file = h5py.File(source, "r")
     loaded = []
@@ -89,7 +91,7 @@ def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
                 names = list(group)
             for name in names:
                 key = prefix + name
-                entry = _h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
+                entry = h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
                 if isinstance(entry, h5py.Group):
                     groups.append((f"{key}/", entry))
                 else:
@@ -97,7 +99,7 @@ def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
     return sorted(loaded, key=lambda item: (item.order, item.key))
 
 
-def _h5_entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
+def h5_entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
     """The group or dataset of that name in a group; refuses links, which could lead out of the file or round in it."""
     with reading(asked):
         link = group.id.links.get_info(name.encode())
@@ -122,7 +124,7 @@ def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any) -> Entry
         raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
     if shape is None:
         raise refusal(asked, "it holds no array")
-    _check_storage(h5py, asked, dataset)
+    check_storage(h5py, asked, dataset)
     need_grad = _attribute(asked, dataset, "need_grad", "biu", "True or False")
     index = _attribute(asked, dataset, "index", "iu", "a whole number")
     if need_grad not in (0, 1) or index < 0:
@@ -136,7 +138,7 @@ def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any) -> Entry
     return Entry(int(index), key, converted, bool(need_grad))
 
 
-def _check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:
+def check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:
     """Refuse values that are not in the file, or that only a plugin of HDF5 could decode."""
     with reading(asked):
         properties = dataset.id.get_create_plist()

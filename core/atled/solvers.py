@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from atled.array import ArrayCell
+from atled.array import ArrayCell, NdArray
 from atled.errors import four_parts
 from atled.graph.changed_gradients import Change, change_gradients, common_changes
 from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
+from atled.graph.value import Value
 from atled.ops.spec import SPECS
 from atled.place import HOST
+from atled.solver_states import SolverState, check, load, save
 from atled.storage import HostStorage
 from atled.variable import Variable
 from atled_contexts import context_in_force
@@ -30,6 +33,7 @@ __all__ = [
     "RMSprop",
     "Sgd",
     "Solver",
+    "SolverState",
 ]
 
 
@@ -74,7 +78,7 @@ class Solver:
     """
 
     _op: ClassVar[str]
-    _states: ClassVar[int] = 0
+    _states: ClassVar[tuple[str, ...]] = ()  # names, those of NNabla, in the order of the op's arrays
 
     def __init__(self) -> None:
         self._parameters: dict[str, Tracked] = {}
@@ -132,7 +136,7 @@ class Solver:
             if known is not None and retain_state and known.variable == variable:
                 self._parameters[key] = known
             else:
-                self._parameters[key] = Tracked(variable, self._states)
+                self._parameters[key] = Tracked(variable, len(self._states))
         self._plans.clear()
 
     def remove_parameters(self, keys: Iterable[str]) -> None:
@@ -149,6 +153,49 @@ class Solver:
     def get_parameters(self) -> dict[str, Variable]:
         """The parameters by name."""
         return {key: parameter.variable for key, parameter in self._parameters.items()}
+
+    # States.
+
+    def get_states(self) -> dict[str, SolverState]:
+        """What is kept for each parameter, by its name; `pstate` holds the arrays themselves, not copies."""
+        return {key: self._state(parameter) for key, parameter in self._parameters.items()}
+
+    def set_states(self, states: Mapping[str, SolverState]) -> None:
+        """Take over states, such as those of a training that was interrupted: values are copied, all or none.
+
+        Parameters that are not named keep theirs. Call `set_parameters` before.
+
+        ValueError: states of an unknown parameter, of another class of solver, or of another shape.
+        """
+        asked = f"{self.name}.set_states"
+        check(asked, states, {key: p.variable.shape for key, p in self._parameters.items()}, self._states)
+        for key, state in states.items():
+            parameter = self._parameters[key]
+            for name, variable in self._state(parameter).pstate.items():
+                variable.data.copy_from(state.pstate[name].data)
+            parameter.steps = int(state.t)
+
+    def save_states(self, path: str | os.PathLike[str]) -> None:
+        """Write all states to a file, `.h5` or `.protobuf`, as NNabla does; beside and renamed.
+
+        ValueError: another suffix.  OSError: the file cannot be written.  ImportError: h5py or protobuf is missing.
+        """
+        save(f"{self.name}.save_states({os.fspath(path)!r})", path, self.get_states())
+
+    def load_states(self, path: str | os.PathLike[str]) -> None:
+        """Take over states from a file that `save_states` wrote, or NNabla; see `set_states`.
+
+        ValueError: another suffix, a damaged file, or states that do not fit.  OSError: the file cannot be read.
+        """
+        self.set_states(load(f"{self.name}.load_states({os.fspath(path)!r})", path))
+
+    def _state(self, parameter: Tracked) -> SolverState:
+        shape = parameter.variable.shape
+        arrays = {
+            name: Variable.on(Value(shape, False, data=NdArray.over(cell, shape)))
+            for name, cell in zip(self._states, parameter.states, strict=True)
+        }
+        return SolverState(arrays, parameter.steps)
 
     # Gradients.
 
@@ -317,7 +364,7 @@ class Momentum(_WithLearningRate):
     """Gradient descent with momentum: `v = momentum v + lr g; w -= v`."""
 
     _op = "MomentumUpdate"
-    _states = 1
+    _states = ("m",)
 
     def __init__(self, lr: float = 1e-3, momentum: float = 0.9) -> None:
         super().__init__(lr, momentum=momentum)
@@ -327,7 +374,7 @@ class Nesterov(_WithLearningRate):
     """Nesterov's accelerated gradient: `u = v; v = momentum v - lr g; w += -momentum u + (1 + momentum) v`."""
 
     _op = "NesterovUpdate"
-    _states = 1
+    _states = ("m",)
 
     def __init__(self, lr: float = 1e-3, momentum: float = 0.9) -> None:
         super().__init__(lr, momentum=momentum)
@@ -337,7 +384,7 @@ class Adadelta(_WithLearningRate):
     """Zeiler 2012: `E = decay E + (1-decay) g^2; d = sqrt((D+eps)/(E+eps)) g; D likewise of d; w -= lr d`."""
 
     _op = "AdadeltaUpdate"
-    _states = 2
+    _states = ("e_sqr_grad", "e_sqr_delta")
 
     def __init__(self, lr: float = 1.0, decay: float = 0.95, eps: float = 1e-6) -> None:
         super().__init__(lr, decay=decay, eps=eps)
@@ -347,7 +394,7 @@ class Adagrad(_WithLearningRate):
     """Duchi et al. 2011: `G += g^2; w -= lr g / (sqrt(G) + eps)`."""
 
     _op = "AdagradUpdate"
-    _states = 1
+    _states = ("v",)
 
     def __init__(self, lr: float = 1e-2, eps: float = 1e-8) -> None:
         super().__init__(lr, eps=eps)
@@ -357,7 +404,7 @@ class RMSprop(_WithLearningRate):
     """Tieleman and Hinton 2012: `E = decay E + (1-decay) g^2; w -= lr g / (sqrt(E) + eps)`."""
 
     _op = "RMSpropUpdate"
-    _states = 1
+    _states = ("v",)
 
     def __init__(self, lr: float = 1e-3, decay: float = 0.9, eps: float = 1e-8) -> None:
         super().__init__(lr, decay=decay, eps=eps)
@@ -393,7 +440,7 @@ class Adam(_WithMoments):
     """Kingma and Ba 2015: `w -= alpha sqrt(1-beta2^t)/(1-beta1^t) m / (sqrt(v) + eps)`; m, v average g, g^2."""
 
     _op = "AdamUpdate"
-    _states = 2
+    _states = ("mean", "var")
 
     def __init__(self, alpha: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> None:
         super().__init__(alpha, beta1, beta2, eps)
@@ -403,7 +450,7 @@ class Adamax(_WithMoments):
     """Kingma and Ba 2015, section 7: `u = max(beta2 u, |g|); w -= alpha/(1-beta1^t) m / (u + eps)`."""
 
     _op = "AdamaxUpdate"
-    _states = 2
+    _states = ("m", "u")
 
     def __init__(self, alpha: float = 2e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> None:
         super().__init__(alpha, beta1, beta2, eps)
@@ -416,7 +463,7 @@ class AMSGRAD(_WithMoments):
     """Reddi et al. 2018: Adam with the running maximum of v; without bias correction unless asked for."""
 
     _op = "AMSGRADUpdate"
-    _states = 3
+    _states = ("m", "v", "v_hat")
 
     def __init__(
         self,

@@ -61,6 +61,32 @@ def test_modules_are_there_as_attributes():
     assert nn.parametric_functions.affine
 
 
+def test_modules_of_later_releases_that_scripts_import():
+    import nnabla as nn
+    from nnabla.random import prng
+    from nnabla.solver import Solver
+    from nnabla.utils.data_source_loader import download, get_data_home
+    from nnabla.utils.download import download as same
+
+    assert download is same and get_data_home().endswith("nnabla_data")
+    assert nn.solver.Adam is nn.solvers.Adam and issubclass(nn.solvers.Adam, Solver)
+    assert prng.rand(2).shape == (2,) and nn.seed is atled.seed
+
+
+def test_messages_have_the_names_of_nnablas_generated_module():
+    pytest.importorskip("google.protobuf")
+    from nnabla.utils import nnabla_pb2
+
+    proto = nnabla_pb2.NNablaProtoBuf()
+    proto.network.add(name="net").function.add(type="ReLU").relu_param.inplace = True
+    again = nnabla_pb2.NNablaProtoBuf()
+    again.ParseFromString(proto.SerializeToString())
+    assert again.network[0].function[0].relu_param.inplace
+    assert isinstance(proto.network[0], nnabla_pb2.Network) and "Parameter" in dir(nnabla_pb2)
+    with pytest.raises(AttributeError, match="did you mean 'Network'"):
+        nnabla_pb2.Netwrk  # noqa: B018  # asked for its error
+
+
 def test_star_import_brings_the_public_names():
     namespace = {}
     exec("from nnabla.functions import *", namespace)

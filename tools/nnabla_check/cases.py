@@ -32,7 +32,7 @@ _MORE_CALLS: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("clip_by_norm", [(2, 3)], {"clip_norm": 0.5}, 1),
     ("reduce", [(2, 3)], {}, 1),
     ("reduce", [(2, 3)], {"op": "mean"}, 1),
-    ("clip_grad_by_value", [(4, 5), (1, 1), (1, 5)], {}, 1),
+    ("clip_grad_by_value", [(4, 5), (4, 5), (4, 5)], {}, 1),
     ("image_augmentation", [(2, 3, 6, 5)], {}, 1),
     ("nms_detection2d", [(2, 9, 7)], {}, 1),
     ("top_k_grad", [(3, 5)], {"k": 2}, 1),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import os
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.ops.spec import OpSpec
 from atled.place import HOST
+from atled.random import stream_key
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce
 from atled_contexts import Context, lock_across_forks
@@ -377,18 +377,13 @@ def kind_of(spec: OpSpec, shapes: tuple[Any, ...], attributes: tuple[Any, ...], 
 
 
 def new_stream(seed: int) -> ArrayCell:
-    """The random stream of one function: key and call count. Seed -1 takes its key from fresh entropy."""
+    """The random stream of one function: key and call count. Seed -1: see `atled.random.seed`."""
     cell = ArrayCell(2)
     storage = cell.output(HOST, np.dtype(np.int64))
     assert isinstance(storage, HostStorage)
     # The count is raised before each call, so that the first one draws at 0.
     storage.write_integers(stream_key(seed), -1)
     return cell
-
-
-def stream_key(seed: int) -> int:
-    """The key of a random stream."""
-    return int.from_bytes(os.urandom(8), "little") >> 1 if seed == -1 else seed & 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,8 +120,13 @@ def library(asked: str) -> SimpleNamespace:
 
 def new_message(asked: str, name: str) -> Message:
     """An empty message of a name, such as NNablaProtoBuf; asked: for the error where protobuf is missing."""
+    return message_classes(asked)[name]()
+
+
+def message_classes(asked: str) -> Mapping[str, Any]:
+    """The classes of all messages by name; asked: for the error where protobuf is missing."""
     library(asked)
-    return _classes()[name]()
+    return _classes()
 
 
 @functools.cache

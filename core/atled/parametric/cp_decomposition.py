@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from atled.random import parameter_generator
+
 
 def cp_decomposition(
     tensor: np.ndarray, rank: int, max_iter: int = 500, stopping_criterion: float = 1e-5, rng: Any = None
@@ -47,7 +49,7 @@ def _start(unfolding: np.ndarray, rank: int, rng: Any) -> np.ndarray:
     missing = rank - leading.shape[1]
     if not missing:
         return leading
-    more = (np.random if rng is None else rng).normal(size=(unfolding.shape[0], missing))
+    more = (parameter_generator() if rng is None else rng).normal(size=(unfolding.shape[0], missing))
     return np.hstack([leading, more])
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atled.errors import four_parts
+from atled.random import data_generator
 from atled.utils.data_source import (
-    DEFAULT_SEED,
     DataSource,
     DataSourceWithFileCache,
     DataSourceWithMemoryCache,
@@ -66,7 +66,7 @@ class DataIterator:
         stop_exhausted: bool = False,
     ) -> None:
         _check(data_source, batch_size)
-        self._rng = np.random.RandomState(DEFAULT_SEED) if rng is None else rng
+        self._rng = data_generator() if rng is None else rng
         self._data_source = data_source
         self._shuffle = data_source.shuffle
         self._variables = data_source.variables
@@ -335,7 +335,7 @@ def data_iterator(
     Args:
         data_source: of the samples.
         batch_size: samples per batch.
-        rng: a numpy.random.RandomState, of the caches; None: one each, seeded by 313.
+        rng: a numpy.random.RandomState, of the caches; None: one each, seeded by 313, or by `atled.seed`.
         use_thread: whether to read ahead.
         with_memory_cache: keep the samples in memory, if they fit.
         with_file_cache: write the samples to files first; for slow sources.

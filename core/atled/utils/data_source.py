@@ -18,10 +18,8 @@ import numpy as np
 from atled.config import nnabla_config, whole_number
 from atled.errors import four_parts
 from atled.logger import logger
+from atled.random import data_generator
 from atled.utils.data_files import read_arrays, write_arrays
-
-DEFAULT_SEED = 313
-"""Seed of the generator of a source or an iterator that was given none; NNabla's."""
 
 _KEPT_GENERATIONS = 15
 
@@ -36,11 +34,11 @@ class DataSource:
 
     Args:
         shuffle: whether the samples come in an order drawn by chance.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
     """
 
     def __init__(self, shuffle: bool = False, rng: np.random.RandomState | None = None) -> None:
-        self._rng = np.random.RandomState(DEFAULT_SEED) if rng is None else rng
+        self._rng = data_generator() if rng is None else rng
         self._variables: Sequence[str] = ()
         self._generation = -1
         self._shuffle = shuffle
@@ -175,7 +173,7 @@ class DataSourceWithFileCache(DataSource):
         cache_dir: folder to write to, kept; None: a temporary one, removed when the source is closed or forgotten.
         cache_file_name_prefix: how names of files begin.
         shuffle: files, and samples within a file, come in an order drawn by chance.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
 
     Raises:
         DataSourceWithFileCacheError: samples differ in shape.
@@ -308,7 +306,7 @@ class DataSourceWithMemoryCache(DataSource):
     Args:
         data_source: what to keep.
         shuffle: whether the order changes from epoch to epoch.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
     """
 
     def __init__(

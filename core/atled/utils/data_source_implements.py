@@ -27,7 +27,7 @@ class SimpleDataSource(DataSource):
         load_func: `load_func(i)` gives the arrays of sample i, as a tuple or list; called from other threads.
         num_examples: count of samples.
         shuffle: whether each epoch has an order of its own, drawn by chance.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CsvDataSource(DataSource):
     Args:
         filename: of the table, UTF-8.
         shuffle: whether each epoch has an order of its own, drawn by chance.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
         normalize: whether images become numbers from 0 to 1.
 
     Raises:
@@ -219,7 +219,7 @@ class CacheDataSource(DataSource):
     Args:
         cachedir: the folder.
         shuffle: whether files, and samples within a file, come in an order drawn by chance.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
         normalize: whether uint8 and uint16 become float32 from 0 to 1.
 
     Raises:
@@ -379,7 +379,7 @@ class ConcatDataSource(DataSource):
     Args:
         data_source_list: the sources, of equal variables; their own order stays as it is.
         shuffle: whether each epoch has an order of its own, drawn by chance over all samples.
-        rng: a numpy.random.RandomState; None: one seeded by 313.
+        rng: a numpy.random.RandomState; None: one seeded by 313, or by `atled.seed`.
 
     Raises ValueError for no sources, or sources of different variables.
     """

@@ -13,7 +13,19 @@ from typing import IO, Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
+from atled.utils.download import download, get_data_home
 from atled.utils.image_utils import imread, imresize
+
+__all__ = [
+    "FileReader",
+    "download",
+    "get_data_home",
+    "load",
+    "load_csv",
+    "load_image",
+    "load_npy",
+    "load_wav",
+]
 
 _SAMPLE_DTYPES: dict[int, np.dtype] = {
     1: np.dtype(np.uint8),

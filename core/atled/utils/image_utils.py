@@ -28,9 +28,13 @@ def imread(
     size: Sequence[int] | None = None,
     interpolate: str = "bilinear",
     channel_first: bool = False,
+    as_uint16: bool = False,
     num_channels: int = -1,
 ) -> np.ndarray:
     """Read an image: (H, W, C) uint8, or (H, W) for a grey one.
+
+    Of 16 bits per channel the upper 8 are given, unless as_uint16 is set. Pixels of 32 bits (TIFF) are given as they
+    are: int32 or float32.
 
     Args:
         path: of the file, or a binary file.
@@ -38,10 +42,12 @@ def imread(
         size: (width, height) to resize to; None: as it is.
         interpolate: one of `INTERPOLATIONS`, for resizing.
         channel_first: give (C, H, W) instead.
+        as_uint16: give uint16. What has 8 bits per channel is multiplied by 256, as in NNabla. Colours of 16 bits are
+            refused, because Pillow reads 8 of them.
         num_channels: 3 for RGB, 4 for RGBA, -1 as in the file; with `grayscale`: 0 for (H, W), or so many equal ones.
 
     Raises:
-        ValueError: damaged, or not an image.
+        ValueError: damaged, not an image, or not to be had as asked for.
         OSError: the file cannot be read.
         ImportError: Pillow is missing.
     """
@@ -56,6 +62,10 @@ def imread(
             )
         )
     image = _decoded(asked, path, grayscale, num_channels)
+    if as_uint16:
+        image = _widened(asked, path, image)
+    elif image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
     if size is not None:
         image = imresize(image, size, interpolate)
     return image.transpose(2, 0, 1) if channel_first and image.ndim == 3 else image
@@ -67,11 +77,19 @@ def _decoded(asked: str, path: Any, grayscale: bool, num_channels: int) -> np.nd
         with pillow.open(path) as image:
             if image.mode == "P":  # numbers of colours in a table
                 image = image.convert("RGBA" if "transparency" in image.info else "RGB")
-            if grayscale:
-                image = image.convert("L")
-            elif num_channels > 0:
-                image = image.convert("RGB" if num_channels == 3 else "RGBA")
-            values = np.asarray(image)
+            # Pillow's own conversions would cut off what is above 255. Its older versions give such a PNG mode I.
+            is_wide = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
+            if is_wide:
+                values = np.asarray(image).astype(np.uint16)
+                if not grayscale and num_channels > 0:
+                    opaque = [np.full_like(values, 0xFFFF)] * (num_channels - 3)
+                    values = np.stack([values, values, values, *opaque], axis=2)
+            else:
+                if grayscale:
+                    image = image.convert("L")
+                elif num_channels > 0:
+                    image = image.convert("RGB" if num_channels == 3 else "RGBA")
+                values = np.asarray(image)
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise  # the file, not what is in it
     except Exception as error:  # a damaged file shows as one of many types of exception
@@ -83,14 +101,32 @@ def _decoded(asked: str, path: Any, grayscale: bool, num_channels: int) -> np.nd
                 "replace it, or convert it to PNG",
             )
         ) from error
-    if values.dtype not in (np.uint8, np.bool_):
-        raise ValueError(
-            four_parts(asked, f"its pixels are {values.dtype}", "", "convert it to 8 bits per channel, such as RGB")
-        )
-    values = values.astype(np.uint8)
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8)
     if grayscale and num_channels > 0:
         values = np.repeat(values[..., np.newaxis], num_channels, axis=2)
     return values
+
+
+def _widened(asked: str, path: Any, image: np.ndarray) -> np.ndarray:
+    """The image as uint16."""
+    if image.dtype == np.uint16:
+        return image
+    if image.dtype != np.uint8 or _png_depth(path) == 16:
+        wrong = f"its pixels are {image.dtype}" if image.dtype != np.uint8 else "of colours of 16 bits Pillow reads 8"
+        raise ValueError(four_parts(f"{asked}, as_uint16=True", wrong, "", "read it without as_uint16"))
+    return image.astype(np.uint16) << 8
+
+
+def _png_depth(path: Any) -> int:
+    """Bits per channel that a PNG file says it has; 0 for another file."""
+    if isinstance(path, str | os.PathLike):
+        with open(path, "rb") as file:
+            head = file.read(25)
+    else:
+        path.seek(0)
+        head = path.read(25)
+    return head[24] if len(head) == 25 and head.startswith(_PNG_SIGNATURE) else 0
 
 
 def imsave(

@@ -28,8 +28,74 @@ def test_sixteen_bits_are_written(tmp_path, rng):
     imsave(tmp_path / "a.png", image, as_uint16=True)
     with pillow.open(tmp_path / "a.png") as read:
         np.testing.assert_array_equal(np.asarray(read), image)
-    with pytest.raises(ValueError, match="8 bits per channel"):
-        imread(tmp_path / "a.png")
+    np.testing.assert_array_equal(imread(tmp_path / "a.png", as_uint16=True), image)
+    np.testing.assert_array_equal(imread(tmp_path / "a.png"), image >> 8)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 2), (5, 7, 3), (5, 7, 4)])
+def test_of_sixteen_bits_the_upper_eight_are_read(tmp_path, rng, shape):
+    pytest.importorskip("PIL")
+    image = rng.randint(0, 65536, shape).astype(np.uint16)
+    imsave(tmp_path / "a.png", image, as_uint16=True)
+    read = imread(tmp_path / "a.png")
+    assert read.dtype == np.uint8
+    if shape[2:] == (2,):  # grey and alpha: Pillow makes RGBA of it
+        image = image[..., [0, 0, 0, 1]]
+    np.testing.assert_array_equal(read, image >> 8)
+    if len(shape) == 3:
+        with pytest.raises(ValueError, match="of colours of 16 bits Pillow reads 8"):
+            imread(tmp_path / "a.png", as_uint16=True)
+        with open(tmp_path / "a.png", "rb") as file, pytest.raises(ValueError, match="Pillow reads 8"):
+            imread(file, as_uint16=True)
+
+
+def test_grey_of_sixteen_bits_is_scaled_to_what_is_asked_for(tmp_path, rng):
+    pytest.importorskip("PIL")
+    image = rng.randint(0, 65536, (6, 4)).astype(np.uint16)
+    imsave(tmp_path / "a.png", image, as_uint16=True)
+    np.testing.assert_array_equal(imread(tmp_path / "a.png", grayscale=True), image >> 8)
+    np.testing.assert_array_equal(imread(tmp_path / "a.png", num_channels=3), np.stack([image >> 8] * 3, axis=2))
+    assert (imread(tmp_path / "a.png", num_channels=4)[..., 3] == 255).all()
+    assert (imread(tmp_path / "a.png", as_uint16=True, num_channels=4)[..., 3] == 65535).all()
+    assert imread(tmp_path / "a.png", size=(2, 3)).dtype == np.uint8
+    small = imread(tmp_path / "a.png", size=(2, 3), as_uint16=True)
+    assert small.shape == (3, 2) and small.dtype == np.uint16 and small.max() > 255
+
+
+def test_eight_bits_as_sixteen_are_multiplied_as_in_nnabla(tmp_path, rng):
+    pytest.importorskip("PIL")
+    image = rng.randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    imsave(tmp_path / "a.png", image)
+    np.testing.assert_array_equal(imread(tmp_path / "a.png", as_uint16=True), image.astype(np.uint16) * 256)
+
+
+@pytest.mark.parametrize(
+    "mode, expected",
+    [("1", [[0, 1, 1]]), ("LA", (1, 3, 2)), ("P", (1, 3, 3)), ("CMYK", (1, 3, 4))],
+)
+def test_other_modes_are_read_as_nnabla_reads_them(mode, expected, tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
+    pillow.fromarray(np.array([[0, 200, 255]], np.uint8)).convert("RGBA" if mode == "LA" else "RGB").convert(mode).save(
+        path
+    )
+    read = imread(path)
+    assert read.dtype == np.uint8
+    assert (read.tolist() if isinstance(expected, list) else read.shape) == expected
+    assert imread(path, grayscale=True).shape == (1, 3)
+    assert imread(path, num_channels=3).shape == (1, 3, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_pixels_of_32_bits_are_given_as_they_are(dtype, tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    pixels = np.array([[0, 70000, 255]], dtype)
+    pillow.fromarray(pixels).save(tmp_path / "a.tif")
+    read = imread(tmp_path / "a.tif")
+    assert read.dtype == dtype
+    np.testing.assert_array_equal(read, pixels)
+    with pytest.raises(ValueError, match="read it without as_uint16"):
+        imread(tmp_path / "a.tif", as_uint16=True)
 
 
 def test_numbers_from_0_to_1_are_scaled(tmp_path):

@@ -1,0 +1,205 @@
+"""What a solver keeps for each parameter, as Variables and in files: `.h5` and `.protobuf`, as NNabla writes them."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.array import FLOAT32
+from atled.errors import RefusedError, four_parts, listing
+from atled.nnp.messages import library, new_message
+from atled.parameter_entry import host_values, read_bytes, reading, refusal
+from atled.parameter_file import write_beside
+from atled.parameter_h5 import check_h5_name, check_storage, h5_entry, h5py_library
+from atled.variable import Variable
+
+_SAVE_AGAIN = "save the states again with Solver.save_states, or load another file"
+_STEPS = "t"
+
+
+class SolverState:
+    """The state of one parameter.
+
+    pstate: moving averages and the like by name, Variables of the parameter's shape.  t: how often it was updated.
+    """
+
+    def __init__(self, pstate: Mapping[str, Variable] | None = None, t: int = 0) -> None:
+        self.pstate: dict[str, Variable] = dict(pstate or {})
+        self.t = t
+
+    def __repr__(self) -> str:
+        return f"<SolverState t={self.t} pstate={listing(self.pstate)}>"
+
+
+States = Mapping[str, SolverState]
+
+
+def check(asked: str, states: States, shapes: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> None:
+    """Refuse states of unknown parameters, of another solver, or of other shapes.
+
+    shapes: of the solver's parameters by name.  names: of what the solver keeps for each.
+    """
+    for key, state in states.items():
+        if key not in shapes:
+            raise RefusedError(
+                four_parts(
+                    f"{asked}, {key!r}",
+                    "the solver has no such parameter",
+                    f"it has {listing(shapes)}",
+                    "call set_parameters before",
+                )
+            )
+        if set(state.pstate) != set(names):
+            raise RefusedError(
+                four_parts(
+                    f"{asked}, {key!r}",
+                    f"the states are {listing(state.pstate)}, the solver keeps {listing(names)}",
+                    "",
+                    "use states of a solver of this class",
+                )
+            )
+        for name, variable in state.pstate.items():
+            if variable.shape != shapes[key]:
+                raise RefusedError(
+                    four_parts(
+                        f"{asked}, {key!r}",
+                        f"{name} has shape {variable.shape}, the parameter has shape {shapes[key]}",
+                        "",
+                        "use states of a solver of these parameters",
+                    )
+                )
+
+
+def save(asked: str, path: str | os.PathLike[str], states: States) -> None:
+    """Write states to a file; its suffix says the format."""
+    image, _ = _format(asked, path)
+    write_beside(asked, os.fspath(path), image(asked, states))
+
+
+def load(asked: str, path: str | os.PathLike[str]) -> dict[str, SolverState]:
+    """The states in a file that `save` or NNabla wrote. Nothing in it is run or leads to another file."""
+    _, read = _format(asked, path)
+    return read(asked, os.fspath(path))
+
+
+def _format(asked: str, path: str | os.PathLike[str]) -> tuple[_Image, _Read]:
+    suffix = os.path.splitext(os.fspath(path))[1]
+    found = _FORMATS.get(suffix.lower())
+    if found is None:
+        raise ValueError(
+            four_parts(
+                asked,
+                f"unknown suffix {suffix!r}",
+                f"known: {listing(_FORMATS)}",
+                "use a name that ends in .h5 or .protobuf",
+            )
+        )
+    return found
+
+
+def _h5_image(asked: str, states: States) -> bytes:
+    """A group per parameter with a dataset per state, and the count of updates as `t`."""
+    h5py = h5py_library(asked)
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for index, (key, state) in enumerate(states.items()):
+            check_h5_name(asked, key)
+            group = file.create_group(key)
+            group.attrs["index"] = index
+            for number, (name, variable) in enumerate(state.pstate.items()):
+                dataset = group.create_dataset(name, data=host_values(variable))
+                dataset.attrs["index"] = number
+            group.create_dataset(_STEPS, data=np.int64(state.t))
+    return buffer.getvalue()
+
+
+def _read_h5(asked: str, path: str) -> dict[str, SolverState]:
+    h5py = h5py_library(asked)
+    with open(path, "rb"):
+        pass  # for the system's own errors; HDF5 mixes them with those about the contents
+    with reading(asked):
+        file = h5py.File(path, "r")
+    states = {}
+    with file:
+        seen: set[int] = set()
+        groups = [("", file)]
+        while groups:
+            key, group = groups.pop()
+            where = f"{asked}, group {key!r}"
+            with reading(where):
+                entries = {name: h5_entry(h5py, f"{where}, {name!r}", group, name, seen) for name in group}
+            inner = [(f"{key}/{name}" if key else name, x) for name, x in entries.items() if isinstance(x, h5py.Group)]
+            groups += inner
+            values = {name: _dataset(h5py, where, x) for name, x in entries.items() if isinstance(x, h5py.Dataset)}
+            if values:
+                states[key] = _state(where, values)
+    return states
+
+
+def _dataset(h5py: Any, where: str, dataset: Any) -> np.ndarray:
+    with reading(where):
+        kind, shape = dataset.dtype.kind, dataset.shape
+    if kind not in "fiu" or shape is None:
+        raise refusal(where, "a state is no array of numbers", _SAVE_AGAIN)
+    check_storage(h5py, where, dataset)
+    with reading(where):
+        return np.asarray(dataset[()])
+
+
+def _state(where: str, values: dict[str, np.ndarray]) -> SolverState:
+    steps = values.pop(_STEPS, None)
+    if steps is None or steps.shape or steps.dtype.kind not in "iu" or not 0 <= steps < 2**31:
+        raise refusal(where, "the count of updates is missing or is none", _SAVE_AGAIN)
+    return SolverState({name: _variable(array) for name, array in values.items()}, int(steps))
+
+
+def _variable(values: np.ndarray) -> Variable:
+    return Variable.from_numpy_array(np.asarray(values, FLOAT32))
+
+
+def _protobuf_image(asked: str, states: States) -> bytes:
+    """NNabla's message Optimizer, of which the states of its solver are the only part."""
+    root = new_message(asked, "Optimizer")
+    for key, state in states.items():
+        entry = root.solver.states.add(key=key)
+        entry.value.t = state.t
+        for name, variable in state.pstate.items():
+            held = entry.value.state_parameter.add(key=name)
+            held.value.shape.dim.extend(variable.shape)
+            held.value.data.extend(host_values(variable).ravel().tolist())
+    image: bytes = root.SerializeToString()
+    return image
+
+
+def _read_protobuf(asked: str, path: str) -> dict[str, SolverState]:
+    root = new_message(asked, "Optimizer")
+    try:
+        root.ParseFromString(read_bytes(asked, path))
+    except library(asked).message.DecodeError as error:
+        raise refusal(asked, f"the file is damaged or not one of states ({error})", _SAVE_AGAIN) from error
+    states = {}
+    for entry in root.solver.states:
+        values = {}
+        for held in entry.value.state_parameter:
+            where = f"{asked}, {entry.key!r}, {held.key!r}"
+            shape = tuple(held.value.shape.dim)
+            if min(shape, default=0) < 0 or math.prod(shape) != len(held.value.data):
+                raise refusal(where, f"its shape is {shape}, and it holds {len(held.value.data)} values", _SAVE_AGAIN)
+            values[held.key] = np.fromiter(held.value.data, FLOAT32, len(held.value.data)).reshape(shape)
+        states[entry.key] = SolverState({name: _variable(array) for name, array in values.items()}, entry.value.t)
+    if not states:
+        raise refusal(asked, "the file holds no states", _SAVE_AGAIN)
+    return states
+
+
+_Image = Callable[[str, States], bytes]
+_Read = Callable[[str, str], dict[str, SolverState]]
+_FORMATS: dict[str, tuple[_Image, _Read]] = {
+    ".h5": (_h5_image, _read_h5),
+    ".protobuf": (_protobuf_image, _read_protobuf),
+}
