@@ -12,6 +12,7 @@ from atled_contexts.candidate import Candidate
 from atled_contexts.context import Context
 from atled_contexts.discovery import (
     add_builtin,
+    check_array_classes,
     handed_over,
     plugin_generation,
     plugins,
@@ -36,6 +37,7 @@ from atled_contexts.fallback import FallbackCount, count_fallback, fallback_coun
 from atled_contexts.forks import await_imports, lock_across_forks
 from atled_contexts.lookup import (
     array_class,
+    array_class_names,
     backend_info,
     backend_status,
     backends,
@@ -145,12 +147,14 @@ __all__ = [
     "active_verification",
     "add_builtin",
     "array_class",
+    "array_class_names",
     "await_imports",
     "backend_info",
     "backend_status",
     "backends",
     "bind",
     "candidates_table",
+    "check_array_classes",
     "clear_selection_cache",
     "consider",
     "context_in_force",

@@ -36,7 +36,8 @@ class Candidate:
         "blocked", "incompatible".
     reason: in words; empty for "chosen" on the first backend.  remedy: what the user can do, where that is known.
     note: that of the implementation.  implementation: None for a state of the whole backend.
-    exception: what `accepts` or `prefers` raised, if they did.
+    exception: what `accepts`, `prefers` or the provider of a family raised, if they did (`select` then sets the plugin
+        aside and asks again), or what made the plugin unusable.
     """
 
     __slots__ = (
@@ -62,7 +63,7 @@ class Candidate:
         remedy: str = "",
         device_id: str = "",
         implementation: Implementation | None = None,
-        exception: Exception | None = None,
+        exception: BaseException | None = None,
         fallback: bool = False,
     ) -> None:
         self.backend = backend
@@ -80,6 +81,12 @@ class Candidate:
     def entry(self) -> str:
         """Backend and type config as a Context writes them."""
         return f"{self.backend}:{self.type_config}"
+
+    @property
+    def broke(self) -> bool:
+        """Whether the plugin failed when it was asked, and not for want of memory or stack, which passes."""
+        failed = self.state == REFUSED and self.exception is not None
+        return failed and not isinstance(self.exception, MemoryError | RecursionError)
 
     def __repr__(self) -> str:
         return f"Candidate({self.entry!r}, {self.state}{': ' + self.reason if self.reason else ''})"
@@ -138,7 +145,16 @@ class Inquiry(Generic[C]):
     def _backend(self, backend: str, type_config: str, *, listed: bool) -> list[Candidate]:
         status = self._registry.status(backend)
         if not status.usable or status.info is None:
-            return [Candidate(backend, type_config, status.state, status.reason, remedy=status.remedy)]
+            return [
+                Candidate(
+                    backend,
+                    type_config,
+                    status.state,
+                    status.reason,
+                    remedy=status.remedy,
+                    exception=status.exception,
+                )
+            ]
         if self.chosen is not None and not self._ask_all:
             return [Candidate(backend, type_config, NOT_ASKED, f"{self.chosen.entry} was chosen before")]
         if type_config not in status.info.type_configs:
@@ -160,7 +176,7 @@ class Inquiry(Generic[C]):
     def _ask(self, backend: str, type_config: str, device_id: str, call: C) -> list[Candidate]:
         try:
             found = self._registry.implementations(self._op, backend)
-        except Exception as error:  # a provider of a family is third-party code; its failure is a reason
+        except (Exception, SystemExit) as error:  # a provider of a family is third-party code; its failure is a reason
             reason = f"its family of implementations failed: {in_words(error)}"
             return [Candidate(backend, type_config, REFUSED, reason, device_id=device_id, exception=error)]
         if not found:
@@ -180,10 +196,10 @@ class Inquiry(Generic[C]):
                 device_id=device_id,
                 implementation=made,
             )
-        exception = None
+        exception: BaseException | None = None
         try:
             answer = made.accepts(call) if made.accepts is not None else True
-        except Exception as error:  # third-party code; its failure is a reason, and the next one is asked
+        except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
             answer, exception = f"accepts failed: {in_words(error)}", error
         if answer is True:
             state, reason = ACCEPTED, ""
@@ -200,7 +216,8 @@ class Inquiry(Generic[C]):
         present = getattr(call, "op_version", None)  # what describes a call need not have versions
         if made.op_version is None or present is None or made.op_version == present:
             return None
-        plugin = self._registry.distribution_of(made.backend) or f"plugin {self._registry.plugin_of(made.backend)!r}"
+        record = self._registry.record_of(made.backend)
+        plugin = record.distribution or f"plugin {record.name!r}"
         older = plugin if made.op_version < present else "atled"
         return (
             f"{plugin} wrote it for version {made.op_version} of op spec {self._op}, here it is at version {present}",
@@ -255,7 +272,7 @@ def _rank(candidate: Candidate, call: object) -> float | None:
         rank = float(made.prefers(call))
         if math.isnan(rank):
             raise ValueError("it gave nan")
-    except Exception as error:  # third-party code; its failure is a reason, and the next one is asked
+    except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
         candidate.state, candidate.reason = REFUSED, f"prefers failed: {in_words(error)}"
         candidate.exception = error
         return None

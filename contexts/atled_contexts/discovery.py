@@ -11,7 +11,7 @@ from atled_contexts import settings
 from atled_contexts.errors import PluginError, SettingError, did_you_mean, in_words, listing, message
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.package_files import CONFORMANCE, MANIFEST, read_package_file
-from atled_contexts.plugin import API_VERSION, PluginInfo, Unusable, Usable, api_number
+from atled_contexts.plugin import API_VERSION, HOST_FAMILY, PluginInfo, Unusable, Usable, api_number
 from atled_contexts.record import (
     ABSENT,
     BLOCKED,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 CORE_DISTRIBUTION = "atled"
 
 _listeners: list[Callable[[], object]] = []
+
+# Why an object is no array class, "" where it is one; from the core. None: without the core there are no arrays.
+_why_no_array_class: Callable[[object], str] | None = None
 
 # Numbers are never used twice in a process, so that no cache can mistake one set of plugins for another.
 _generations = itertools.count(1)
@@ -126,6 +129,20 @@ class Plugins:
             self._examined.clear()
             settings.forget_settings()
             self._changed()
+
+    def set_aside(self, name: str, what: str, error: BaseException) -> bool:
+        """Make a usable plugin unusable, until `reload`, since it failed when it was needed; the built-in one stays.
+
+        what: what it was doing and how it failed, in words.  error: the exception.
+        Returns whether it is unusable now.
+        """
+        with self._lock:
+            for source, outcome in self._examined.items():
+                if source.name != name or source.kind == BUILT_IN or not isinstance(outcome, Loaded):
+                    continue
+                self._examined[source] = outcome.record.refused(what, _mend(source, outcome.record.info), error)
+                self._changed()
+            return any(source.name == name and source.kind != BUILT_IN for source in self._examined)
 
     def registry(self) -> Registry:
         """The registry of the present generation; the first call discovers."""
@@ -411,6 +428,10 @@ def _merge(generation: int, outcomes: Iterable[PluginRecord | Loaded]) -> Regist
     records = [outcome for outcome in outcomes if isinstance(outcome, PluginRecord)]
     refused = _conflicts(loaded)
     kept = [plugin for plugin in loaded if plugin not in refused]
+    # Again, since what was refused may have brought the arrays of another one.
+    while homeless := _without_arrays(kept):
+        refused.update(homeless)
+        kept = [plugin for plugin in kept if plugin not in homeless]
     return Registry(generation, kept, [*records, *refused.values(), *(plugin.record for plugin in kept)])
 
 
@@ -439,9 +460,34 @@ def _conflicts(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
 
 
 def _claims(plugin: Loaded) -> list[tuple[str, str]]:
-    assert plugin.record.info is not None  # what was loaded has said who it is
-    backends = [("backend", info.name) for info in plugin.record.info.backends]
+    backends = [("backend", info.name) for info in plugin.record.declared]
     return backends + [("array class", name) for name in plugin.registrar.array_classes]
+
+
+def _without_arrays(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
+    """The plugins with a device backend whose device has no array class, or with an array class that is none."""
+    refused: dict[Loaded, PluginRecord] = {}
+    if _why_no_array_class is None:
+        return refused
+    families = {info.name: info.device_family for plugin in loaded for info in plugin.record.declared}
+    served = {families[entry.backend] for plugin in loaded for entry in plugin.registrar.array_classes.values()}
+    for plugin in loaded:
+        for info in plugin.record.declared:
+            if not info.host and info.device_family not in served:
+                reason = f"backend {info.name!r} computes on a device, and no array class is registered for it"
+                refused.setdefault(plugin, _refused_arrays(plugin, reason, info.name))
+        for entry in plugin.registrar.array_classes.values():
+            wrong = "" if families[entry.backend] == HOST_FAMILY else _why_no_array_class(entry.array_class)
+            if wrong:
+                reason = f"what it registers as array class {entry.name!r} is none: {wrong}"
+                refused.setdefault(plugin, _refused_arrays(plugin, reason, entry.backend))
+    return refused
+
+
+def _refused_arrays(plugin: Loaded, reason: str, backend: str) -> PluginRecord:
+    remedy = f"in atled_register: registrar.array_class(name, an instance of a subclass of ArrayClass, {backend!r})"
+    name = plugin.record.name
+    return plugin.record.refused(reason, f"mend the plugin ({remedy}), or set ATLED_PLUGINS_BLOCK={name}")
 
 
 current = Plugins()
@@ -463,6 +509,15 @@ def when_plugins_change(listener: Callable[[], object]) -> None:
     For the life of the process, in the thread that makes the change; the listener must not ask for plugins.
     """
     _listeners.append(listener)
+
+
+def check_array_classes(why_not: Callable[[object], str]) -> None:
+    """Have plugins of devices refused whose array class is none, for the reason that `why_not(array_class)` gives.
+
+    "" means that it is one. To be called once, before the first discovery.
+    """
+    global _why_no_array_class
+    _why_no_array_class = why_not
 
 
 def add_builtin(name: str, factory: Callable[[], object]) -> None:

@@ -60,7 +60,7 @@ class ReferenceWarning(UserWarning):
 
 
 class PluginWarning(UserWarning):
-    """An observer of a plugin failed; the op call that it observed went on."""
+    """A plugin failed beside an op call, which went on: its observer, or what is asked whether it computes the call."""
 
 
 def message(asked: str, wrong: str, considered: str | Sequence[str] = "", remedy: str = "") -> str:

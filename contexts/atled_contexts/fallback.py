@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 
-from atled_contexts.errors import FallbackWarning, PluginWarning, in_words, message
+from atled_contexts.errors import FallbackWarning, PluginWarning, in_words, listing, message
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
+from atled_contexts.record import PluginRecord
 from atled_contexts.registry import Registry
 
 # Reasons may hold shapes, so there can be any number of them; the oldest is forgotten, and told again when it recurs.
@@ -83,6 +84,17 @@ def warn_once(op: str, asked: str, entry: str, reason: str) -> None:
         if len(_told) >= _TOLD_LIMIT:
             del _told[next(iter(_told))]
         _told[key] = None
+
+
+def warn_of_set_aside(record: PluginRecord, op: str, reason: str) -> None:
+    """Warn that a plugin is asked no more."""
+    text = message(
+        f"{record.title}, asked for {op}",
+        f"{reason}; it is set aside",
+        f"its backends ({listing(record.backends)}) compute nothing any more; the next backend of a Context does",
+        "mend the plugin, then call atled_contexts.reload_plugins(), or start again; python -m atled doctor shows more",
+    )
+    warnings.warn(text, PluginWarning, user_level())
 
 
 def notify(registry: Registry, event: FallbackEvent) -> None:

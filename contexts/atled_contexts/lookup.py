@@ -20,6 +20,11 @@ def array_class(name: str) -> object:
     return discovery.registry().array_class(name)
 
 
+def array_class_names(backend: str) -> tuple[str, ...]:
+    """Names of the array classes that a usable backend works on, its default first."""
+    return discovery.registry().array_class_names(backend)
+
+
 def backend_info(name: str) -> BackendInfo:
     """The description of a usable backend; PluginError, with the reason, for any other name."""
     return discovery.registry().backend_info(name)

@@ -15,6 +15,8 @@ API_VERSION = "1.0"
 
 REFERENCE = "reference"  # the backend of the op specs' own NumPy references, asked last; the core registers it
 
+HOST_FAMILY = "host"  # the device family of all backends that compute in host memory
+
 BASE_TYPE_CONFIGS = ("float", "half", "double")
 RESERVED_TYPE_CONFIGS = ("mixed", "bf16")  # names with a fixed meaning that a backend offers only if it says so
 
@@ -56,7 +58,7 @@ class BackendInfo:
         self.type_configs = _names("BackendInfo", "type_configs", type_configs)
         self.default_priority = default_priority
         self.host = host
-        self.device_family = "host" if host else device_family or name
+        self.device_family = HOST_FAMILY if host else device_family or name
         self.array_classes = _names("BackendInfo", "array_classes", array_classes)
         _check_name("BackendInfo", "name", name)
         if not self.type_configs:

@@ -8,7 +8,7 @@ from atled_contexts.errors import PluginError
 from atled_contexts.package_files import MANIFEST, module_file, read_package_file
 
 if TYPE_CHECKING:
-    from atled_contexts.plugin import PluginInfo
+    from atled_contexts.plugin import BackendInfo, PluginInfo
 
 USABLE = "usable"
 EXPERIMENTAL = "experimental"
@@ -105,7 +105,12 @@ class PluginRecord:
         """The distribution with its version, or the plugin's name where there is none."""
         return f"{self.distribution} {self.version}" if self.distribution else f"plugin {self.name!r}"
 
-    def refused(self, reason: str, remedy: str) -> PluginRecord:
+    @property
+    def declared(self) -> tuple[BackendInfo, ...]:
+        """Its backends as it described them; none where it was not loaded."""
+        return self.info.backends if self.info is not None else ()
+
+    def refused(self, reason: str, remedy: str, exception: BaseException | None = None) -> PluginRecord:
         """This record as an unusable one."""
         return PluginRecord(
             self.name,
@@ -113,6 +118,7 @@ class PluginRecord:
             UNUSABLE,
             reason=reason,
             remedy=remedy,
+            exception=exception,
             info=self.info,
             distribution=self.distribution,
             version=self.version,

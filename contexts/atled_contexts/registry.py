@@ -33,9 +33,10 @@ class BackendStatus:
 
     state: as in PluginRecord; "absent" where no plugin is known to offer it.
     plugin: name of the plugin that offers it, or None.  info: its description, or None.
+    exception: the one behind the state, or None.
     """
 
-    __slots__ = ("info", "name", "plugin", "reason", "remedy", "state")
+    __slots__ = ("exception", "info", "name", "plugin", "reason", "remedy", "state")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class BackendStatus:
         *,
         plugin: str | None = None,
         info: BackendInfo | None = None,
+        exception: BaseException | None = None,
     ) -> None:
         self.name = name
         self.state = state
@@ -53,6 +55,7 @@ class BackendStatus:
         self.remedy = remedy
         self.plugin = plugin
         self.info = info
+        self.exception = exception
 
     @property
     def usable(self) -> bool:
@@ -84,8 +87,7 @@ class Registry:
             self._add(plugin)
 
     def _add(self, plugin: Loaded) -> None:
-        assert plugin.record.info is not None  # discovery loads no plugin without it
-        for info in plugin.record.info.backends:
+        for info in plugin.record.declared:
             self._infos[info.name] = info
             self._owners[info.name] = plugin
         handed = plugin.registrar
@@ -111,7 +113,15 @@ class Registry:
         for record in self.records:
             info = _declared(record, backend)
             if backend in record.backends or (record.info is None and record.name == backend):
-                return BackendStatus(backend, record.state, record.reason, record.remedy, plugin=record.name, info=info)
+                return BackendStatus(
+                    backend,
+                    record.state,
+                    record.reason,
+                    record.remedy,
+                    plugin=record.name,
+                    info=info,
+                    exception=record.exception,
+                )
         return BackendStatus(backend, ABSENT, self._why_absent(), self._absent_remedy(backend))
 
     def known_backends(self) -> tuple[str, ...]:
@@ -129,15 +139,10 @@ class Registry:
             )
         return info
 
-    def plugin_of(self, backend: str) -> str:
-        """Name of the plugin that a usable backend comes from."""
+    def record_of(self, backend: str) -> PluginRecord:
+        """The plugin that a usable backend comes from."""
         self.backend_info(backend)
-        return self._owners[backend].record.name
-
-    def distribution_of(self, backend: str) -> str:
-        """Name of the distribution that a usable backend comes from; "" where there is none."""
-        self.backend_info(backend)
-        return self._owners[backend].record.distribution
+        return self._owners[backend].record
 
     def default_backend(self) -> str | None:
         """The usable backend with the highest default priority above 0; of equals the first by name."""
@@ -277,8 +282,7 @@ class Registry:
 
 
 def _declared(record: PluginRecord, backend: str) -> BackendInfo | None:
-    backends = record.info.backends if record.info is not None else ()
-    return next((info for info in backends if info.name == backend), None)
+    return next((info for info in record.declared if info.name == backend), None)
 
 
 def _extensions(record: PluginRecord) -> tuple[str, ...]:

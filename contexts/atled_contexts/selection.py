@@ -10,10 +10,11 @@ from atled_contexts.candidate import ACCEPTED, FORBIDDEN, NEVER_LEAVES, Candidat
 from atled_contexts.context import Context
 from atled_contexts.errors import SelectionError, message
 from atled_contexts.explain import candidates_table
-from atled_contexts.fallback import count_fallback, notify, warn_once
+from atled_contexts.fallback import count_fallback, notify, warn_of_set_aside, warn_once
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
 from atled_contexts.registrar import Implementation
+from atled_contexts.registry import Registry
 
 C = TypeVar("C")
 
@@ -129,6 +130,8 @@ def clear_selection_cache() -> None:
 def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, str], C]) -> Decision[C]:
     registry = discovery.registry()
     inquiry = Inquiry(registry, op, context, make_call, ask_all=False)
+    if any(_set_aside(registry, op, candidate) for candidate in inquiry.candidates if candidate.broke):
+        return _decide(op, context, key, make_call)
     chosen = inquiry.chosen
     if chosen is None or chosen.implementation is None:
         raise _nobody(op, context, inquiry)
@@ -138,7 +141,7 @@ def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, 
         chosen,
         chosen.implementation,
         inquiry.call(chosen.type_config, chosen.device_id),
-        plugin=registry.plugin_of(chosen.backend),
+        plugin=registry.record_of(chosen.backend).name,
         candidates=inquiry.candidates,
         generation=registry.generation,
     )
@@ -149,6 +152,16 @@ def _decide(op: str, context: Context, key: Hashable, make_call: Callable[[str, 
             del _cache[next(iter(_cache))]  # the oldest
         _cache[op, context, key] = decision
     return decision
+
+
+def _set_aside(registry: Registry, op: str, candidate: Candidate) -> bool:
+    """Ask the plugin of a candidate no more; whether that was possible: the built-in one stays."""
+    assert candidate.exception is not None
+    record = registry.record_of(candidate.backend)
+    if not discovery.current.set_aside(record.name, f"asked for {op}, {candidate.reason}", candidate.exception):
+        return False
+    warn_of_set_aside(record, op, candidate.reason)
+    return True
 
 
 def _tell(decision: Decision[Any]) -> None:

@@ -11,7 +11,7 @@ from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.place import ArrayClass, place_on
 from atled.watches import announce
-from atled_contexts import array_class, backend_info, backends, devices
+from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
 CPU = (1, 0)
 """The host as DLPack counts devices."""
@@ -83,8 +83,7 @@ def from_dlpack(source: Any) -> NdArray:
 def _class_for(device: tuple[int, int]) -> tuple[ArrayClass, str] | None:
     """An array class and device id of a device as DLPack counts it."""
     for backend in backends():
-        info = backend_info(backend)
-        for name in () if info.host else info.array_classes:
+        for name in () if backend_info(backend).host else array_class_names(backend):
             candidate: Any = array_class(name)  # the registry of plugins knows no types of the core
             for device_id in devices(backend):
                 if candidate.dlpack_device(device_id) == device:

@@ -9,7 +9,7 @@ from atled.errors import four_parts
 from atled.place import ArrayClass, place_on
 from atled.spares import all_spares, clear_spares
 from atled.storage import POOL, size_class
-from atled_contexts import array_class, backend_info, backends, devices
+from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
 
 def memory_statistics() -> dict[str, dict[str, int]]:
@@ -79,8 +79,7 @@ def _device_classes() -> Iterator[tuple[ArrayClass, str]]:
     """Each array class of a usable device backend, once per device."""
     seen = set()
     for backend in backends():
-        info = backend_info(backend)
-        for name in () if info.host else info.array_classes:
+        for name in () if backend_info(backend).host else array_class_names(backend):
             arrays = array_class(name)
             assert isinstance(arrays, ArrayClass)
             for device in devices(backend):

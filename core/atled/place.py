@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled_contexts import active_trace
+from atled_contexts import active_trace, check_array_classes
 
 
 class ArrayClass:
@@ -80,6 +80,16 @@ class ArrayClass:
     def from_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
         """An array over the memory of an object with `__dlpack__` on that device, no copy, and its description."""
         raise NotImplementedError
+
+
+def _why_no_array_class(found: object) -> str:
+    if isinstance(found, ArrayClass):
+        return ""
+    what = f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+    return f"it is {what}, not an instance of a subclass of ArrayClass"
+
+
+check_array_classes(_why_no_array_class)
 
 
 class Place:

@@ -33,6 +33,7 @@ def no_plugins(monkeypatch):
     for name in [name for name in os.environ if name.startswith("ATLED_")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(discovery, "current", discovery.Plugins())
+    monkeypatch.setattr(discovery, "_why_no_array_class", None)
     monkeypatch.setattr(entry_points, "installed", lambda: ())
     monkeypatch.setattr(settings, "_declared", dict(settings._declared))
     monkeypatch.setattr(settings, "_values", {})

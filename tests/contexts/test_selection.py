@@ -1,5 +1,6 @@
 """Selection: order, placement, fallback, caching, guards."""
 
+import math
 import threading
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 from atled_contexts import (
     BackendInfo,
     Context,
+    ContextError,
     FallbackCount,
     FallbackWarning,
     Implementation,
@@ -17,7 +19,10 @@ from atled_contexts import (
     consider,
     count_fallback,
     fallback_counts,
+    plugin_generation,
+    plugins,
     register_plugin,
+    reload_plugins,
     reset_fallback_counts,
     select,
     selection,
@@ -232,40 +237,116 @@ def failing(call):
     raise ZeroDivisionError("boom")
 
 
-def test_a_failing_accepts_or_prefers_is_a_reason_and_the_next_is_asked(reference):
-    several(
-        ("a", failing, None),
-        ("b", lambda call: False, None),
-        ("c", lambda call: "", None),
-        ("d", None, failing),
-        ("e", None, lambda call: float("nan")),
-        ("f", None, lambda call: -1),
-    )
+def exiting(call):
+    raise SystemExit(3)
+
+
+def test_an_answer_that_is_none_is_a_reason_and_the_next_is_asked(reference):
+    several(("b", lambda call: False, None), ("c", lambda call: "", None), ("f", None, lambda call: -1))
     decision = select("Foo", Context("many"), 1, FakeCall)
     assert decision.implementation.note == "f"
-    assert [candidate.reason for candidate in decision.candidates[:5]] == [
-        "accepts failed: ZeroDivisionError: boom",
+    assert [candidate.reason for candidate in decision.candidates[:2]] == [
         "accepts gave False instead of True or a reason in words",
         "it gave no reason",
-        "prefers failed: ZeroDivisionError: boom",
-        "prefers failed: ValueError: it gave nan",
     ]
+
+
+def family(provider):
+    register_plugin(
+        "many", FakePlugin("many", (BackendInfo("many", host=True),), register=lambda r: r.family("many", provider))
+    )
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [
+        (lambda: several(("a", failing, None), ("b", None, None)), "accepts failed: ZeroDivisionError: boom"),
+        (lambda: several(("a", None, failing), ("b", None, None)), "prefers failed: ZeroDivisionError: boom"),
+        (lambda: several(("a", None, lambda call: math.nan)), "prefers failed: ValueError: it gave nan"),
+        (lambda: several(("a", exiting, None)), "accepts failed: SystemExit: 3"),
+        (lambda: several(("a", None, exiting)), "prefers failed: SystemExit: 3"),
+        (lambda: family(failing), "its family of implementations failed: ZeroDivisionError: boom"),
+        (lambda: family(exiting), "its family of implementations failed: SystemExit: 3"),
+    ],
+)
+def test_a_plugin_that_fails_when_asked_is_set_aside_and_the_next_backend_computes(reference, put, reason):
+    put()
+    ctx = Context(["many", "reference"])
+    before = plugin_generation()
+    with pytest.warns(PluginWarning, match=f"^atled-many 0.1, asked for Foo: {reason}; it is set aside"):
+        decision = select("Foo", ctx, 1, FakeCall)
+    assert decision.backend == "reference" and decision.reason == f"many:float: asked for Foo, {reason}"
+    (record,) = (record for record in plugins() if record.name == "many")
+    assert (record.state, record.reason) == ("unusable", f"asked for Foo, {reason}")
+    assert record.exception is not None and plugin_generation() > before
+    # Told once, asked no more; the same call elsewhere sees it too.
+    assert select("Bar", ctx, 1, FakeCall).candidates[0].state == "unusable"
+    with pytest.raises(ContextError, match="asked for Foo"):
+        Context("many")
+
+
+def test_a_plugin_that_was_set_aside_is_back_after_a_reload(reference):
+    answers = [ZeroDivisionError("boom"), True]
+
+    def accepts(call):
+        answer = answers.pop(0)
+        if answer is not True:
+            raise answer
+        return answer
+
+    several(("a", accepts, None))
+    with pytest.warns(PluginWarning):
+        assert select("Foo", Context(["many", "reference"]), 1, FakeCall).backend == "reference"
+    reload_plugins()
+    assert select("Foo", Context(["many", "reference"]), 1, FakeCall).backend == "many"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError()])
+def test_want_of_memory_or_stack_refuses_one_call_and_sets_nothing_aside(reference, error):
+    def accepts(call):
+        raise error
+
+    several(("a", accepts, None))
+    assert select("Foo", Context(["many", "reference"]), 1, FakeCall).backend == "reference"
+    assert Context("many").backend == ["many:float"]
+
+
+def test_an_interrupt_while_asking_passes_through(reference):
+    def accepts(call):
+        raise KeyboardInterrupt
+
+    several(("a", accepts, None))
+    with pytest.raises(KeyboardInterrupt):
+        select("Foo", Context("many"), 1, FakeCall)
+    assert Context("many").backend == ["many:float"]
+
+
+def test_the_built_in_plugin_is_never_set_aside(reference):
+    reference.register = lambda registrar: registrar.implementation("Foo", "reference", nothing, accepts=failing)
+    with pytest.raises(SelectionError, match="accepts failed: ZeroDivisionError"):
+        select("Foo", Context("reference"), 1, FakeCall)
+    assert Context("reference").backend == ["reference:float"]
 
 
 def test_a_failure_that_leaves_nobody_is_the_cause_of_the_error(reference):
     several(("a", failing, None))
-    with pytest.raises(SelectionError, match="accepts failed") as caught:
-        select("Foo", Context("many", fallback="raise"), 1, FakeCall)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    ctx = Context("many", fallback="raise")
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PluginWarning)
+            with pytest.raises(SelectionError, match="accepts failed") as caught:
+                select("Foo", ctx, 1, FakeCall)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_failing_family_is_a_reason(reference):
-    register_plugin(
-        "many",
-        FakePlugin("many", (BackendInfo("many", host=True),), register=lambda r: r.family("many", failing)),
-    )
-    decision = select("Foo", Context(["many", "reference"]), 1, FakeCall)
-    assert decision.backend == "reference" and "family of implementations failed" in decision.reason
+def test_explaining_sets_nothing_aside(reference):
+    several(("a", failing, None))
+    asked = consider("Foo", Context(["many", "reference"]), FakeCall)
+    assert [(one.state, one.reason) for one in asked] == [
+        ("refused", "accepts failed: ZeroDivisionError: boom"),
+        ("chosen", ""),
+    ]
+    assert Context("many").backend == ["many:float"]
 
 
 def test_what_the_op_says_of_a_wrong_call_passes_through(host):

@@ -18,6 +18,7 @@ from atled_contexts import (
     Decision,
     Implementation,
     array_class,
+    array_class_names,
     backend_info,
     backend_status,
     consider,
@@ -135,12 +136,11 @@ def home_of(context: Context) -> Place:
 
 
 def _memory_of(backend: str, device_id: str, context: Context) -> Place:
-    info = backend_info(backend)
-    if info.host:
+    if backend_info(backend).host:
         return HOST
+    names = array_class_names(backend)
     # The Context names the array class of its first backend, which need not be that of this one.
-    name = context.array_class if context.array_class in info.array_classes else info.array_classes[0]
-    found = array_class(name)
+    found = array_class(context.array_class if context.array_class in names else names[0])
     assert isinstance(found, ArrayClass)
     return place_on(found, device_id)
 
