@@ -53,8 +53,9 @@ def verify(rate: float = 1.0) -> Iterator[Verification]:
         with nn.verify(0.01) as checks:
             train()
 
-    The first call that differs by more than its op's tolerance raises VerificationError. Calls of the reference
-    itself are left out. 0 checks nothing in the block, whatever ATLED_VERIFY says.
+    The first call that differs by more than its op's tolerance raises VerificationError, and so does one that changes
+    an input which its op leaves alone, or writes beside an output in host memory. Calls of the reference itself are
+    left out. 0 checks nothing in the block, whatever ATLED_VERIFY says.
 
     ValueError or TypeError: `rate` is not a number from 0 to 1.
     """

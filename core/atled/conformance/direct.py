@@ -9,28 +9,13 @@ import numpy as np
 
 from atled.call import ArrayDesc, Call, Native, Prepared
 from atled.conformance.cases import Case
+from atled.guarded import POISON, GuardedArray
 from atled.place import ArrayClass
-from atled.storage import ALIGNMENT
 from atled_contexts import Implementation, native_executor
 
-_POISON = 0xFF  # every float of such bytes is NaN
-_GUARD = 0xA5
 
-
-class HostArray:
-    """Aligned memory with guard bytes on both sides, poisoned.
-
-    values: the array.
-    """
-
-    def __init__(self, desc: ArrayDesc) -> None:
-        raw = np.full(desc.nbytes + 3 * ALIGNMENT, _GUARD, np.uint8)
-        start = ALIGNMENT - raw.ctypes.data % ALIGNMENT
-        self._before = raw[:start]
-        self._after = raw[start + desc.nbytes :]
-        inside = raw[start : start + desc.nbytes]
-        inside[:] = _POISON
-        self.values = np.ndarray(desc.shape, desc.dtype, inside)
+class HostArray(GuardedArray):
+    """Memory of the host."""
 
     def put(self, values: np.ndarray) -> None:
         """Fill it."""
@@ -45,11 +30,6 @@ class HostArray:
         """What an implementation gets."""
         return self.values
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written beside it."""
-        return bool((self._before == _GUARD).all() and (self._after == _GUARD).all())
-
 
 class DeviceArray:
     """Memory of an array class, poisoned."""
@@ -61,7 +41,7 @@ class DeviceArray:
         self._class = array_class
         self._buffer = array_class.allocate(ArrayDesc((desc.size,), desc.dtype), device)
         self.argument = array_class.view(self._buffer, desc.shape)
-        poison = np.frombuffer(bytes([_POISON]) * desc.nbytes, desc.dtype).reshape(desc.shape)
+        poison = np.frombuffer(bytes([POISON]) * desc.nbytes, desc.dtype).reshape(desc.shape)
         self.put(poison)
 
     def put(self, values: np.ndarray) -> None:

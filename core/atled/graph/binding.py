@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from atled.watches import WATCHES, announce
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
+_NO_OTHERS: Mapping[int, np.ndarray] = {}
 
 
 class Binding:
@@ -249,10 +250,12 @@ class Binding:
 
         return run_alone
 
-    def _launch(self, step: Step) -> Callable[[], None]:
+    def _launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
         if step.node.spec is not None and step.node.spec.opaque:
             return self._launch_opaque(step)
         arguments = [None if slot < 0 else self.array(slot) for slot in step.arguments]
+        for position, array in others.items():
+            arguments[position] = array
         if step.prepared is None:
             return self._transfer(step, arguments[0], arguments[1])
         prepared = step.prepared
@@ -397,11 +400,16 @@ class Binding:
         kind = "native" if self.template.steps[number].native is not None else "python"
         return self._segment(kind, number, number + 1)
 
-    def launch_alone(self, number: int) -> Callable[[], None]:
-        """What runs one step without those that it carries, or one that is carried without its carrier."""
+    def launch_alone(self, number: int, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
+        """What runs one step without those that it carries, or one that is carried without its carrier.
+
+        others: arrays to use instead of the plan's, by position among the arguments; host memory only.
+        """
         step = self.template.steps[number]
         native = step.native
-        if native is None or (step.carrier is None and not step.carried):
+        if native is None and others:
+            return self._launch(step, others)
+        if native is None or (step.carrier is None and not step.carried and not others):
             return self.launch_of(number)
         offset = self.template.block_offsets[number]
         block = self._block[offset : offset + len(native.block)].copy()
@@ -411,10 +419,13 @@ class Binding:
             slot = self.template.slots[number]
             if number >= 0 and word >= 0 and slot.scratch_bytes:
                 block[word] = self._whole(slot).address
+        for position, array in others.items():
+            if native.arguments[position] >= 0:
+                block[native.arguments[position]] = array.ctypes.data
         rows = np.array([(native.address, block.ctypes.data, native.parts, 0)], np.int64)
 
         def run_alone() -> None:
-            assert rows[0, 1] == block.ctypes.data  # which keeps the block alive, too
+            assert rows[0, 1] == block.ctypes.data and others is not None  # which keeps them alive, too
             status = step.executor.run_program(rows.ctypes.data, 0, 1)
             if status:
                 raise native_error(step, status)

@@ -21,8 +21,6 @@ def run_observed(binding: Binding) -> None:
     for number, step in enumerate(template.steps):
         if verification is None and step.carrier is not None:
             continue
-        # The reference knows single ops, so what is verified runs one by one.
-        launch = binding.launch_of(number) if verification is None else binding.launch_alone(number)
         name = step.label if verification is None else step.name
         floats = [float(binding.floats[i]) for i in step.floats]
         shadow = None
@@ -30,6 +28,10 @@ def run_observed(binding: Binding) -> None:
             from atled.graph.shadow import shadow_of  # lazy: it needs the reference's plugin, and that needs pluggy
 
             shadow = shadow_of(verification, template, step, binding.array, floats)
+        if verification is None:
+            launch = binding.launch_of(number)
+        else:  # the reference knows single ops, so what is verified runs one by one
+            launch = binding.launch_alone(number, *([] if shadow is None else [shadow.outputs]))
         if trace is None:
             launch()
         else:

@@ -11,6 +11,7 @@ from atled.call import Call
 from atled.errors import four_parts, in_words
 from atled.graph.dispatch import compute_dtype
 from atled.graph.plan import Slot, Step, Template
+from atled.guarded import GuardedArray
 from atled.ops.spec import OpSpec
 from atled.reference import prepare_reference, reference_run
 from atled_contexts import Decision, Verification, VerificationError
@@ -27,7 +28,11 @@ ArrayAt = Callable[[int], Any]
 
 
 class Shadow:
-    """One run of one step, as the reference would have it."""
+    """One run of one step, as the reference would have it.
+
+    outputs: memory with guards for the step to write to, by position among its arguments: for outputs in host memory
+        that share it with no input.
+    """
 
     def __init__(self, template: Template, step: Step, array_at: ArrayAt, floats: Sequence[float]) -> None:
         assert step.node.spec is not None and step.node.decision is not None
@@ -40,9 +45,23 @@ class Shadow:
         # Now, before the step runs: it may write into its inputs.
         self._before = [None if slot < 0 else self._host_copy(slot) for slot in self._inputs]
         self._floats = dict(zip(self._spec.float_names, floats, strict=True))
+        read = self._memories(self._inputs)
+        self._guarded = {
+            position: GuardedArray(self._slot(slot).desc)
+            for position, slot in enumerate(step.arguments[step.input_count :], step.input_count)
+            if self._slot(slot).place.array_class is None and self._slot(slot).memory not in read
+        }
+        self.outputs = {position: memory.values for position, memory in self._guarded.items()}
 
     def check(self) -> None:
-        """Compare what the step made with the reference; VerificationError where it differs beyond the tolerance."""
+        """Compare what the step made with the reference; VerificationError where it differs beyond the tolerance.
+
+        So is a write beside an output, and a changed input that the op leaves alone.
+        """
+        self._check_guards()
+        for position, values in self.outputs.items():
+            self._array_at(self._outputs[position - len(self._inputs)])[...] = values
+        self._check_inputs()
         got = {name: self._host_copy(slot) for name, slot in self._results()}
         wanted = self._recomputed(self._in_float64)
         if self._worst(wanted, got) is None:
@@ -63,6 +82,25 @@ class Shadow:
         names += [f"{spec.outputs[-1]}[{position}]" for position in range(len(names), len(self._outputs))]
         changed = [(f"changed {spec.input_names[position]}", self._inputs[position]) for position in spec.mutated]
         return [*zip(names, self._outputs, strict=True), *changed]
+
+    def _check_guards(self) -> None:
+        for position, memory in self._guarded.items():
+            if memory.damage:
+                name = self._results()[position - len(self._inputs)][0]
+                raise self._made_error(f"it writes beside its output {name}, {memory.damage}", float("nan"))
+
+    def _check_inputs(self) -> None:
+        """What the op neither changes nor has as the memory of a result must be the same bytes as before."""
+        written = self._memories([*self._outputs, *(self._inputs[position] for position in self._spec.mutated)])
+        for position, (slot, before) in enumerate(zip(self._inputs, self._before, strict=True)):
+            if before is None or self._slot(slot).memory in written:
+                continue
+            if self._host_copy(slot).tobytes() != before.tobytes():  # bytes: NaN is equal to itself here
+                name = self._spec.input_at(position).name
+                raise self._made_error(f"it changes its input {name}, which the op does not", float("nan"))
+
+    def _memories(self, slots: Sequence[int]) -> set[int]:
+        return {self._slot(slot).memory for slot in slots if slot >= 0}
 
     def _slot(self, number: int) -> Slot:
         return self._template.slots[number]

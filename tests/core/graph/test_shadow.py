@@ -106,6 +106,50 @@ def test_changed_inputs_are_compared():
             y.forward()
 
 
+def test_an_input_that_the_op_leaves_alone_is_compared_too():
+    def clips_its_input(x, y):
+        np.maximum(x, 0, out=x)
+
+    x = array(2, 3)
+    with wrong(ReLU=clips_its_input), nn.verify(), pytest.raises(nn.VerificationError) as caught:
+        F.relu(x, using="wrong")
+    assert "it changes its input x, which the op does not" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "where"),
+    [(-1, "1 bytes before its beginning"), (6, "1 bytes after its end"), (8, "9 bytes after its end")],
+)
+def test_a_write_beside_an_output_is_found(first, where):
+    def writes_beside(x, y):
+        np.lib.stride_tricks.as_strided(y, (10,), (4,))[first:][:1] = 0
+
+    def writes_before(x, y):
+        whole = y.base
+        start = y.ctypes.data - whole.ctypes.data
+        whole[start - 4 : start] = 0
+
+    x = array(2, 3)
+    fault = writes_before if first < 0 else writes_beside
+    with wrong(ReLU=fault), nn.verify(), pytest.raises(nn.VerificationError) as caught:
+        F.relu(x, using="wrong")
+    assert f"it writes beside its output y, {where}" in str(caught.value)
+
+
+def test_what_is_not_written_is_found_though_the_memory_held_the_right_values():
+    def forgets_the_last(x, y):
+        y.flat[:-1] = np.maximum(x.ravel()[:-1], 0)
+
+    x = nn.Variable((4,))
+    x.d = [1, -2, 3, 4]
+    with wrong(), nn.using("wrong"):
+        y = F.relu(x)
+        y.forward()
+    forgets_the_last.instead = True
+    with wrong(ReLU=forgets_the_last), nn.verify(), pytest.raises(nn.VerificationError, match="1 of 4 elements"):
+        y.forward()
+
+
 def test_random_ops_are_compared_on_the_same_numbers():
     x = nn.Variable((50,))
     x.d = 1.0
