@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from atled_contexts import backend_info
 
 _HOST = "reference"  # the core's own backend works on every host array class of the core
 
-_prefers_cached = True
+_PREFERS_CACHED: ContextVar[bool] = ContextVar("atled_prefers_cached_array", default=True)
 
 
 def array_classes() -> list[str]:
@@ -17,9 +18,11 @@ def array_classes() -> list[str]:
 
 
 def prefer_cached_array(prefer: bool) -> None:
-    """Prefer array classes that keep freed memory for the next array (the default), or those that do not."""
-    global _prefers_cached
-    _prefers_cached = bool(prefer)
+    """Prefer array classes that keep freed memory for the next array (the default), or those that do not.
+
+    In this thread or asyncio task; `nn.bind` takes it along to another one.
+    """
+    _PREFERS_CACHED.set(bool(prefer))
 
 
 def reset_array_preference() -> None:
@@ -29,4 +32,5 @@ def reset_array_preference() -> None:
 
 def preferred(names: Sequence[str]) -> list[str]:
     """Names of array classes with the preferred ones first, otherwise in their order."""
-    return sorted(names, key=lambda name: ("Cached" in name) != _prefers_cached)
+    cached = _PREFERS_CACHED.get()
+    return sorted(names, key=lambda name: ("Cached" in name) != cached)

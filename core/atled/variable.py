@@ -104,6 +104,10 @@ class Variable(Operators):
         self.value.expose()
         self.value.grad.data = values.grad if isinstance(values, Variable) else values
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The values for NumPy, as `d` has them: `np.asarray(variable)` is a view on them."""
+        return self.data.__array__(dtype, copy)
+
     @property
     def data(self) -> NdArray:
         """The array; assigning another of the same shape makes existing graphs read that one."""

@@ -1,5 +1,7 @@
 """Extensions as modules, preferred array classes."""
 
+import threading
+
 import pytest
 
 import atled as nn
@@ -61,6 +63,27 @@ def test_names_out_of_use_still_work_and_say_so(caplog):
             e.import_extension_module("cuda.cudnn")
     assert "use ext_utils.get_extension_context('reference')" in caplog.messages[0]
     assert "use 'cudnn'" in caplog.messages[1]
+
+
+def test_the_preference_of_a_thread_is_its_own_and_goes_along_with_bind():
+    found = {}
+
+    def look(name):
+        found[name] = nn.array_classes()[0]
+
+    def prefer():
+        nn.prefer_cached_array(False)
+        look("own")
+        bound = threading.Thread(target=nn.bind(look), args=("bound",))
+        bound.start()
+        bound.join()
+
+    for target in (prefer, lambda: look("other")):
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+    look("here")
+    assert found == {"own": "CpuArray", "bound": "CpuArray", "other": "CpuCachedArray", "here": "CpuCachedArray"}
 
 
 def test_the_preferred_array_class_is_that_of_presets():

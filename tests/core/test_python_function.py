@@ -468,3 +468,33 @@ def test_other_inputs_are_refused(wrong):
 def test_fewer_outputs_than_it_has_are_refused():
     with pytest.raises(ValueError, match="min_outputs"):
         Product()(leaf([1.0]), leaf([1.0]), n_outputs=1)
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward"])
+def test_a_function_that_runs_the_graph_it_is_in_gets_told(mode):
+    class Recursive(Square):
+        def forward_impl(self, inputs, outputs):
+            super().forward_impl(inputs, outputs)
+            if self.again == "forward":
+                graph[0].forward()
+
+        def backward_impl(self, inputs, outputs, propagate_down, accum):
+            super().backward_impl(inputs, outputs, propagate_down, accum)
+            if self.again == "backward":
+                graph[0].backward()
+
+    x = nn.Variable.from_numpy_array(np.array([1.0, 2.0], np.float32), need_grad=True)
+    function = Recursive()
+    function.again = None
+    y = function(x)
+    graph = [F.sum(y)]
+    graph[0].forward()
+    graph[0].backward()
+    function.again = mode
+    with pytest.raises(RuntimeError, match="a PythonFunction in it, which is running now, asks for a run of that same"):
+        getattr(graph[0], mode)()
+    function.again = None
+    x.grad.zero()
+    graph[0].forward()
+    graph[0].backward()
+    assert graph[0].d == 5 and x.g.tolist() == [2, 4]

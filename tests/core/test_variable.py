@@ -705,3 +705,16 @@ def test_forward_on_a_middle_variable_runs_only_what_is_before_it():
     h.forward()
     assert_array_equal(h.d, [2, 4])
     assert_array_equal(y.d, [7, 7])
+
+
+def test_numpy_gets_the_values_and_not_an_object():
+    v = leaf([1, 2, 3])
+    found = np.asarray(v)
+    assert found.dtype == np.float32 and found.tolist() == [1, 2, 3]
+    v.d[1] = 5
+    assert found.tolist() == [1, 5, 3], "a view on the values"
+    assert np.asarray(v, np.float64).dtype == np.float64 and np.array(v) is not found
+    assert np.stack([v, v]).shape == (2, 3)
+    assert np.asarray(nn.Variable(())).shape == ()
+    # NumPy does not compute on it by itself: these are ops.
+    assert isinstance(np.array(3.0) * v, nn.Variable) and isinstance(np.float32(3) + v, nn.Variable)

@@ -30,7 +30,7 @@ class Binding:
     cells: the outside arrays by number.  results: the array that each target becomes; None for a buffer of our own.
     floats: the value of each float, in the template's order.
 
-    A binding owns references to all its storages and is locked while it runs.
+    A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
 
     Arrays that never left host memory are trusted to keep their head: what replaces it raises the epoch, and a run
     costs nothing for them. Those that travel between memories are looked at before each run (`_reads`), and told of
@@ -46,7 +46,9 @@ class Binding:
     ) -> None:
         self.template = template
         self.cells = list(cells)
-        self.lock = threading.RLock()  # re-entered by code of the user that runs its own graph: it shall be told
+        runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in template.steps)
+        # Re-entrant where nobody is told: a signal handler or a finalizer may run the graph amid its run.
+        self._lock = _LockOfUserCode() if runs_user_code else threading.RLock()
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
@@ -333,7 +335,7 @@ class Binding:
         """
         if WATCHES:
             announce(self.writes)
-        with self.lock:
+        with self._lock:
             if floats is not None:
                 self.set_floats(floats)
             if self._reads or self._writes:
@@ -431,6 +433,34 @@ class Binding:
                 raise native_error(step, status)
 
         return self._with_scratch(run_alone)
+
+
+class _LockOfUserCode:
+    """A lock that tells the thread which holds it, and in whose run the code of the user stands, that it does."""
+
+    __slots__ = ("_holder", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder = 0
+
+    def __enter__(self) -> None:
+        here = threading.get_ident()
+        if self._holder == here:
+            raise RuntimeError(
+                four_parts(
+                    "running a graph",
+                    "a PythonFunction in it, which is running now, asks for a run of that same graph",
+                    "",
+                    "compute in a PythonFunction from the arrays it is given, or on a graph of its own",
+                )
+            )
+        self._lock.acquire()
+        self._holder = here
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = 0
+        self._lock.release()
 
 
 class _Travelling:
