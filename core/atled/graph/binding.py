@@ -342,15 +342,17 @@ class Binding:
                 self._fetch(active_trace())
             for stream in self.streams:
                 stream[1] += 1
-            if is_observed():
-                self._run_observed()
-            else:
-                for segment in self._segments:
-                    segment()
-            if self._changed:
-                version = next(WRITES)
-                for cell in self._changed:
-                    cell.version = version
+            try:
+                if is_observed():
+                    self._run_observed()
+                else:
+                    for segment in self._segments:
+                        segment()
+            finally:  # a run that fails, or is interrupted, may have changed them
+                if self._changed:
+                    version = next(WRITES)
+                    for cell in self._changed:
+                        cell.version = version
             for item in self._writes:
                 item.show()
             if self.template.fallbacks:

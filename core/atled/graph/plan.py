@@ -14,7 +14,7 @@ from atled.place import HOST, Place
 from atled_contexts import native_executor
 
 ROW_WORDS = 4
-"""64-bit words per row of a native program: kernel address, block address, shares, unused."""
+"""64-bit words per row of a native program: kernel address, block address, shares, 0 (for who runs it)."""
 
 
 class Slot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from atled_cpu_numba import pool
+import atled as nn
+import atled.functions as F
+from atled_cpu_numba import pool, pool_ir
 from atled_cpu_numba.store import IRKernel
 from atled_cpu_numba.threads import most_threads
 
@@ -492,3 +495,89 @@ def test_a_thread_moves_to_another_processor_of_the_process() -> None:
     # Where there is no other one, the thread stays.
     assert found == [processors - {processor} or processors for processor in sorted(processors)]
     assert os.sched_getaffinity(os.getpid()) == processors
+
+
+# Raises SIGINT, as Ctrl-C does.
+INTERRUPT = """
+declare i32 @raise(i32)
+define i64 @interrupt(i64 %block, i64 %part, i64 %parts) {
+  %ignored = call i32 @raise(i32 2)
+  ret i64 0
+}
+"""
+NOTHING = "define i64 @nothing(i64 %block, i64 %part, i64 %parts) {\n ret i64 0\n}"
+
+
+@pytest.fixture
+def turns_at_once() -> Iterator[None]:
+    """Programs give the interpreter a turn after every row."""
+    native = pool._load()
+    native.pool._write(pool_ir.TURN, 0)
+    yield
+    native.pool._write(pool_ir.TURN, native.turn)
+
+
+def interrupted_rows(count: int, at: int) -> np.ndarray:
+    rows = np.zeros((count, 4), np.int64)
+    rows[:, 0] = IRKernel("nothing", NOTHING).address()
+    rows[at, 0] = IRKernel("interrupt", INTERRUPT).address()
+    rows[:, 2] = 1
+    return rows
+
+
+def test_an_interrupt_ends_a_program_between_two_rows(turns_at_once: None) -> None:
+    rows = interrupted_rows(8, at=3)
+    with pytest.raises(KeyboardInterrupt):
+        pool.run_program(rows.ctypes.data, 0, 8)
+    assert (rows[:, 3] > 0).tolist() == [True] * 4 + [False] * 4, "rows that ran were timed"
+    rows[3, 0] = rows[0, 0]
+    assert pool.run_program(rows.ctypes.data, 0, 8) == 0
+    assert (rows[:, 3] > 0).all()
+
+
+def test_a_program_in_another_thread_is_not_interrupted(turns_at_once: None) -> None:
+    rows = interrupted_rows(8, at=3)
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(pool.run_program(rows.ctypes.data, 0, 8)))
+    with pytest.raises(KeyboardInterrupt):  # in the main thread
+        thread.start()
+        while True:
+            thread.join(0.01)
+    thread.join()
+    assert results == [0] and (rows[:, 3] > 0).all()
+
+
+def test_a_long_program_takes_turns_and_goes_on() -> None:
+    handled: list[int] = []
+    former = signal.signal(signal.SIGINT, lambda number, frame: handled.append(number))
+    try:
+        rows = interrupted_rows(8, at=3)
+        rows[:, 3] = pool._load().turn + 1  # as if each had taken so long before
+        assert pool.run_program(rows.ctypes.data, 0, 8) == 0
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert handled == [signal.SIGINT]
+
+
+def test_what_was_interrupted_can_be_run_again(turns_at_once: None) -> None:
+    x, w = nn.Variable((3, 4)), nn.Variable((4, 5))
+    x.d, w.d = np.arange(12).reshape(3, 4), 0
+    y = F.softmax(F.affine(x, w))
+    y.forward()
+    rows = y.value.forward.binding._rows
+    assert len(rows) == 2
+    kernel = rows[0, 0]
+    rows[0, 0] = IRKernel("interrupt", INTERRUPT).address()
+    with pytest.raises(KeyboardInterrupt):
+        y.forward()
+    rows[0, 0] = kernel
+    answers: list[np.ndarray] = []
+
+    def run() -> None:
+        y.forward()
+        answers.append(y.d.copy())
+
+    thread = threading.Thread(target=run)  # which would wait for ever for a lock that is held
+    thread.start()
+    thread.join(20)
+    np.testing.assert_allclose(answers[0], np.full((3, 5), 0.2), rtol=1e-6)

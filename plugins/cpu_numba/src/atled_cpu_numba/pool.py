@@ -1,9 +1,13 @@
 """Running kernels: native programs, and the threads that share the parts of large ones.
 
-A program is a C-contiguous int64 array of rows (kernel address, argument block address, parts, unused). Rows run in
-order, without the interpreter lock. A row of more than one part is shared with worker threads, of which there is one
-less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts alone. Kernels cut
-their results into parts, never the sums that make one result: so results do not depend on the threads there are.
+A program is a C-contiguous int64 array of rows (kernel address, argument block address, parts, how long it took: 0 at
+first). Rows run in order, without the interpreter lock. A row of more than one part is shared with worker threads, of
+which there is one less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts
+alone. Kernels cut their results into parts, never the sums that make one result: so results do not depend on the
+threads there are.
+
+A program that the main thread runs gives Python a turn after a tenth of a second, between two rows, so that a handler
+of a signal can end it: Ctrl-C does not wait for the whole program. No handler runs within a row.
 
 Workers start with the first such row. They are daemon threads that sleep when there is nothing to do.
 """
@@ -28,6 +32,9 @@ from atled_cpu_numba.threads import most_threads, parse_thread_count, usable_pro
 # sharing a small row brings. Polling covers the small rows of a training step, and the Python between two steps.
 SPIN_S = 200e-6
 
+# How long a program may run before Python looks for signals: Ctrl-C takes effect within this and one row.
+TURN_S = 0.1
+
 _HAS_PTHREADS = os.name == "posix"
 _HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity
 _METH_FASTCALL = 0x80  # of CPython's methodobject.h, part of its stable ABI
@@ -40,9 +47,10 @@ class PoolWarning(RuntimeWarning):
 def run_program(rows_address: int, start: int, stop: int) -> int:
     """Run rows start <= row < stop of a program in order, up to the first that fails.
 
-    rows_address: of the first of all rows, (n, 4) int64: kernel address, block address, parts, unused.
+    rows_address: of the first of all rows, (n, 4) int64: kernel address, block address, parts, 0.
     Returns 0, or (row + 1) << 16 | code, where code is what the kernel returned, or 65535 if that does not fit into 16
     bits; of several failing parts of a row, the lowest one's. A wrong address is not noticed: it ends the process.
+    In the main thread, what a handler of a signal raises (KeyboardInterrupt) comes through between two rows.
     """
     return _load().run_program(rows_address, start, stop)
 
@@ -104,6 +112,7 @@ class _Pool:
         self.address = (ctypes.addressof(self._buffer) + 127) & ~127
         self._threads: list[threading.Thread] = []
         self._write(pool_ir.WORKERS, pool_ir.NOT_STARTED)
+        self._write(pool_ir.TURN, native.turn)
         code = native.initialize(self.address)
         if code:
             raise OSError(code, "the system refuses a mutex for the threads of the cpu plugin")
@@ -157,9 +166,10 @@ class _Native:
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # calls release the interpreter lock
         entry = function(IRKernel("atled_pool", ir, python_api=True).address())
         self._addresses = {name: entry(index) for index, name in enumerate(pool_ir.FUNCTIONS)}
-        self.work, self.initialize, self.stop, self._spin, self.move_from = (
-            function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin", "move_from")
+        self.work, self.initialize, self.stop, self._spin, self.move_from, self._ticks = (
+            function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin", "move_from", "ticks")
         )
+        self.turn = self._turn()
         self._root = (ctypes.c_int64 * (pool_calls_ir.ROOT_BYTES // 8))()
         self._start = _start_workers  # the reference that the address in the root stands for
         self._root[pool_calls_ir.START // 8] = id(self._start)
@@ -181,6 +191,7 @@ class _Native:
         """
         former = self._pools[-1] if self._pools else None
         self._pools.append(_Pool(self))
+        self._root[pool_calls_ir.MAIN_THREAD // 8] = threading.main_thread().ident or 0
         self._root[pool_calls_ir.POOL_IN_FORCE // 8] = self.pool.address
         return former
 
@@ -193,6 +204,13 @@ class _Native:
             self._spin(count)
             times.append(time.perf_counter() - start)
         return min(times) / count
+
+    def _turn(self) -> int:
+        """TURN_S in ticks."""
+        seconds, ticks = -time.perf_counter(), -self._ticks(0)
+        self._spin(20_000)  # some 100 us: long beside the two clocks
+        seconds, ticks = seconds + time.perf_counter(), ticks + self._ticks(0)
+        return int(ticks / seconds * TURN_S)
 
     def _builtin(self, name: str, parameters: str) -> Callable[..., int]:
         """The native function `python_<name>` as a Python one: PyCFunction_NewEx of CPython's C API."""

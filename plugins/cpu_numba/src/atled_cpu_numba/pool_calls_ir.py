@@ -1,12 +1,13 @@
 """LLVM IR of the two built-in functions by which Python calls the pool; ctypes takes three times as long per call.
 
-Their `self` is a Python int, the address of the *root*: two words, the address of the pool in force and that of the
-Python function that starts its workers.
+Their `self` is a Python int, the address of the *root*: three words, the address of the pool in force, that of the
+Python function that starts its workers, and the identity of the main thread, the one that Python handles signals in.
 """
 
 POOL_IN_FORCE = 0  # byte offsets in the root
 START = 8
-ROOT_BYTES = 16
+MAIN_THREAD = 16
+ROOT_BYTES = 24
 
 # Byte offsets in a *form*, what a call of one kernel is made from: the kernel's address, parts as in a row of a program
 # (or 0), words of its argument block, how many addresses and floats are to be put into the block, the word that each of
@@ -27,6 +28,8 @@ declare i32 @PyErr_BadArgument()
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
+declare i32 @PyErr_CheckSignals()
+declare i64 @PyThread_get_thread_ident()
 declare void @Py_DecRef(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -92,10 +95,30 @@ begin:
   %stop = load i64, ptr %stop.at
   br label %run
 run:
-  %from = phi i64 [ %start, %begin ], [ %row, %started ]
+  %from = phi i64 [ %start, %begin ], [ %row, %started ], [ %row.paused, %undisturbed ]
   %state = call ptr @PyEval_SaveThread()
+  br label %unlocked
+unlocked:
+  %from.unlocked = phi i64 [ %from, %run ], [ %row.paused, %look ]
   %pool = load atomic i64, ptr %root acquire, align 8
-  %result = call i64 @run_program(i64 %pool, i64 %rows, i64 %from, i64 %stop)
+  %result = call i64 @run_program(i64 %pool, i64 %rows, i64 %from.unlocked, i64 %stop)
+  %row.paused = and i64 %result, 9223372036854775807
+  %paused = icmp slt i64 %result, -4611686018427387904  ; the others are small, or not negative
+  br i1 %paused, label %look, label %locked
+look:                                  ; other threads handle no signals, and need no turn
+  %thread = call i64 @PyThread_get_thread_ident()
+  %main.at = getelementptr i8, ptr %root, i64 {MAIN_THREAD}
+  %main = load i64, ptr %main.at
+  %is.main = icmp eq i64 %thread, %main
+  br i1 %is.main, label %turn, label %unlocked
+turn:
+  call void @PyEval_RestoreThread(ptr %state)
+  %signals = call i32 @PyErr_CheckSignals()
+  %disturbed = icmp ne i32 %signals, 0
+  br i1 %disturbed, label %refused, label %undisturbed
+undisturbed:
+  br label %run
+locked:
   call void @PyEval_RestoreThread(ptr %state)
   %finished = icmp sge i64 %result, 0
   br i1 %finished, label %end, label %unstarted

@@ -33,6 +33,7 @@ SLEEPERS = 512
 WORKERS = 640  # count of worker threads; NOT_STARTED before they are started
 STOP = 648  # 1: workers are to leave
 SPIN = 656  # polls before a worker sleeps
+TURN = 664  # ticks after which a program gives the interpreter a turn
 MUTEX = 768
 CONDITION = 1024  # the largest known pthread types take 64 bytes each
 POOL_BYTES = 1280
@@ -43,7 +44,7 @@ MOST_PROCESSORS = 1024  # of the C library's cpu_set_t
 PROCESSOR_SET_BYTES = MOST_PROCESSORS // 8
 
 # Order of the addresses that the entry function `atled_pool` hands out.
-FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin", "move_from")
+FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin", "move_from", "ticks")
 
 _NO_ERROR = (1 << 63) - 1
 
@@ -54,7 +55,18 @@ _PAUSE = {
     "arm64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
 
+# The time in ticks, of a length that is measured: by instructions of a few nanoseconds, which calls of the system are
+# not. On other machines it stands still, and a program ends before the interpreter has its turn.
+_CYCLES = ("declare i64 @llvm.readcyclecounter()", "%now = call i64 @llvm.readcyclecounter()")
+_COUNTER = ("", '%now = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
+_TICKS = {"x86_64": _CYCLES, "AMD64": _CYCLES, "aarch64": _COUNTER, "arm64": _COUNTER}
+
 _PROGRAM = """
+define internal i64 @ticks(i64 %unused) alwaysinline {
+  {TICKS}
+  ret i64 %now
+}
+
 ; A code as it is reported: 0, 1 to 65535, and 65535 for everything else.
 define internal i64 @code_of(i64 %result) alwaysinline {
   %big = icmp ugt i64 %result, 65535
@@ -62,15 +74,21 @@ define internal i64 @code_of(i64 %result) alwaysinline {
   ret i64 %code
 }
 
-; Rows start..stop of (kernel, block, parts, unused). Returns 0, (row + 1) << 16 | code of the first row that fails, or
-; -(row + 1) of the first row that wants workers before they are started.
+; Rows start..stop of (kernel, block, parts, ticks). How long each takes is measured when it first runs: to look at the
+; time at every row would take longer than some kernels do. Returns 0, (row + 1) << 16 | code of the first row that
+; fails, or -(row + 1) of the first row that wants workers before they are started, or, when the interpreter is to have
+; its turn, the smallest integer + the row to go on with.
 define internal i64 @run_program(i64 %pool, i64 %rows, i64 %start, i64 %stop) {
 entry:
   %table = inttoptr i64 %rows to ptr
+  %base = inttoptr i64 %pool to ptr
+  %turn.at = getelementptr i8, ptr %base, i64 {TURN}
+  %turn = load i64, ptr %turn.at
   %any = icmp slt i64 %start, %stop
   br i1 %any, label %row, label %end
 row:
-  %i = phi i64 [ %start, %entry ], [ %next, %passed ]
+  %i = phi i64 [ %start, %entry ], [ %next, %look ]
+  %before = phi i64 [ 0, %entry ], [ %spent, %look ]
   %word = shl i64 %i, 2
   %at = getelementptr i64, ptr %table, i64 %word
   %kernel = load i64, ptr %at
@@ -78,6 +96,15 @@ row:
   %block = load i64, ptr %block.at
   %parts.at = getelementptr i64, ptr %at, i64 2
   %parts = load i64, ptr %parts.at
+  %ticks.at = getelementptr i64, ptr %at, i64 3
+  %ticks = load atomic i64, ptr %ticks.at monotonic, align 8
+  %timed = icmp ne i64 %ticks, 0
+  br i1 %timed, label %run, label %watch
+watch:
+  %begin = call i64 @ticks(i64 0)
+  br label %run
+run:
+  %since = phi i64 [ 0, %row ], [ %begin, %watch ]
   %shared = icmp sgt i64 %parts, 1
   br i1 %shared, label %together, label %alone
 alone:
@@ -96,9 +123,25 @@ unusual:
   %not.started = icmp slt i64 %code.together, 0
   br i1 %not.started, label %unstarted, label %failure
 passed:
+  br i1 %timed, label %add, label %measure
+measure:
+  %now = call i64 @ticks(i64 0)
+  %difference = sub i64 %now, %since
+  %measured = or i64 %difference, 1
+  store atomic i64 %measured, ptr %ticks.at monotonic, align 8
+  br label %add
+add:
+  %taken = phi i64 [ %ticks, %passed ], [ %measured, %measure ]
+  %spent = add i64 %before, %taken
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %stop
-  br i1 %more, label %row, label %end
+  br i1 %more, label %look, label %end
+look:
+  %due = icmp ugt i64 %spent, %turn
+  br i1 %due, label %paused, label %row
+paused:
+  %row.paused = or i64 %next, -9223372036854775808
+  ret i64 %row.paused
 unstarted:
   %row.unstarted = xor i64 %i, -1
   ret i64 %row.unstarted
@@ -513,10 +556,13 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
         thread learns and chooses its processor.
     """
     declaration, pause = _PAUSE.get(platform.machine(), ("", ""))
+    declared_ticks, ticks = _TICKS.get(platform.machine(), ("", "%now = add i64 0, 0"))
     threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
     processors = _PLACES if places else _WITHOUT_PLACES
-    text = "\n".join((declaration, _PROGRAM, _JOB, threads, processors, pool_calls_ir.CALLS_IR, _entry()))
-    constants = {**vars(pool_calls_ir), **globals(), "NO_ERROR": _NO_ERROR, "PAUSE": pause}
+    text = "\n".join(
+        (declaration, declared_ticks, _PROGRAM, _JOB, threads, processors, pool_calls_ir.CALLS_IR, _entry())
+    )
+    constants = {**vars(pool_calls_ir), **globals(), "NO_ERROR": _NO_ERROR, "PAUSE": pause, "TICKS": ticks}
     return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), text)
 
 
