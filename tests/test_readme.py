@@ -46,7 +46,7 @@ def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path):
     output = run("\n".join(python_blocks("README.md")), tmp_path)
     assert "[10. 20. 30.]" in output
     assert "Affine" in output
-    assert (tmp_path / "xor.h5").exists()
+    assert (tmp_path / "xor.npz").exists()
 
 
 def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):

@@ -37,6 +37,15 @@ def host_values(param: Variable) -> np.ndarray:
     return storage.array(param.shape, FLOAT32)
 
 
+def as_float32(asked: str, values: np.ndarray) -> np.ndarray:
+    """Values of a file as a parameter has them; refuses those that are too large for float32."""
+    with np.errstate(over="ignore"):  # told below
+        converted = np.asarray(values, FLOAT32)
+    if values.dtype.kind == "f" and not np.array_equal(np.isfinite(values), np.isfinite(converted)):
+        raise refusal(asked, f"it has values of dtype {values.dtype} that are too large for float32", "scale them down")
+    return converted
+
+
 @contextlib.contextmanager
 def reading(asked: str) -> Iterator[None]:
     """Say of whatever a library complains about in the block which file and key it is."""

@@ -14,7 +14,9 @@ from atled.variable import Variable
 
 # Per suffix the module that knows the format, its function that makes the file's bytes, and the one that reads a file.
 # Imported when first needed: they need libraries that most programs do not.
+_DEFAULT = ".npz"  # the one that needs no further library
 _FORMATS = {
+    ".npz": ("atled.parameter_npz", "npz_image", "read_npz"),
     ".h5": ("atled.parameter_h5", "h5_image", "read_h5"),
     ".protobuf": ("atled.parameter_protobuf", "binary_image", "read_binary"),
     ".nntxt": ("atled.parameter_protobuf", "text_image", "read_text"),
@@ -26,6 +28,8 @@ _FORMATS = {
 def save_parameters(path: str | os.PathLike[str]) -> None:
     """Write all parameters below the current scope to a file, those with need_grad False included.
 
+    `.npz`, or a name without suffix: a zip file with one float32 array per parameter, as `numpy.load` reads it; no
+    library is needed.
     `.h5`: HDF5 with one float32 dataset per parameter, named as the parameter is relative to the scope, with the
     attributes `need_grad` (bool) and `index` (place in the order of `get_parameters`).
     `.protobuf`: NNabla's binary format, one message per parameter in that order.
@@ -70,14 +74,16 @@ def load_parameters(path: str | os.PathLike[str]) -> None:
 
 
 def _format(asked: str, path: str | os.PathLike[str]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    suffix = os.path.splitext(os.fspath(path))[1]
-    if suffix.lower() not in _FORMATS:
+    name = os.path.basename(os.fspath(path))
+    # A name such as ".h5" is nothing but a suffix.
+    suffix = os.path.splitext(name)[1] or (name if name.startswith(".") else _DEFAULT)
+    if suffix.lower() not in _FORMATS or suffix == name:
         raise ValueError(
             four_parts(
                 asked,
-                f"unknown suffix {suffix!r}" if suffix else "the name has no suffix, which says the format",
+                "there is no name before the suffix" if suffix.lower() in _FORMATS else f"unknown suffix {suffix!r}",
                 f"known: {listing(_FORMATS)}",
-                "use a name that ends in .h5 or .protobuf",
+                "use a name that ends in .npz or .h5, or one without suffix, which means .npz",
             )
         )
     module_name, save, load = _FORMATS[suffix.lower()]

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import FLOAT32
 from atled.errors import four_parts
-from atled.parameter_entry import Entry, host_values, reading, refusal
+from atled.parameter_entry import Entry, as_float32, host_values, reading, refusal
 from atled.variable import Variable
 
 # HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared
@@ -131,11 +130,7 @@ def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any) -> Entry
         raise refusal(asked, f"its attributes are need_grad={need_grad} and index={index}")
     with reading(asked):
         values = np.asarray(dataset[()])
-    with np.errstate(over="ignore"):  # told below
-        converted = np.asarray(values, FLOAT32)
-    if dtype.kind == "f" and not np.array_equal(np.isfinite(values), np.isfinite(converted)):
-        raise refusal(asked, f"it has values of dtype {dtype} that are too large for float32", "scale them down")
-    return Entry(int(index), key, converted, bool(need_grad))
+    return Entry(int(index), key, as_float32(asked, values), bool(need_grad))
 
 
 def check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:

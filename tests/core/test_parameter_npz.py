@@ -1,0 +1,237 @@
+"""Parameters in .npz: without further libraries, without pickle, and safe against damaged and hostile files."""
+
+import builtins
+import io
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from atled.parameter import clear_parameters, get_parameter, get_parameter_or_create, get_parameters, parameter_scope
+from atled.parameter_file import load_parameters, save_parameters
+
+
+@pytest.fixture(autouse=True)
+def no_parameters():
+    clear_parameters()
+    yield
+    clear_parameters()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "params.npz")
+
+
+def make(key, values, need_grad=True):
+    return get_parameter_or_create(key, initializer=np.asarray(values, np.float32), need_grad=need_grad)
+
+
+def network():
+    rng = np.random.RandomState(0)
+    make("z/conv/W", rng.randn(4, 3, 2, 2))
+    make("z/conv/b", rng.randn(4))
+    make("a/bn/mean", rng.randn(1, 4, 1, 1), need_grad=False)
+    make("scalar", 2.5)
+    make("empty", np.zeros((0, 3)))
+    make("ünicode/../odd name.npy", [np.nan, np.inf])
+
+
+def state():
+    found = get_parameters(grad_only=False)
+    return {key: (param.need_grad, param.shape, param.d.tobytes()) for key, param in found.items()}
+
+
+@pytest.mark.parametrize("name", ["params.npz", "params", "PARAMS.NPZ"])
+def test_a_round_trip_keeps_everything_in_order(tmp_path, name):
+    network()
+    expected = state()
+    save_parameters(tmp_path / name)
+    clear_parameters()
+    load_parameters(tmp_path / name)
+    assert list(state()) == list(expected) and state() == expected
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_numpy_reads_it_and_equal_parameters_give_equal_bytes(path, tmp_path):
+    network()
+    save_parameters(path)
+    save_parameters(tmp_path / "again.npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        assert {key: arrays[key].tobytes() for key in arrays} == {
+            key: values for key, (_, _, values) in state().items()
+        }
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "params.npz").read_bytes()
+
+
+def test_names_are_relative_to_the_scope_and_no_parameters_are_a_file(path):
+    save_parameters(path)
+    load_parameters(path)
+    with parameter_scope("one"):
+        make("W", [1.0])
+        save_parameters(path)
+    with parameter_scope("two"):
+        load_parameters(path)
+    assert get_parameter("two/W").d.tolist() == [1.0]
+
+
+def test_no_further_library_is_imported(path):
+    use = f"import sys, atled as nn; nn.save_parameters({path!r}); nn.load_parameters({path!r})"
+    code = f"{use}; print('h5py' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("key", ["zero\0byte", "lone\ud800", "x" * 65532])
+def test_a_name_that_zip_cannot_hold_is_refused_before_anything_is_written(path, key, tmp_path):
+    make(key, [1.0])
+    with pytest.raises(ValueError, match=r"zip file cannot hold this name[\s\S]*What to do"):
+        save_parameters(path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("call", [save_parameters, load_parameters])
+@pytest.mark.parametrize("name", [".h5", ".npz", ".hidden", "params.h5.bak"])
+def test_a_name_that_is_only_a_suffix_or_has_an_unknown_one_is_refused(call, name, tmp_path):
+    make("W", [1.0])
+    with pytest.raises(ValueError, match=r"suffix[\s\S]*known: \.npz[\s\S]*What to do"):
+        call(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+# What save_parameters would not have written.
+
+
+def array_image(values, version=(1, 0)):
+    image = io.BytesIO()
+    np.lib.format.write_array(image, np.asarray(values), version, allow_pickle=True)
+    return image.getvalue()
+
+
+def put(path, *members, flag=b"need_grad=True", method=zipfile.ZIP_STORED):
+    """A file of (name, bytes) members."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, image in members:
+            info = zipfile.ZipInfo(name)
+            info.comment, info.compress_type = flag, method
+            archive.writestr(info, image)
+
+
+GOOD = array_image(np.float32([1, 2]))
+
+
+def lying(**fields):
+    """An array whose header says something else."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2,), **fields}
+    text = repr(header).encode().ljust(118 - 10 - 1) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"\0" * 8
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "wrong"),
+    [
+        ([("a.npy", array_image(np.array([{}], object)))], {}, "its dtype is object"),
+        ([("a.npy", array_image(np.array(["a"])))], {}, "its dtype is <U1"),
+        ([("a.npy", array_image(np.array([1j])))], {}, "its dtype is complex128"),
+        ([("a.npy", array_image(np.array([1e300])))], {}, "too large for float32"),
+        ([("a.npy", lying(shape=(1 << 60,)))], {}, "it holds 8 bytes"),
+        ([("a.npy", lying(shape=(-2,)))], {}, "its shape is"),
+        ([("a.npy", lying(shape=(3,)))], {}, "it holds 8 bytes"),
+        ([("a.npy", lying(descr="<f4; import os"))], {}, "damaged"),
+        ([("a.npy", GOOD[:20])], {}, "damaged"),
+        ([("a.npy", b"")], {}, "damaged"),
+        ([("a", GOOD)], {}, "it is the file 'a', not an array"),
+        ([(".npy", GOOD)], {}, "not an array"),
+        ([("a.npy", GOOD)], {"flag": b""}, "does not say whether the parameter is trained"),
+        ([("a.npy", bytes(10**7))], {"method": zipfile.ZIP_DEFLATED}, "compressed or encrypted"),
+    ],
+)
+def test_what_is_no_parameter_is_refused_with_its_key(path, members, options, wrong):
+    put(path, ("W.npy", GOOD), *members, **options)
+    with pytest.raises(ValueError, match=wrong) as caught:
+        load_parameters(path)
+    assert "What to do" in str(caught.value) and not get_parameters()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_of_one_name_are_refused(path):
+    put(path, ("W.npy", GOOD), ("W.npy", GOOD))
+    with pytest.raises(ValueError, match="another parameter of the file has the same name"):
+        load_parameters(path)
+
+
+def test_entries_that_share_their_bytes_are_refused_before_they_are_read(path):
+    put(path, *((f"W{i}.npy", GOOD) for i in range(9)))
+    with open(path, "rb") as file:
+        image = bytearray(file.read())
+    place = image.find(b"PK\x01\x02")
+    while place >= 0:  # every entry of the directory claims the first one's place, and a size of its own
+        struct.pack_into("<II", image, place + 20, 10**9, 10**9)
+        struct.pack_into("<I", image, place + 42, 0)
+        place = image.find(b"PK\x01\x02", place + 1)
+    with open(path, "wb") as file:
+        file.write(image)
+    with pytest.raises(ValueError, match=r"entries claim more than the \d+ bytes that the file has"):
+        load_parameters(path)
+
+
+def test_every_truncation_and_many_flipped_bytes_are_refused_or_harmless(path):
+    make("W", [[1.0, 2.0], [3.0, 4.0]])
+    make("b", [5.0], need_grad=False)
+    save_parameters(path)
+    expected = state()
+    with open(path, "rb") as file:
+        image = file.read()
+    rng = np.random.default_rng(0)
+    damaged = [image[:length] for length in range(len(image))]
+    for place in rng.integers(0, len(image), 400):
+        flipped = bytearray(image)
+        flipped[place] ^= int(rng.integers(1, 256))
+        damaged.append(bytes(flipped))
+    refused = 0
+    for bad in damaged:
+        with open(path, "wb") as file:
+            file.write(bad)
+        clear_parameters()
+        try:
+            load_parameters(path)
+        except ValueError:
+            refused += 1
+            assert not get_parameters(grad_only=False)
+        else:
+            assert {key: found[1:] for key, found in state().items()} == {key: f[1:] for key, f in expected.items()}
+    assert refused > len(image)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_a_fifo_a_folder_and_a_missing_file_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "fifo.npz")
+    (tmp_path / "folder.npz").mkdir()
+    for name in ("fifo.npz", "folder.npz"):
+        with pytest.raises(ValueError, match="that is no file"):
+            load_parameters(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match=r"could not be read[\s\S]*What to do"):
+        load_parameters(tmp_path / "missing.npz")
+
+
+def test_saving_that_fails_leaves_the_old_file(path, tmp_path, monkeypatch):
+    make("W", [1.0])
+    save_parameters(path)
+    opened = builtins.open
+
+    def full(name, mode="r", *arguments, **keywords):
+        if "x" in mode:
+            raise OSError(28, "No space left on device")
+        return opened(name, mode, *arguments, **keywords)
+
+    get_parameter("W").d = 2
+    monkeypatch.setattr(builtins, "open", full)
+    with pytest.raises(OSError, match="could not be written"):
+        save_parameters(path)
+    monkeypatch.undo()
+    load_parameters(path)
+    assert get_parameter("W").d.tolist() == [1.0] and os.listdir(tmp_path) == ["params.npz"]
