@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test check-opencl bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test check-opencl check-torch bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -20,6 +20,7 @@ help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
+	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
@@ -51,6 +52,13 @@ check-opencl: $(VENV)/.ready-test
 	@$(RUN) -m pip --disable-pip-version-check --quiet install -e "examples/atled-opencl[intel]"
 	@$(RUN) -m pytest examples/atled-opencl/tests $(ARGS)
 	@$(RUN) -m atled demo digits --context opencl
+
+# A build that is there already stays. Else pip takes that of its index; on Linux PyPI's brings CUDA's libraries along, and
+# PIP_INDEX_URL may name PyTorch's own index of builds for the processor alone.
+check-torch: $(VENV)/.ready-test
+	@$(RUN) -m pip --disable-pip-version-check --quiet install -e "examples/atled-torch[torch]"
+	@$(RUN) -m pytest examples/atled-torch/tests $(ARGS)
+	@$(RUN) -m atled demo digits --context torch
 
 # The libraries compared come into environments of their own in .benchenv; see benchmarks/README.md.
 bench: $(VENV)/.ready-demo

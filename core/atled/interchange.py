@@ -25,13 +25,21 @@ def dlpack_device(array: NdArray) -> tuple[int, int]:
     return place.array_class.dlpack_device(place.device_id) or CPU
 
 
+def _lends(array: NdArray) -> bool:
+    """Whether it is on a device whose array class hands arrays out by itself; such a device may be the processor."""
+    place = array.cell.place
+    found = None if array.cell.storage is None else place.array_class
+    return found is not None and found.dlpack_device(place.device_id) is not None
+
+
 # `Any`: the capsule, which has no type in Python, and options as the protocol names them.
 def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
     """A capsule over the memory of `array`, for `from_dlpack` of another library; see `NdArray.__dlpack__`."""
     own = dlpack_device(array)
-    if own == CPU or dl_device == CPU:
-        # Asking NumPy for its own device changes nothing, and old protocols do not know the question.
-        return array.data.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+    # An option that is not given need not be known to whoever makes the capsule: old protocols have few.
+    options = {name: value for name, value in options.items() if value is not None}
+    if not _lends(array) or dl_device == CPU != own:
+        return array.data.__dlpack__(**options)
     if dl_device not in (None, own):
         raise BufferError(
             four_parts(

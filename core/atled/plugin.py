@@ -8,7 +8,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     computing       Call, ArrayDesc, Prepared, Native, op_spec, report_preparation
     memory          ArrayClass
     formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy;
-                    plan_layout, Layout, LayoutPlan
+                    compile_formula; plan_layout, Layout, LayoutPlan
     ops of its own  OpSpec, Row, define and what else `atled.op_spec` holds, which is of this API too
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text
     messages        four_parts, did_you_mean, listing
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
+    from atled.ops.formula_walk import compile_formula
     from atled.ops.spec import OpSpec
 
 _LATER = {
@@ -65,6 +66,7 @@ _LATER = {
     "OPENCL": "formula_c",
     "OpSpec": "spec",
     "Program": "formula",
+    "compile_formula": "formula_walk",
     "compile_numpy": "formula_numpy",
     "plan_layout": "formula_layout",
     "write_c": "formula_c",
@@ -116,6 +118,7 @@ __all__ = [
     "Usable",
     "Warming",
     "adopt_reference",
+    "compile_formula",
     "compile_numpy",
     "declare_setting",
     "did_you_mean",

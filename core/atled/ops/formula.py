@@ -469,6 +469,7 @@ _EXPANSIONS = {
     # Half away from zero. x - trunc(x) is exact, floor(x + 0.5) is not: it gives 1 for the float before 0.5.
     "round": "where(abs(x - trunc(x)) >= 0.5, trunc(x) + where(x > 0, 1, -1), trunc(x))",
 }
+EXPANDABLE = frozenset(_EXPANSIONS)
 _POWERS = {
     -2.0: "1 / (x * x)",
     -1.0: "1 / x",
@@ -483,7 +484,7 @@ _POWERS = {
 
 
 def expand(expr: Expr, operations: frozenset[str]) -> Expr:
-    """`expr` with `operations` (of sigmoid, sign, minimum, maximum, round) written in simpler ones.
+    """`expr` with `operations`, of `EXPANDABLE`, written in simpler ones.
 
     Powers with a small literal exponent become products, roots or quotients in any case.
     """

@@ -1,0 +1,148 @@
+"""Computes programs by calls of an array library's functions: for plugins whose library compiles no source."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from atled.errors import did_you_mean, four_parts, listing
+from atled.ops.formula import (
+    CONDITION,
+    EXPANDABLE,
+    OPERATIONS,
+    Apply,
+    Expr,
+    FormulaError,
+    Program,
+    apply,
+    expand,
+    name,
+    number,
+    postorder,
+)
+from atled.ops.formula_numpy import compile_numpy
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "**": operator.pow,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "and": operator.and_,
+    "or": operator.or_,
+    "not": operator.invert,
+    "neg": operator.neg,
+    "abs": abs,
+}
+"""What the arrays of most libraries do by Python's operators."""
+
+
+def compile_formula(
+    program: Program, table: Mapping[str, Callable[..., Any]], *, literal: Callable[[float], Any] = float
+) -> Callable[..., tuple[Any, ...]]:
+    """`formula(*inputs, *attributes)`, which computes a program by the functions of a library; the tuple of outputs.
+
+    table: by name in the language (`OPERATIONS`: "exp", "where", ...) a function of arrays that broadcast, elementwise
+        and without change of its arguments. Operators and `abs` are Python's where the table has none. What else it
+        lacks is written in simpler operations if it is one of sigmoid, sign, minimum, maximum, round.
+    literal: makes of a number what stands among the arrays in a call.
+
+    The functions get the inputs as they are given, of the real type to compute in, and what they returned. Expressions
+    of attributes and literals alone never reach them: those are computed in float64, those of literals once, here.
+    An output may be one of the inputs itself or a `literal`, if that is all there is to it. Temporaries are let go
+    after their last use. Reentrant, if the functions are.
+
+    Raises FormulaError for an operation that the table lacks, or a name in it that the language has not.
+    """
+    functions = {**_OPERATORS, **table}
+    for operation in functions:
+        if operation not in OPERATIONS:
+            known = did_you_mean(operation, OPERATIONS, "docs/formulas.md lists them")
+            raise FormulaError(
+                four_parts("the table of compile_formula", f"formulas have no operation {operation!r}", "", known)
+            )
+    expressions = [expand(each, EXPANDABLE.difference(functions)) for each in program.expressions]
+    missing = sorted({node.op for node in postorder(expressions) if not node.names.isdisjoint(program.inputs)})
+    missing = [operation for operation in missing if operation not in functions]
+    if missing:
+        raise FormulaError(
+            four_parts(
+                f"compile_formula({program!r})",
+                f"the table has no {listing(missing)}",
+                "",
+                "add the library's function to it, or say in `accepts` that another backend is to compute this op",
+            )
+        )
+    return _Walk(program, expressions, functions, literal)
+
+
+class _Walk:
+    """Calls in order; values by place: the inputs, the numbers, then the results of the calls."""
+
+    def __init__(
+        self,
+        program: Program,
+        expressions: Sequence[Expr],
+        functions: Mapping[str, Callable[..., Any]],
+        literal: Callable[[float], Any],
+    ) -> None:
+        inputs = program.inputs
+        self._inputs = len(inputs)
+        self._literal = literal
+        calls = [node for node in postorder(expressions) if not node.names.isdisjoint(inputs)]
+        used = dict.fromkeys((*(arg for node in calls for arg in node.args), *expressions))
+        numbers = [node for node in used if node.names.isdisjoint(inputs)]
+        self._place: dict[Expr, int] = {name(identifier): place for place, identifier in enumerate(inputs)}
+        for node in (*numbers, *calls):
+            self._place[node] = len(self._place)
+        self._results = [self._place[expression] for expression in expressions]
+        self._steps = self._lowered(calls, functions)
+        self._values: list[Any] = [None] * len(self._place)
+        self._put(self._values, *_numbers_of((), [node for node in numbers if not node.names]))
+        self._changing = _numbers_of(program.attributes, [node for node in numbers if node.names])
+
+    def _lowered(
+        self, calls: Sequence[Apply], functions: Mapping[str, Callable[..., Any]]
+    ) -> list[tuple[Callable[..., Any], tuple[int, ...], int, tuple[int, ...]]]:
+        """Per call: the function, the places of its arguments and of its result, those that are needed no more."""
+        made, kept = {self._place[node] for node in calls}, set(self._results)
+        last_use = {self._place[arg]: step for step, node in enumerate(calls) for arg in node.args}
+        steps = []
+        for step, node in enumerate(calls):
+            places = tuple(self._place[arg] for arg in node.args)
+            dead = {place for place in places if last_use[place] == step and place in made and place not in kept}
+            steps.append((functions[node.op], places, self._place[node], tuple(dead)))
+        return steps
+
+    def _put(self, values: list[Any], nodes: Sequence[Expr], compute: Callable[..., Any], *attributes: float) -> None:
+        """Put numbers where they stand among the values."""
+        for node, value in zip(nodes, compute(*attributes), strict=True):
+            made = self._literal(float(value))
+            values[self._place[node]] = made != 0 if node.kind == CONDITION else made
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        values = self._values.copy()
+        values[: self._inputs] = arguments[: self._inputs]
+        if self._changing[0]:
+            self._put(values, *self._changing, *arguments[self._inputs :])
+        for function, places, result, dead in self._steps:
+            values[result] = function(*[values[place] for place in places])
+            for place in dead:
+                values[place] = None
+        return tuple([values[place] for place in self._results])
+
+
+def _numbers_of(attributes: Sequence[str], nodes: Sequence[Expr]) -> tuple[Sequence[Expr], Callable[..., Any]]:
+    """Expressions of attributes, and what computes them in float64; a condition gives 1 or 0."""
+    if not nodes:
+        return nodes, lambda: ()
+    prefix = "u" * max(2, *(len(attribute) for attribute in attributes), 0)  # no attribute is called u...u0
+    as_numbers = [apply("where", node, number(1), number(0)) if node.kind == CONDITION else node for node in nodes]
+    return nodes, compile_numpy(Program((), attributes, [(f"{prefix}{n}", node) for n, node in enumerate(as_numbers)]))
