@@ -16,6 +16,7 @@ PAGES = (
     "docs/architecture.md",
     "docs/data.md",
     "docs/dispatch.md",
+    "docs/formulas.md",
     "docs/gradients.md",
     "docs/layers.md",
     "docs/nnabla_scripts.md",
@@ -63,6 +64,7 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
     "page",
     [
         "docs/data.md",
+        "docs/formulas.md",
         "docs/gradients.md",
         "docs/layers.md",
         "docs/nnabla_scripts.md",
