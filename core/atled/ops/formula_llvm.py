@@ -90,6 +90,7 @@ def write_llvm(
     name: str,
     *,
     half_instructions: bool = False,
+    fused_instructions: bool = True,
     ranges: bool = False,
     streamed: bool = False,
 ) -> str:
@@ -98,6 +99,8 @@ def write_llvm(
     half_instructions: convert float16 by LLVM's own instructions instead of integer arithmetic. Quicker, but only for
         processors that have them (x86 with F16C, AArch64): elsewhere LLVM calls functions that the process may lack,
         and calling the kernel ends it.
+    fused_instructions: compute a * b + c at once where its rounding matters. Without the instruction (x86 before FMA)
+        LLVM calls a function for every element; then float64 does the same.
     ranges: write the form that computes a range of elements.
     streamed: write past the caches, except where an output is an input; for layouts without outer axes.
     Raises ValueError where the layout has another number of operands than the program.
@@ -105,11 +108,11 @@ def write_llvm(
     operands = len(program.inputs) + len(program.output_names)
     if len(layout.dtypes) != operands:
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
-    return _Writer(program, layout, half_instructions).write(name, ranges=ranges, streamed=streamed)
+    return _Writer(program, layout, half_instructions, fused_instructions).write(name, ranges=ranges, streamed=streamed)
 
 
 class _Writer:
-    def __init__(self, program: Program, layout: Layout, half_instructions: bool) -> None:
+    def __init__(self, program: Program, layout: Layout, half_instructions: bool, fused: bool) -> None:
         self.program = program
         self.layout = layout
         self.half_instructions = half_instructions
@@ -118,7 +121,7 @@ class _Writer:
         own = WRITTEN if layout.compute == "float32" else frozenset()
         self.expressions = [expand(expression, _EXPANDED - own) for expression in program.expressions]
         self.nodes = postorder(self.expressions)
-        self.code = Code()
+        self.code = Code(fused=fused)
         self.real = Real(self.code, FLOAT if layout.compute == "float32" else DOUBLE)
         self.wide = Real(self.code, DOUBLE)
         self.values: dict[Expr, str] = {}  # of the type computed in

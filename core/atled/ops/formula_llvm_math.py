@@ -22,9 +22,11 @@ class Code:
     """Lines of one function body plus the declarations that they need.
 
     lines: instructions and labels.  declarations: functions used, as IR.
+    fused: whether the processor computes a * b + c by one instruction.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, fused: bool = True) -> None:
+        self.fused = fused
         self.lines: list[str] = []
         self.declarations: dict[str, None] = {}
         self._count = 0
@@ -347,7 +349,17 @@ EXP2_FIT = (0.00015326463, 0.0013390806, 0.009618506, 0.0555036, 0.24022648, 0.6
 def _product_and_rest(r: Real, a: str, b: str) -> tuple[str, str]:
     """(p, e): the rounded product and what rounding took from it, exactly."""
     product = r.code.let(f"fmul {r.type} {a}, {b}")  # not to be contracted into the sum it goes to: e is added there
-    return product, r.intrinsic("fma", a, b, r.neg(product))
+    return product, _exact_sum(r, a, b, r.neg(product))
+
+
+def _exact_sum(r: Real, a: str, b: str, c: str) -> str:
+    """a * b + c for three float32, rounded once; for where the product and -c are so near that the sum is exact."""
+    if r.code.fused:
+        return r.intrinsic("fma", a, b, c)
+    # A call for each element without the instruction; but the product of two float32 is exact in float64.
+    wide = Real(r.code, DOUBLE)
+    a, b, c = (r.convert(value, DOUBLE) for value in (a, b, c))
+    return wide.convert(wide.add(wide.mul(a, b), c), FLOAT)
 
 
 def _log2_pair(r: Real, x: str) -> tuple[str, str]:
@@ -360,7 +372,7 @@ def _log2_pair(r: Real, x: str) -> tuple[str, str]:
     lost = r.sub(mantissa, r.sub(denominator, one))
     inverse = r.div(one, denominator)
     s = r.code.let(f"fmul float {numerator}, {inverse}")
-    rest = r.intrinsic("fma", r.neg(s), denominator, numerator)
+    rest = _exact_sum(r, r.neg(s), denominator, numerator)
     s_low = r.mul(r.sub(rest, r.mul(s, lost)), inverse)
     square = r.mul(s, s)
     s_low = r.add(r.mul(s_low, square), s_low)  # the slope of the logarithm is 1 / (1 - s**2)

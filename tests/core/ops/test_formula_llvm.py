@@ -47,14 +47,14 @@ class Kernel:
         self.function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
 
     @classmethod
-    def of(cls, program, layout, half_instructions=False):
-        key = program, layout, half_instructions
+    def of(cls, program, layout, **options):
+        key = program, layout, *options.items()
         if key not in cls.built:
-            cls.built[key] = cls(write_llvm(program, layout, "kernel", half_instructions=half_instructions))
+            cls.built[key] = cls(write_llvm(program, layout, "kernel", **options))
         return cls.built[key]
 
 
-def run(program, arrays, attributes=(), *, parts=1, compute=None, half_instructions=False):
+def run(program, arrays, attributes=(), *, parts=1, compute=None, **options):
     """Runs the shares in reverse order on inputs, then outputs; returns the outputs."""
     plan = plan_layout(program, [a.shape for a in arrays], [a.dtype for a in arrays], compute)
     words = plan.words.copy()
@@ -63,7 +63,7 @@ def run(program, arrays, attributes=(), *, parts=1, compute=None, half_instructi
         words[word] = array.ctypes.data
     for attribute, value in zip(program.attributes, attributes, strict=True):
         words[plan.attribute_words[attribute]] = np.float64(value).view(np.int64)
-    kernel = Kernel.of(program, plan.layout, half_instructions)
+    kernel = Kernel.of(program, plan.layout, **options)
     for part in reversed(range(parts)):
         assert kernel.function(words.ctypes.data, part, parts) == 0
     return arrays[len(program.inputs) :]
@@ -245,6 +245,17 @@ def test_dtypes_convert_at_the_borders(given, out, compute):
 
 HALF_INSTRUCTIONS = platform.machine() in ("arm64", "aarch64") or llvm.get_host_cpu_features().get("f16c", False)
 HALF_INSTRUCTIONS_MARK = pytest.mark.skipif(not HALF_INSTRUCTIONS, reason="no float16 instructions on this processor")
+
+
+def test_powers_are_the_same_bits_without_fused_instructions():
+    rng = np.random.default_rng(3)
+    x = np.concatenate([np.exp(rng.uniform(-80, 80, 5000)), [0, 1, np.inf, -2, 1e-42]]).astype(np.float32)
+    y = np.concatenate([rng.uniform(-30, 30, 5000), [2, -0.5, 1.5, 3, 1.01]]).astype(np.float32)
+    program = Program(("x", "y"), (), (("z", "x ** y"),))
+    results = [run(program, [x, y, np.empty_like(x)], fused_instructions=fused)[0] for fused in (True, False)]
+    np.testing.assert_array_equal(*[result.view(np.int32) for result in results])
+    text = write_llvm(program, Layout(["float32"] * 3, "float32", 0, [1, 1, 1]), "kernel", fused_instructions=False)
+    assert "llvm.fma." not in text
 
 
 @pytest.mark.parametrize("half_instructions", [False, pytest.param(True, marks=HALF_INSTRUCTIONS_MARK)])

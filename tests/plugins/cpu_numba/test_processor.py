@@ -143,6 +143,32 @@ def test_a_processor_that_this_machine_cannot_stand_in_for_is_refused_before_the
         processor.missing_here.cache_clear()
 
 
+@only_x86
+def test_no_kernel_calls_a_function_for_each_product_where_there_is_no_instruction() -> None:
+    """In a process of its own: kernels are written for the vectors of one processor."""
+    program = """
+import numpy as np
+from atled.ops.formula import Program
+from atled.ops.formula_layout import plan_layout
+from atled_cpu_numba import elementwise, machine_code, processor
+from atled_cpu_numba.codegen import JIT
+from atled_cpu_numba.kernels.row_products import MULTIPLY_ROWS
+from atled_cpu_numba.kernels.small_products import SMALL_PRODUCT
+assert not processor.has_fused_instructions()
+program = Program(("x", "y"), (), (("z", "x ** y + tanh(x) * sigmoid(y)"),))
+layout = plan_layout(program, [(9,)] * 3, [np.dtype(np.float32)] * 3, "float32").layout
+codes = [
+    machine_code.compile_ir("formula", elementwise._kernel(program, layout).ir),
+    machine_code.compile_ir("small_product", SMALL_PRODUCT.ir),
+    machine_code.compile_function("rows", MULTIPLY_ROWS.build, JIT),
+]
+called = sorted({name for code in codes for name in code.undefined})
+assert not [name for name in called if name.startswith("fma")], called
+"""
+    environment = {**os.environ, "ATLED_CPU": "nehalem"}
+    subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, check=True)
+
+
 def test_a_program_runs_on_the_code_of_another_processor(tmp_path: Any) -> None:
     program = """
 import numpy as np, atled as nn, atled.functions as F

@@ -10,7 +10,7 @@ from atled.call import Call, Native, Prepared
 from atled.ops.formula import Program
 from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
 from atled_cpu_numba.kernels.launch import share_count
-from atled_cpu_numba.processor import has_half_instructions
+from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions
 from atled_cpu_numba.store import IRKernel
 
 # Nanoseconds per element on one core of a current x86 machine, for the number of shares: reading or writing an
@@ -87,5 +87,13 @@ def _kernel(program: Program, layout: Layout, *, ranges: bool = False, streamed:
     from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
 
     name = "formula"
-    ir = write_llvm(program, layout, name, half_instructions=has_half_instructions(), ranges=ranges, streamed=streamed)
+    ir = write_llvm(
+        program,
+        layout,
+        name,
+        half_instructions=has_half_instructions(),
+        fused_instructions=has_fused_instructions(),
+        ranges=ranges,
+        streamed=streamed,
+    )
     return IRKernel(name, ir)

@@ -67,6 +67,11 @@ def has_half_instructions() -> bool:
     return platform.machine() in ("arm64", "aarch64") or has("f16c")
 
 
+def has_fused_instructions() -> bool:
+    """Whether the processor to compile for computes a * b + c by one instruction."""
+    return platform.machine() not in ("x86_64", "AMD64") or has("fma") or has("fma4")
+
+
 @functools.cache
 def missing_here(processor: Processor) -> tuple[str, ...]:
     """The features of `processor` that this machine lacks: code for it may end a process here."""

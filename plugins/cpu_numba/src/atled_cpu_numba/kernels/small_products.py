@@ -53,7 +53,7 @@ _FIRST_WORD = 2
 def _ir() -> str:
     kinds = [(width, False) for width in _WIDTHS] + [(width, True) for width in _STRIDED_WIDTHS if width > 1]
     tiles = [_tile(rows, width, strided) for rows in _ROWS for width, strided in kinds]
-    return "\n".join([*map(_fma, _WIDTHS), *tiles, *map(_columns, _WIDTHS), _product()])
+    return "\n".join([*map(_multiply_add, _WIDTHS), *tiles, *map(_columns, _WIDTHS), _product()])
 
 
 def _load_words(*names: str) -> str:
@@ -68,9 +68,9 @@ def _vector(width: int) -> str:
     return "float" if width == 1 else f"<{width} x float>"
 
 
-def _fma(width: int) -> str:
+def _multiply_add(width: int) -> str:
     kind = _vector(width)
-    return f"declare {kind} @llvm.fma.{_suffix(width)}({kind}, {kind}, {kind})"
+    return f"declare {kind} @llvm.fmuladd.{_suffix(width)}({kind}, {kind}, {kind})"
 
 
 def _suffix(width: int) -> str:
@@ -116,7 +116,7 @@ def _tile(rows: int, width: int, strided: bool) -> str:
         f"""  %a{r}.at = getelementptr float, ptr %start{r}, i64 %a.offset
   %a{r} = load float, ptr %a{r}.at
 {_splat(f"%splat{r}", f"%a{r}", width)}
-  %sum{r}.next = call {kind} @llvm.fma.{_suffix(width)}({kind} %splat{r}, {kind} %column, {kind} %sum{r})"""
+  %sum{r}.next = call {kind} @llvm.fmuladd.{_suffix(width)}({kind} %splat{r}, {kind} %column, {kind} %sum{r})"""
         for r in each
     )
     stores = "\n".join(

@@ -69,8 +69,8 @@ class Writer:
         return self.builder.shuffle_vector(first, undefined, ir.Constant(_LANE_NUMBERS, [0] * _WIDTH))
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        """a * b + c, rounded once."""
-        return self.builder.call(self.declare(f"llvm.fma.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
+        """a * b + c, rounded once where the processor has an instruction for it; elsewhere that would be calls."""
+        return self.builder.call(self.declare(f"llvm.fmuladd.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
 
     def first_lanes(self, count: Any) -> Any:
         """The mask of the lanes below `count`, an int64 of any sign."""
