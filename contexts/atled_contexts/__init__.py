@@ -203,3 +203,7 @@ __all__ = [
     "watch_preparation",
     "when_plugins_change",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -108,11 +108,27 @@ _LATER = {
 }
 
 
+# Modules that programs import by name; `atled.functions` finds them too.
+_MODULES = (
+    "experimental",
+    "ext_utils",
+    "functions",
+    "initializer",
+    "monitor",
+    "parametric_functions",
+    "plugin",
+    "solvers",
+    "utils",
+)
+
+
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_importlib.import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*__all__, *_LATER, *_MODULES, "__version__"})

@@ -15,6 +15,8 @@ from atled.variable import Variable
 from atled.watches import WATCHES, announce
 from atled_contexts import context_in_force
 
+__all__ = ["CompiledStep", "compile_step"]
+
 
 def compile_step(
     loss: Variable,
@@ -181,3 +183,7 @@ def _check(loss: object, solver: object, inputs: Sequence[object]) -> None:
             raise ValueError(
                 four_parts(asked, f"inputs[{position}] is a result, not a leaf", "", "give Variables that were created")
             )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,6 +7,8 @@ import os
 
 from atled.errors import four_parts
 
+__all__ = ["nnabla_config"]
+
 DEFAULTS = {
     "DATA_ITERATOR": {
         # Format of the files that DataSourceWithFileCache writes: .npy or .h5.
@@ -100,3 +102,7 @@ def whole_number(section: str, name: str, least: int = 0) -> int:
 
 
 nnabla_config = read_config()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

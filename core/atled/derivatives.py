@@ -17,6 +17,8 @@ from atled.graph.value import Value
 from atled.variable import Variable
 from atled_contexts import context_in_force
 
+__all__ = ["grad"]
+
 GradOutput = float | np.ndarray | NdArray | Variable | None
 
 
@@ -132,3 +134,7 @@ def _seed(end: Variable, given: Any) -> Variable:
 
 def _error(wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
     return kind(four_parts("grad(outputs, inputs)", wrong, "", remedy))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

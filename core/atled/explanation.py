@@ -17,6 +17,8 @@ from atled.overriding import overridden
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
 
+__all__ = ["CallExplanation", "Explanation", "explain"]
+
 
 class CallExplanation:
     """One call: the Context asked for, and every candidate.
@@ -182,3 +184,7 @@ def _explain(
     if spec.opaque:
         return CallExplanation(spec, context, repr(call), [opaque_candidate(spec, context)])
     return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call), make_call)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,6 +12,13 @@ from atled.place import ArrayClass
 from atled_contexts import Context, PluginError, array_class, backend_info, devices, extension_names, plugins
 from atled_contexts import get_extension_context as _preset
 
+__all__ = [
+    "add_available_context",
+    "get_extension_context",
+    "import_extension_module",
+    "list_extensions",
+]
+
 _RENAMED = {"cuda.cudnn": "cudnn"}
 _added: list[str] = []
 _modules: dict[str, ModuleType] = {}
@@ -143,3 +150,7 @@ def __getattr__(name: str) -> Any:
     if name == "available_contexts":
         return list(dict.fromkeys((*extension_names(), *_added)))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "available_contexts"])

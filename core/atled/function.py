@@ -208,3 +208,7 @@ class Function:
 
 
 Calls.function_on = staticmethod(Function)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

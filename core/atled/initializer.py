@@ -11,6 +11,18 @@ import numpy as np
 from atled.errors import four_parts
 from atled.random import parameter_generator
 
+__all__ = [
+    "BaseInitializer",
+    "ConstantInitializer",
+    "NormalInitializer",
+    "UniformInitializer",
+    "UniformIntInitializer",
+    "calc_normal_std_glorot",
+    "calc_normal_std_he_backward",
+    "calc_normal_std_he_forward",
+    "calc_uniform_lim_glorot",
+]
+
 
 class BaseInitializer:
     """Base of all initializers: a subclass defines `__call__(shape)`, which returns an array of that shape."""
@@ -241,3 +253,7 @@ def _spread(name: str, numerator: float, fan: int) -> float:
             four_parts(name, "no weight leads to a value: maps or kernel are empty", "", "pass positive numbers")
         )
     return math.sqrt(numerator / fan)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,8 @@ from typing import Any
 from atled.config import nnabla_config
 from atled.errors import four_parts, listing
 
+__all__ = ["logger"]
+
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -65,3 +67,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return getattr(logger, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

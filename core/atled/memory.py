@@ -11,6 +11,8 @@ from atled.spares import all_spares, clear_spares
 from atled.storage import POOL, size_class
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
+__all__ = ["clear_host_memory_cache", "clear_memory_cache", "memory_statistics", "set_memory_cache_limit"]
+
 
 def memory_statistics() -> dict[str, dict[str, int]]:
     """Memory by where it is: "host", then "ARRAYCLASS:DEVICE" for each device whose plugin counts it.
@@ -86,3 +88,7 @@ def _device_classes() -> Iterator[tuple[ArrayClass, str]]:
                 if (name, device) not in seen:
                     seen.add((name, device))
                     yield arrays, device
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,17 @@ from atled.logger import logger
 from atled.utils.image_utils import imsave
 from atled.variable import Variable
 
+__all__ = [
+    "Monitor",
+    "MonitorImage",
+    "MonitorImageTile",
+    "MonitorSeries",
+    "MonitorTimeElapsed",
+    "plot_series",
+    "plot_time_elapsed",
+    "tile_images",
+]
+
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -331,3 +342,7 @@ def _plot(
 
 def _file_name(name: str) -> str:
     return name.replace(" ", "-")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,6 +16,16 @@ from atled.initializer import BaseInitializer
 from atled.variable import Variable
 from atled_contexts import lock_across_forks
 
+__all__ = [
+    "clear_parameters",
+    "get_parameter",
+    "get_parameter_or_create",
+    "get_parameters",
+    "parameter_scope",
+    "pop_parameter",
+    "set_parameter",
+]
+
 Initializer = np.ndarray | BaseInitializer | Callable[[tuple[int, ...]], Any]
 
 _Names = tuple[str, ...]
@@ -411,3 +421,7 @@ def _collect(scope: _Scope, prefix: str, grad_only: bool, found: dict[str, Varia
                 found[prefix + name] = entry
         else:
             pending.pop()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -63,3 +63,7 @@ __all__ = [
 for _name in __all__:
     # This is where users find them, so it is what help(), tracebacks and pickle are to say.
     globals()[_name].__module__ = __name__
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -137,3 +137,7 @@ __all__ = [
     "write_c",
     "write_llvm",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,6 +12,8 @@ import numpy as np
 from atled.errors import RefusedError, four_parts
 from atled.whole import whole
 
+__all__ = ["seed"]
+
 DEFAULT_DATA_SEED = 313
 """Seed of the generator of a data source or an iterator that was given none; NNabla's."""
 
@@ -102,3 +104,7 @@ def __getattr__(name: str) -> Any:
     if name == "prng":  # NNabla's name; another object after each seed
         return parameter_generator()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

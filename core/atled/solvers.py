@@ -483,3 +483,7 @@ class AMSGRAD(_WithMoments):
 
     def _bias_factor(self, step: int) -> float:
         return super()._bias_factor(step) if self._bias_correction else 1.0
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from atled import __version__
 from atled.errors import did_you_mean, four_parts, listing
 from atled_contexts import ContextError, PluginError, SelectionError, SettingError
 
@@ -31,7 +32,7 @@ class CommandError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process; returns the exit status.
 
-    SystemExit comes from argparse for --help and for arguments that do not parse.
+    SystemExit comes from argparse for --help, for --version, and for arguments that do not parse.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     verb = words[0] if words and not words[0].startswith("-") else ""
@@ -70,6 +71,7 @@ def verbs() -> list[str]:
 def _parser(chosen: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m atled", description="atled on the command line.")
     parser.set_defaults(run=None)
+    parser.add_argument("--version", action="version", version=f"atled {__version__}")
     subparsers = parser.add_subparsers(metavar="VERB", title="verbs")
     for verb in chosen:
         module = _module(verb)

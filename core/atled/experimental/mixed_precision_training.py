@@ -11,6 +11,8 @@ from atled.array import NdArray
 from atled.solvers import Solver
 from atled.variable import Variable
 
+__all__ = ["DynamicLossScalingUpdater"]
+
 _MOST_TRIES = 100
 
 
@@ -106,3 +108,7 @@ class DynamicLossScalingUpdater:
             self.scale *= self.scaling_factor
             self._counter = 0
         self._counter += 1
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,6 +22,15 @@ from atled.utils.data_source import (
 from atled.utils.data_source_implements import CacheDataSource, ConcatDataSource, CsvDataSource, SimpleDataSource
 from atled_contexts import bind
 
+__all__ = [
+    "DataIterator",
+    "data_iterator",
+    "data_iterator_cache",
+    "data_iterator_concat_datasets",
+    "data_iterator_csv_dataset",
+    "data_iterator_simple",
+]
+
 EpochCallback = Callable[[int], Any]
 
 
@@ -480,3 +489,7 @@ def data_iterator_concat_datasets(
         epoch_end_callbacks=epoch_end_callbacks,
         stop_exhausted=stop_exhausted,
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -21,6 +21,14 @@ from atled.logger import logger
 from atled.random import data_generator
 from atled.utils.data_files import read_arrays, write_arrays
 
+__all__ = [
+    "DataSource",
+    "DataSourceWithFileCache",
+    "DataSourceWithFileCacheError",
+    "DataSourceWithMemoryCache",
+    "SlicedDataSource",
+]
+
 _KEPT_GENERATIONS = 15
 
 
@@ -411,3 +419,7 @@ class SlicedDataSource(DataSource):
         """Go on to the next of the orders that the slices share."""
         self._generation += 1
         self._data_source._generate_order(self._generation)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,6 +17,8 @@ from atled.utils.data_files import h5_lengths, read_arrays
 from atled.utils.data_source import DataSource, _drop_old, permuted_blocks
 from atled.utils.data_source_loader import FileReader, load
 
+__all__ = ["CacheDataSource", "ConcatDataSource", "CsvDataSource", "SimpleDataSource"]
+
 _UINT_SCALES = {np.dtype(np.uint8): 1.0 / 255.0, np.dtype(np.uint16): 1.0 / 65535.0}
 
 
@@ -420,3 +422,7 @@ class ConcatDataSource(DataSource):
             for source in self._data_sources:
                 source.close()
         super().close()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

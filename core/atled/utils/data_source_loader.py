@@ -205,3 +205,7 @@ def load(ext: str) -> Callable[..., np.ndarray]:
 
 def _name(file: object) -> str:
     return str(getattr(file, "name", "a binary file"))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

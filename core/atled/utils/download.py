@@ -15,6 +15,8 @@ from typing import IO, Any
 from atled.errors import four_parts, in_words, listing
 from atled.logger import logger
 
+__all__ = ["download", "get_data_home"]
+
 _BLOCK_BYTES = 1 << 16
 _TIMEOUT_S = 60.0
 _SCHEMES = ("http", "https", "file")
@@ -173,3 +175,7 @@ def _shown(name: str) -> Progress:
             sys.stderr.flush()
 
     return show
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,8 @@ import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
 
+__all__ = ["imload", "imread", "imresize", "imsave", "imwrite"]
+
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -281,3 +283,7 @@ def _pillow(asked: str) -> Any:
 def _name(file: object) -> str:
     """What to call a file in a message."""
     return str(file) if isinstance(file, str | os.PathLike) else str(getattr(file, "name", "a binary file"))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

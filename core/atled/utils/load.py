@@ -17,6 +17,8 @@ from atled.parameter_file import take
 from atled.variable import Variable
 from atled_contexts import Context, get_current_context
 
+__all__ = ["Executor", "Loaded", "LoadedNetwork", "LoadedVariable", "load"]
+
 
 class LoadedVariable:
     """A Variable of a loaded network with its name."""
@@ -184,3 +186,7 @@ def load(
     loaded.executors = executors
     publish(asked, own)
     return loaded
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -146,3 +146,7 @@ class NnpLoader:
         network = build(self._asked, known[name], parameters, batch_size, wanted, callback)
         publish(self._asked, {key: value for key, value in network.parameters.items() if key in self._parameters})
         return NnpNetwork(network)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

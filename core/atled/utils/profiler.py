@@ -17,6 +17,8 @@ from atled.solvers import Solver
 from atled.variable import Variable
 from atled_contexts import Trace, trace
 
+__all__ = ["GraphProfiler", "GraphProfilerCsvWriter", "ProfileStat"]
+
 _SCALES = {"m": 1e3, "u": 1e6, "n": 1e9}
 _FIELDS = ("parameter_scope", "function_name", "inputs_shape", "args_info")
 
@@ -264,3 +266,7 @@ def _check(graph: Variable, n_run: int, time_scale: str) -> None:
                 f"GraphProfiler(time_scale={time_scale!r})", "no such unit", "", f"use one of {listing(_SCALES)}"
             )
         )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,8 @@ from atled.parameter_h5 import h5_image
 from atled.parameter_protobuf import as_text, binary_image, parameters_message, serialized
 from atled.variable import Variable
 
+__all__ = ["save"]
+
 _TEXT = (".nntxt", ".prototxt")
 _SUFFIXES = (".nnp", *_TEXT, ".protobuf")
 _PARAMETER_FORMATS = {".h5": h5_image, ".protobuf": binary_image}
@@ -91,3 +93,7 @@ def save(
             root.MergeFrom(parameters_message(asked, saved))
         image = as_text(asked, root) if suffix in _TEXT else serialized(asked, root)
     write_beside(asked, path, image)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

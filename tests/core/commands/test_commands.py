@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import atled as nn
 from atled import commands
 from atled.commands import USER_ERROR, CommandError, main, verbs
 
@@ -25,6 +26,12 @@ def test_without_a_verb_all_are_described(capsys):
     assert main([]) == USER_ERROR
     shown = capsys.readouterr().out
     assert re.search(r"demo +train a small network", shown)
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"atled {nn.__version__}\n"
 
 
 def test_an_unknown_verb_is_refused_with_the_nearest_one(capsys):

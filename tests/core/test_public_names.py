@@ -1,0 +1,54 @@
+"""What completion offers: the public names of the public modules, nothing of what they are made with."""
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import atled as nn
+from atled.compat.alias import MODULES
+
+ARRAYS = "atled.array"  # stands for NNabla's `_nd_array`; not public under its own name
+PUBLIC = sorted({*MODULES.values(), "atled.op_spec", "atled.plugin", "atled_contexts"} - {ARRAYS})
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_dir_shows_public_names_only_and_all_of_them_are_there(name):
+    module = importlib.import_module(name)
+    packages = set(nn._MODULES) if module is nn else set()
+    if hasattr(module, "__path__") and not hasattr(module, "__all__"):
+        pytest.skip("a package without names of its own")
+    names = dir(module)
+    assert names == sorted(set(names)) and set(getattr(module, "__all__", ())) <= set(names)
+    for public in names:
+        found = getattr(module, public)
+        assert public == "__version__" or not public.startswith("_")
+        # `nn.logger` is the logger, or the module of that name, which answers like it.
+        assert isinstance(found, ModuleType) == (public in packages) or public == "logger", public
+
+
+def test_the_fronts_offer_what_scripts_write():
+    wanted = {
+        nn: {"Variable", "NdArray", "Context", "save_parameters", "memory_statistics", "functions", "solvers"},
+        nn.functions: {"relu", "convolution", "sum"},
+        nn.parametric_functions: {"affine", "convolution"},
+        nn.solvers: {"Adam", "Sgd"},
+        nn.initializer: {"ConstantInitializer"},
+        nn.monitor: {"Monitor", "MonitorSeries"},
+    }
+    for module, names in wanted.items():
+        assert names <= set(dir(module))
+        assert not {"np", "annotations", "os", "math", "four_parts", "Any", "apply", "epoch"} & set(dir(module))
+
+
+def test_modules_are_found_from_the_front_and_not_before_they_are_asked_for():
+    code = "import sys, atled as nn; print('atled.solvers' in sys.modules, nn.solvers.Adam.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "Adam"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'relu'"):
+        _ = nn.relu
