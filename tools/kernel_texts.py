@@ -1,11 +1,13 @@
 """Writes the archive of the cpu plugin's kernels as LLVM IR; `make generated` runs it.
 
-    python tools/kernel_texts.py            write the archive
+    python tools/kernel_texts.py            write those that are not there or whose sources have changed
+    python tools/kernel_texts.py --all      write all of them: after a change of numba, or of this file
     python tools/kernel_texts.py --check    exit with status 1 if it is not up to date
 
 numba's own optimization is off, so the texts hold what its front end wrote, made smaller by passes that look at no
 processor; whoever uses a text runs the whole of LLVM's optimization for the processor at hand. Kernels are written for
-one width of vectors, so there is a set for each width that x86-64 processors have.
+one width of vectors, so there is a set for each width that x86-64 processors have. The same sources give the same
+bytes, whatever else is written beside them.
 """
 
 from __future__ import annotations
@@ -13,25 +15,37 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 FEATURES = {"AVX-512": "+avx2,+avx512f", "AVX2": "+avx2", "SSE": ""}
 """The widths, by the features that `kernels.lanes` looks for."""
+
+
+class Written(NamedTuple):
+    """What processes of their own, one for each width, say of the kernels.
+
+    names: by key, of all kernels.  texts: by key, of those that were asked for.
+    """
+
+    names: dict[str, str]
+    texts: dict[str, str]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check; the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say whether the archive is up to date")
-    parser.add_argument("--features", help=argparse.SUPPRESS)  # a child process: one width, as JSON
-    parser.add_argument("--keys", action="store_true", help=argparse.SUPPRESS)  # with --features: no texts
+    parser.add_argument("--all", action="store_true", help="write the texts that are up to date, too")
+    parser.add_argument("--features", help=argparse.SUPPRESS)  # a child process: see _child
     options = parser.parse_args(arguments)
     if options.features is not None:
         _pretend(options.features)
-        json.dump(dict(_keys() if options.keys else _texts()), sys.stdout)
+        json.dump(_written(json.load(sys.stdin)), sys.stdout)
         return 0
     from atled_cpu_numba import kernel_texts
 
@@ -42,15 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1 if missing else 0
     import llvmlite.binding as llvm
 
-    texts: dict[str, str] = {}
-    for width, features in FEATURES.items():
-        print(f"kernels for {width} ...", file=sys.stderr)
-        texts.update(_child("--features", features))
-    data = kernel_texts.encode(kernel_texts.Archive(llvm.llvm_version_info[0], texts))
-    part = kernel_texts.ARCHIVE.with_suffix(".part")
-    part.write_bytes(data)
-    part.replace(kernel_texts.ARCHIVE)
-    print(f"{kernel_texts.ARCHIVE.name}: {len(texts)} texts, {len(data) // 1024} KiB")
+    version = llvm.llvm_version_info[0]
+    known = {} if options.all else _known(version)
+    written = _ask(list(known))
+    texts = {key: written.texts.get(key) or known[key] for key in written.names}
+    if options.all or texts != known:
+        data = kernel_texts.encode(kernel_texts.Archive(version, texts))
+        part = kernel_texts.ARCHIVE.with_suffix(".part")
+        part.write_bytes(data)
+        part.replace(kernel_texts.ARCHIVE)
+    size = kernel_texts.ARCHIVE.stat().st_size // 1024
+    print(f"{kernel_texts.ARCHIVE.name}: {len(written.texts)} of {len(texts)} texts written, {size} KiB")
     return 0
 
 
@@ -61,20 +77,43 @@ def outdated() -> list[str]:
     if not kernel_texts.ARCHIVE.is_file():
         return ["every kernel"]
     known = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes()).texts
-    wanted: dict[str, str] = {}
-    for features in FEATURES.values():
-        wanted.update(_child("--features", features, "--keys"))
-    return sorted({name for key, name in wanted.items() if key not in known})
+    return sorted({name for key, name in _ask(None).names.items() if key not in known})
 
 
-def _child(*arguments: str) -> dict[str, str]:
-    """What a process of its own prints, for numba reads its settings once and the width is asked for once."""
-    environment = {**os.environ, "NUMBA_OPT": "0"}
-    found = subprocess.run(
-        [sys.executable, __file__, *arguments], env=environment, stdout=subprocess.PIPE, check=True, text=True
-    )
-    result: dict[str, str] = json.loads(found.stdout)
+def _known(version: int) -> dict[str, str]:
+    """The texts in the archive, by key; none where another version of LLVM printed them."""
+    from atled_cpu_numba import kernel_texts
+
+    if not kernel_texts.ARCHIVE.is_file():
+        return {}
+    archive = kernel_texts.decode(kernel_texts.ARCHIVE.read_bytes())
+    return dict(archive.texts) if archive.llvm == version else {}
+
+
+def _ask(known: list[str] | None) -> Written:
+    """Every kernel's name, for all widths, and the texts of those whose keys are not `known`; None: no texts."""
+    result = Written({}, {})
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for names, texts in threads.map(lambda features: _child(features, known), FEATURES.values()):
+            result.names.update(names)
+            result.texts.update(texts)
     return result
+
+
+def _child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict[str, str]]:
+    """`_written` in a process of its own, for numba reads its settings once and the width is asked for once."""
+    # Optimization: see above. Hashes: numba goes through sets of names.
+    environment = {**os.environ, "NUMBA_OPT": "0", "PYTHONHASHSEED": "0"}
+    found = subprocess.run(
+        [sys.executable, __file__, "--features", features],
+        env=environment,
+        input=json.dumps(known),
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    names, texts = json.loads(found.stdout)
+    return names, texts
 
 
 def _pretend(features: str) -> None:
@@ -85,24 +124,25 @@ def _pretend(features: str) -> None:
     processor.target = lambda: chosen
 
 
-def _keys() -> Iterator[tuple[str, str]]:
+def _written(known: Collection[str] | None) -> Written:
+    """What this process says, for the width that it pretends to have."""
     from atled_cpu_numba.catalogue import written_kernels
 
-    for kernel in written_kernels():
-        yield kernel.text_key(), kernel.name
+    kernels = {kernel.text_key(): kernel for kernel in written_kernels()}
+    missing = [] if known is None else [key for key in kernels if key not in set(known)]
+    return Written({key: kernel.name for key, kernel in kernels.items()}, {key: text(kernels[key]) for key in missing})
 
 
-def _texts() -> Iterator[tuple[str, str]]:
-    from atled_cpu_numba.catalogue import written_kernels
+def text(kernel: Any) -> str:
+    """What the archive holds of a kernel."""
     from atled_cpu_numba.codegen import JIT
     from atled_cpu_numba.machine_code import write_ir
 
-    for kernel in written_kernels():
-        yield kernel.text_key(), _reduced(kernel.name, *write_ir(kernel.name, kernel.build, JIT))
+    return reduced(kernel.name, *write_ir(kernel.name, kernel.build, JIT))
 
 
-def _reduced(name: str, text: str, symbol: str) -> str:
-    """The module with nothing but the function `symbol`, which gets the name `name`."""
+def reduced(name: str, text: str, symbol: str) -> str:
+    """The module with nothing but the function `symbol`, which gets the name `name`; numba's other names are gone."""
     import llvmlite.binding as llvm  # importing the module is to be quick, for --help
 
     llvm.initialize_native_target()
@@ -129,7 +169,8 @@ def _reduced(name: str, text: str, symbol: str) -> str:
     passes.add_strip_dead_prototype_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
-    return str(module)
+    # Scopes of aliasing are called after functions, whose names numba makes from counters of the process.
+    return re.sub(r', !"[^"]*"(?=})', "", str(module))
 
 
 if __name__ == "__main__":

@@ -112,13 +112,54 @@ def test_what_is_written_computes_what_numba_compiles() -> None:
 
     text, symbol = machine_code.write_ir("spread", build, JIT)
     results = []
-    for kernel in (IRKernel("spread", writer._reduced("spread", text, symbol)), Kernel("spread", build)):
+    for kernel in (IRKernel("spread", writer.reduced("spread", text, symbol)), Kernel("spread", build)):
         block = (ctypes.c_int64 * 6)(5, 9, -2, 7, 1, 3)
         status = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(kernel.address())(
             ctypes.addressof(block), 1, 2
         )
         results.append((status, *block))
     assert results[0] == results[1] == (5, 5, 9, -2, 10, 3, 12)
+
+
+@pytest.mark.parametrize("name", ["fill_float32", "dropout_float32", "collect_rows"])
+def test_a_text_is_the_same_however_often_it_is_written(name: str) -> None:
+    (kernel,) = [kernel for kernel in written_kernels() if kernel.name == name]
+    first = writer.text(kernel)  # numba counts what it compiles, and makes names of the numbers
+    assert first == writer.text(kernel)
+    assert f"@{name}(" in first and "_Z" not in first
+
+
+@pytest.fixture
+def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An archive with the texts of three keys, and a writer that knows three other ones for each width."""
+    path = tmp_path / "kernels.ir.xz"
+    path.write_bytes(kernel_texts.encode(Archive(LLVM, dict.fromkeys(("a", "b", "old"), "known"))))
+    monkeypatch.setattr(kernel_texts, "ARCHIVE", path)
+
+    def child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict[str, str]]:
+        names = dict.fromkeys(("a", "b", "c"), "kernel")
+        return names, {key: "written" for key in names if known is not None and key not in known}
+
+    monkeypatch.setattr(writer, "_child", child)
+    return path
+
+
+def test_only_texts_whose_sources_changed_are_written(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert writer.outdated() == ["kernel"]
+    assert writer.main([]) == 0 and "1 of 3 texts written" in capsys.readouterr().out
+    assert kernel_texts.decode(archive.read_bytes()).texts == {"a": "known", "b": "known", "c": "written"}
+    assert writer.outdated() == []
+    written = archive.stat()
+    assert writer.main([]) == 0 and "0 of 3 texts written" in capsys.readouterr().out
+    assert archive.stat().st_mtime_ns == written.st_mtime_ns
+    assert writer.main(["--all"]) == 0 and "3 of 3 texts written" in capsys.readouterr().out
+    assert set(kernel_texts.decode(archive.read_bytes()).texts.values()) == {"written"}
+
+
+def test_texts_of_another_llvm_are_all_written(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvmlite.binding, "llvm_version_info", (LLVM + 1, 0, 0))
+    writer.main([])
+    assert kernel_texts.decode(archive.read_bytes()) == Archive(LLVM + 1, dict.fromkeys("abc", "written"))
 
 
 def test_type_configs_need_different_kernels() -> None:

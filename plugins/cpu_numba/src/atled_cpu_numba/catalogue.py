@@ -11,9 +11,9 @@ from atled_cpu_numba.store import IRKernel, Kernel, registered
 
 
 def written_kernels() -> list[Kernel]:
-    """The kernels of the folder `kernels`, by name; imports all of its modules."""
-    for module in pkgutil.iter_modules(kernels.__path__):
-        importlib.import_module(f"{kernels.__name__}.{module.name}")
+    """The kernels of the folder `kernels` and those in it, by name; imports all of its modules."""
+    for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+        importlib.import_module(module.name)
     return sorted(registered(kernels.__path__[0]), key=lambda kernel: kernel.name)
 
 

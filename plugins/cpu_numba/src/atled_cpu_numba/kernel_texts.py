@@ -2,7 +2,7 @@
 
 The texts are in one archive beside this module, each under a key of the sources it came from. One whose sources have
 changed since is not found, and numba compiles the kernel then; so the archive is never wrong, only old. `make
-generated` writes it anew (`tools/kernel_texts.py`).
+generated` writes the texts that are missing (`tools/kernel_texts.py`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decode(data: bytes) -> Archive:
     except (lzma.LZMAError, EOFError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"the archive of kernels ({len(data)} bytes) cannot be read: {error}. "
-            "Install atled-cpu-numba again; in a checkout, `make generated` writes it anew."
+            "Install atled-cpu-numba again; in a checkout, remove it: `make generated` writes another."
         ) from error
 
 

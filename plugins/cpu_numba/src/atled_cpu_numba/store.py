@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from atled_cpu_numba import kernel_texts, machine_code, object_files, processor, progress
+from atled_cpu_numba import kernel_texts, machine_code, object_files, processor, progress, sources
 from atled_cpu_numba.machine_code import KernelError, ObjectCode
 from atled_cpu_numba.object_files import StoreWarning
 from atled_cpu_numba.progress import set_progress
@@ -105,8 +105,8 @@ class Kernel(_StoredKernel):
         with others. A numba cfunc of the same signature is taken as it is.
     parameters: every value that `build` closes over and the code depends on, such as a dtype's name or a vector
         width: None, bool, int, float, str or tuples of them.
-    sources: names of modules, or paths of files, that the code comes from in addition to `codegen`, the folder
-        `kernels` and the file that `build` is written in.
+    sources: names of modules, or paths of files, that the code comes from in addition to the files that `build` is
+        written in and what they import of this plugin.
 
     A kernel neither raises nor allocates: it returns 0 or a positive error code.
     """
@@ -140,8 +140,8 @@ class Kernel(_StoredKernel):
 
     def _written_from(self) -> list[Any]:
         """The values and the digests of the sources that the kernel is made of."""
-        files = [_build_file(self.build), *(_source_file(source) for source in self.sources)]
-        return [repr(self.parameters), _shared_sources(), sorted({_digest(path) for path in files})]
+        files = [*_build_files(self.build), *(_source_file(source) for source in self.sources)]
+        return [repr(self.parameters), sources.digests(files)]
 
     def _compile(self) -> ObjectCode:
         if not _numba_settings():  # else they are meant to change what numba writes
@@ -178,8 +178,8 @@ class IRKernel(_StoredKernel):
 
 
 def registered(folder: str) -> list[Kernel]:
-    """The kernels made so far whose `build` is written in a file of `folder`."""
-    return [kernel for kernel in _registered if Path(_build_file(kernel.build)).parent == Path(folder)]
+    """The kernels made so far whose `build` is written in a file below `folder`."""
+    return [kernel for kernel in _registered if Path(_build_files(kernel.build)[0]).is_relative_to(folder)]
 
 
 def warm(kernels: Iterable[Kernel | IRKernel]) -> None:
@@ -227,23 +227,23 @@ def _numba_settings() -> dict[str, str]:
     return {name: os.environ[name] for name in _NUMBA_SETTINGS if name in os.environ}
 
 
-@functools.cache
-def _shared_sources() -> list[str]:
-    """Digests of the files that kernels call across; all of them, since a missed one would mean stale code."""
-    here = Path(__file__).parent
-    return [_digest(str(path)) for path in [here / "codegen.py", *sorted((here / "kernels").glob("*.py"))]]
-
-
-@functools.cache
-def _digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _build_file(build: Any) -> str:
-    """The file that `build` is written in, whatever wraps it."""
-    while isinstance(build, functools.partial):
-        build = build.func
-    return str(build.__code__.co_filename)
+def _build_files(build: Any) -> list[str]:
+    """The file that `build` is written in, whatever wraps it, and then those of the functions that it was given."""
+    files: list[str] = []
+    waiting, seen = [build], set()
+    while waiting:
+        value = waiting.pop()
+        if not callable(value) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, functools.partial):
+            waiting += [*value.keywords.values(), *value.args, value.func]
+        elif hasattr(value, "__wrapped__"):
+            waiting.append(value.__wrapped__)
+        elif hasattr(value, "__code__"):
+            files.append(value.__code__.co_filename)
+            waiting += [cell.cell_contents for cell in value.__closure__ or ()]
+    return files
 
 
 @functools.cache

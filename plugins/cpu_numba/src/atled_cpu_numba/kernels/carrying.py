@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from atled_cpu_numba.kernels.options import Real
 
 FIRST = 10
+PARAMETERS = (SCRATCH_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
 _BLOCK_BYTES = 8 * SCRATCH_WORDS
 
 

@@ -69,7 +69,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = {
-    dtype: Kernel(f"sum_stretches_{dtype}", partial(_build, dtype), parameters=(dtype,))
+    dtype: Kernel(f"sum_stretches_{dtype}", partial(_build, dtype), parameters=(dtype, *carrying.PARAMETERS))
     for dtype in ("float32", "float64")
 }
 

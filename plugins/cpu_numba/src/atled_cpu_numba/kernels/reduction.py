@@ -168,9 +168,13 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 _SIZES = {"float32": 4, "float64": 8}
 _DTYPES = tuple(_SIZES)
-_ROWS = {dtype: Kernel(f"sum_rows_{dtype}", partial(_build_rows, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+_ROWS = {
+    dtype: Kernel(f"sum_rows_{dtype}", partial(_build_rows, dtype), parameters=(dtype, *carrying.PARAMETERS))
+    for dtype in _DTYPES
+}
 _COLUMN_SUMS = {
-    dtype: Kernel(f"sum_columns_{dtype}", partial(_build_columns, dtype), parameters=(dtype,)) for dtype in _DTYPES
+    dtype: Kernel(f"sum_columns_{dtype}", partial(_build_columns, dtype), parameters=(dtype, *carrying.PARAMETERS))
+    for dtype in _DTYPES
 }
 
 
