@@ -19,6 +19,7 @@ from harness.command import run_benchmark
 _TOLERANCE = 1e-3
 
 _LIBRARIES = ("atled", "reference", "nnabla")
+_WITHOUT_NNABLA = _LIBRARIES[:2]
 _ROUNDS = "3"
 _SECONDS = "0.04"
 
@@ -28,13 +29,14 @@ def rows() -> list[Row]:
     # Imported here: without atled, `run_benchmark` says what to do.
     from atled import functions
     from atled.ops.spec import FUNCTIONS
+    from function_rows.own_calls import call_of
 
-    known = dir(functions)
-    for name in sorted(set(known) - set(CALLS)):
-        print(f"not measured: {name} has no call in benchmarks/function_rows/calls.py", file=sys.stderr)
     found = []
-    for name in [name for name in known if name in CALLS]:
-        call = CALLS[name]
+    for name in dir(functions):
+        call = call_of(name)
+        if call is None:
+            print(f"not measured: {name} has no call in benchmarks/function_rows/calls.py", file=sys.stderr)
+            continue
         spec = FUNCTIONS.get(name)  # None for functions that are made of others
         has_gradient = spec is None or not spec.no_gradient
         for backward in (False, True) if has_gradient and _asks_gradients(call) else (False,):
@@ -42,7 +44,7 @@ def rows() -> list[Row]:
                 Row(
                     f"{name}, with backward" if backward else name,
                     "function_rows.timing:function_case",
-                    _LIBRARIES,
+                    _LIBRARIES if name in CALLS else _WITHOUT_NNABLA,
                     {"name": name, "backward": backward},
                     unit="us",
                     tolerance=_TOLERANCE if call.comparable else None,

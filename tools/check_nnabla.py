@@ -16,7 +16,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(_ROOT / "benchmarks"))  # its environments serve here as well
 
 from nnabla_check.cases import all_cases  # noqa: E402  # after the path is set
-from nnabla_check.comparison import compare  # noqa: E402
+from nnabla_check.comparison import compare, is_absent  # noqa: E402
 from nnabla_check.explanations import unexplained, unneeded  # noqa: E402
 from nnabla_check.page import page  # noqa: E402
 from nnabla_check.runs import run_all  # noqa: E402
@@ -56,7 +56,9 @@ def main() -> int:
     for text in idle:
         print(f"explained, but not seen: {text}", file=sys.stderr)
     if not arguments.only:
-        Path(arguments.out).write_text(page([case for case, _ in cases], differences), "utf-8")
+        compared = [case for case, _ in cases if not is_absent(results["nnabla"][case["id"]])]
+        own = {case["function"] for case, _ in cases if is_absent(results["nnabla"][case["id"]])}
+        Path(arguments.out).write_text(page(compared, differences, sorted(own)), "utf-8")
     print(f"{len(cases)} cases, {len({d.case for d in differences})} with differences, {len(wrong)} unexplained")
     return 1 if wrong or idle else 0
 

@@ -102,8 +102,15 @@ def _ask(known: list[str] | None) -> Written:
 
 def _child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """`_written` in a process of its own, for numba reads its settings once and the width is asked for once."""
-    # Optimization: see above. Hashes: numba goes through sets of names.
-    environment = {**os.environ, "NUMBA_OPT": "0", "PYTHONHASHSEED": "0"}
+    # Optimization: see above. Hashes: numba goes through sets of names. Processor: one that has all instructions, for
+    # what it lacks is taken apart without optimization, too, such as loads of a part of a vector.
+    environment = {
+        **os.environ,
+        "NUMBA_OPT": "0",
+        "NUMBA_CPU_NAME": "x86-64-v4",
+        "NUMBA_CPU_FEATURES": "",
+        "PYTHONHASHSEED": "0",
+    }
     found = subprocess.run(
         [sys.executable, __file__, "--features", features],
         env=environment,
@@ -117,11 +124,11 @@ def _child(features: str, known: list[str] | None) -> tuple[dict[str, str], dict
 
 
 def _pretend(features: str) -> None:
-    """Make this process believe that the processor has these features; before any kernel is imported."""
+    """Make kernels believe that the processor has these features, but not numba; before any kernel is imported."""
     from atled_cpu_numba import processor
 
     chosen = processor.Processor("x86-64", features)
-    processor.target = lambda: chosen
+    processor.target = processor.host = lambda: chosen
 
 
 def _written(known: Collection[str] | None) -> Written:

@@ -1,4 +1,4 @@
-"""One call of every function, on inputs of the size that a small network has."""
+"""One call of every function of NNabla's, on inputs of the size that a small network has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 Make = Callable[[np.random.Generator], np.ndarray]
 
 # A batch of features, of images with maps, and the same maps after pooling 2x2.
-_ROWS = (256, 1024)
+ROWS = (256, 1024)
 _MAPS = (16, 32, 28, 28)
 _SMALL_MAPS = (16, 32, 14, 14)
 
@@ -69,11 +69,11 @@ def _boxes(batch: int, count: int, classes: int) -> Input:
     return Input(make, grad=False)
 
 
-_X = _normal(*_ROWS)
-_POSITIVE = _uniform(0.5, 2, *_ROWS)
-_INSIDE = _uniform(-0.9, 0.9, *_ROWS)
+_X = _normal(*ROWS)
+_POSITIVE = _uniform(0.5, 2, *ROWS)
+_INSIDE = _uniform(-0.9, 0.9, *ROWS)
 _IMAGES = _normal(*_MAPS)
-_TRUTH = _whole(2, *_ROWS)
+_TRUTH = _whole(2, *ROWS)
 
 
 # A batch of sequences, and the states of a layer before their first step.
@@ -100,8 +100,8 @@ _ELEMENTWISE = {
     **_one("binary_sigmoid", "binary_tanh", "elu", "leaky_relu", "logical_not", "relu", "selu", "sigmoid", "swish"),
     **_one("tanh", "unlink", "fixed_point_quantize", "pow2_quantize"),
     **_one("acos", "asin", "atanh", x=_INSIDE),
-    **_one("tan", x=_uniform(-1.2, 1.2, *_ROWS)),
-    **_one("acosh", x=_uniform(1.1, 3, *_ROWS)),
+    **_one("tan", x=_uniform(-1.2, 1.2, *ROWS)),
+    **_one("acosh", x=_uniform(1.1, 3, *ROWS)),
     **_one("log", x=_POSITIVE),
     **_one("add_scalar", "maximum_scalar", "minimum_scalar", "mul_scalar", "r_sub_scalar", val=0.5),
     **_one("pow_scalar", x=_POSITIVE, val=1.7),
@@ -113,10 +113,10 @@ _ELEMENTWISE = {
     **_two("div2", "pow2", x=_POSITIVE, y=_POSITIVE),
     **_two(*_COMPARISONS),
     **_two(*_LOGICAL, x=_TRUTH, y=_TRUTH),
-    **_two("binary_cross_entropy", x=_uniform(0.05, 0.95, *_ROWS), y=_TRUTH),
+    **_two("binary_cross_entropy", x=_uniform(0.05, 0.95, *ROWS), y=_TRUTH),
     **_two("sigmoid_cross_entropy", y=_TRUTH),
-    "clip_by_value": FunctionCall((_X, _filled(-0.5, *_ROWS), _filled(0.5, *_ROWS))),
-    "clip_grad_by_value": FunctionCall((_X, _filled(-0.5, *_ROWS), _filled(0.5, *_ROWS))),
+    "clip_by_value": FunctionCall((_X, _filled(-0.5, *ROWS), _filled(0.5, *ROWS))),
+    "clip_grad_by_value": FunctionCall((_X, _filled(-0.5, *ROWS), _filled(0.5, *ROWS))),
     "prelu": FunctionCall((_IMAGES, _uniform(0, 0.5, _MAPS[1]))),
 }
 
@@ -171,11 +171,11 @@ _MATRIX_LAYERS = {
     "lstm": FunctionCall((_STEPS, _STATE, _STATE, _normal(1, 4, 128, 192), None, _normal(1, 1, 4, 128))),
     "rnn": FunctionCall((_STEPS, _STATE, _normal(1, 128, 192), None, _normal(1, 1, 128))),
     "softmax": FunctionCall((_X,)),
-    "softmax_cross_entropy": FunctionCall((_X, _whole(_ROWS[1], _ROWS[0], 1))),
-    "categorical_cross_entropy": FunctionCall((_probabilities(*_ROWS), _whole(_ROWS[1], _ROWS[0], 1))),
-    "kl_multinomial": FunctionCall((_probabilities(*_ROWS), _probabilities(*_ROWS))),
-    "top_n_error": FunctionCall((_X, _whole(_ROWS[1], _ROWS[0], 1)), {"n": 5}),
-    "binary_error": FunctionCall((_uniform(0, 1, *_ROWS), _TRUTH)),
+    "softmax_cross_entropy": FunctionCall((_X, _whole(ROWS[1], ROWS[0], 1))),
+    "categorical_cross_entropy": FunctionCall((_probabilities(*ROWS), _whole(ROWS[1], ROWS[0], 1))),
+    "kl_multinomial": FunctionCall((_probabilities(*ROWS), _probabilities(*ROWS))),
+    "top_n_error": FunctionCall((_X, _whole(ROWS[1], ROWS[0], 1)), {"n": 5}),
+    "binary_error": FunctionCall((_uniform(0, 1, *ROWS), _TRUTH)),
     "confusion_matrix": FunctionCall((_normal(1024, 10), _whole(10, 1024, 1))),
     "vat_noise": FunctionCall((_normal(64, 784), _filled(0, 64, 784))),
     "top_k_data": FunctionCall((_X,), {"k": 16}),
@@ -184,16 +184,16 @@ _MATRIX_LAYERS = {
 
 _REDUCTIONS = {
     **_one("sum", "mean", "max", "min", axis=1),
-    **_one("prod", x=_uniform(0.9, 1.1, *_ROWS), axis=1),
+    **_one("prod", x=_uniform(0.9, 1.1, *ROWS), axis=1),
     **_one("reduce_sum", "reduce_mean", "reduce"),
     **_one("clip_by_norm", "clip_grad_by_norm", clip_norm=2.0),
 }
 
 _ARRANGEMENTS = {
-    "broadcast": FunctionCall((_normal(_ROWS[0], 1),), {"shape": _ROWS}),
-    "broadcast_to": FunctionCall((_X, _normal(_ROWS[1])), {"axis": 1}),
+    "broadcast": FunctionCall((_normal(ROWS[0], 1),), {"shape": ROWS}),
+    "broadcast_to": FunctionCall((_X, _normal(ROWS[1])), {"axis": 1}),
     "concatenate": FunctionCall((_IMAGES, _normal(*_MAPS)), {"axis": 1}),
-    "constant": FunctionCall((), {"val": 2.5, "shape": _ROWS}),
+    "constant": FunctionCall((), {"val": 2.5, "shape": ROWS}),
     "flip": FunctionCall((_IMAGES,), {"axes": (3,)}),
     "matrix_diag": FunctionCall((_normal(64, 64),)),
     "matrix_diag_part": FunctionCall((_normal(64, 64, 64),)),
@@ -204,7 +204,7 @@ _ARRANGEMENTS = {
     "slice": FunctionCall((_IMAGES,), {"start": (0, 0, 2, 2), "stop": (16, 32, 26, 26), "step": (1, 1, 1, 1)}),
     "sink": FunctionCall((_normal(64, 64), _normal(64, 64))),
     "split": FunctionCall((_normal(256, 4, 256),), {"axis": 1}),
-    "stack": FunctionCall((_X, _normal(*_ROWS)), {"axis": 1}),
+    "stack": FunctionCall((_X, _normal(*ROWS)), {"axis": 1}),
     "transpose": FunctionCall((_IMAGES,), {"axes": (0, 2, 3, 1)}),
     # NNabla has no implementation of these two for the CPU.
     **_one("fft", "ifft", x=_normal(16, 64, 64, 2), signal_ndim=2),
@@ -212,9 +212,9 @@ _ARRANGEMENTS = {
 
 _STOCHASTIC = {
     **_random("dropout", _X, p=0.3),
-    **_random("rand", shape=_ROWS),
-    **_random("randn", shape=_ROWS),
-    **_random("randint", low=0, high=100, shape=_ROWS),
+    **_random("rand", shape=ROWS),
+    **_random("randn", shape=ROWS),
+    **_random("randint", low=0, high=100, shape=ROWS),
     **_random("random_crop", _IMAGES, shape=(24, 24)),
     **_random("random_flip", _IMAGES, axes=(3,)),
     **_random("random_shift", _IMAGES, shifts=(2, 2)),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bench_rows.recorded import recorded
-from function_rows.calls import CALLS
+from function_rows.calls import CALLS, FunctionCall
 from harness.case import Case
 
 _BACKENDS = {"atled": "cpu", "reference": "reference"}
@@ -17,7 +17,7 @@ _NAMED_OPS = 3
 
 def function_case(library: str, name: str, backward: bool) -> Case:
     """`name` on the inputs of its call; the gradients start from 0 each time, as in training."""
-    call = CALLS[name]
+    call = CALLS.get(name) or _own_call(name)
     api = recorded("atled" if library in _BACKENDS else library)
     if library in _BACKENDS:
         # No fallback: the row would tell of another backend than it says.
@@ -49,6 +49,14 @@ def function_case(library: str, name: str, backward: bool) -> Case:
     found = [np.array(output.d) for output in outputs] + [np.array(leaf.g) for leaf in leaves]
     note = _implementations(api.nn, run) if library == "atled" else ""
     return Case(run, (lambda: found) if call.comparable else None, note)
+
+
+def _own_call(name: str) -> FunctionCall:
+    from function_rows.own_calls import call_of  # needs atled, which only some of the libraries' environments have
+
+    call = call_of(name)
+    assert call is not None, name
+    return call
 
 
 def _implementations(nn: Any, run: Any) -> str:

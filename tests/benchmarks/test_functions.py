@@ -5,28 +5,46 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import atled as nn
 import functions as benchmark
 from atled import functions as F
+from atled.ops.elementwise import Elementwise
 from atled.ops.spec import FUNCTIONS
-from function_rows.calls import CALLS
+from function_rows.calls import CALLS, ROWS
+from function_rows.own_calls import call_of
 from harness import chart
 from harness.case import Row
 from harness.rounds import Comparison, Outcome
+from nnabla_signatures import SIGNATURES
 
 
-def test_every_function_is_measured():
-    assert sorted(CALLS) == sorted(dir(F)), "add the call of a new function to benchmarks/function_rows/calls.py"
-    names = {row.name for row in benchmark.rows()}
-    assert set(CALLS) <= names
+def test_every_function_is_measured_and_compared_where_nnabla_has_it():
+    rows = {row.name: row for row in benchmark.rows()}
+    assert set(dir(F)) <= set(rows), "add the call of a composite to benchmarks/function_rows/calls.py"
+    assert set(SIGNATURES) == set(CALLS), "calls.py has the calls that NNabla can make, too"
+    assert {name for name in dir(F) if "nnabla" in rows[name].libraries} == set(CALLS)
     for name, spec in FUNCTIONS.items():
         if spec.no_gradient:
-            assert f"{name}, with backward" not in names
+            assert f"{name}, with backward" not in rows
 
 
 def test_a_function_without_a_call_is_named(monkeypatch, capsys):
-    monkeypatch.delitem(CALLS, "tanh")
-    assert "tanh" not in {row.name for row in benchmark.rows()}
-    assert "not measured: tanh has no call" in capsys.readouterr().err
+    monkeypatch.delitem(CALLS, "lstm")  # made of others, so there are no samples
+    assert "lstm" not in {row.name for row in benchmark.rows()}
+    assert "not measured: lstm has no call" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name, spec in FUNCTIONS.items() if spec.module.startswith("atled.")])
+def test_a_function_without_a_call_has_one_of_its_samples(name, monkeypatch):
+    monkeypatch.delitem(CALLS, name)
+    call = call_of(name)
+    rng = np.random.default_rng(0)
+    inputs = [None if item is None else nn.NdArray.from_numpy_array(item.make(rng)) for item in call.inputs]
+    with nn.context_scope(nn.Context(["reference:float"])):
+        getattr(F, name)(*inputs, **call.arguments)
+    assert not FUNCTIONS[name].no_gradient or not any(item.grad for item in call.inputs if item)
+    if isinstance(FUNCTIONS[name], Elementwise):
+        assert {item.make(rng).shape for item in call.inputs} == {ROWS}
 
 
 @pytest.mark.parametrize("backward", [False, True])

@@ -8,11 +8,19 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import cpu_page  # after the path is set
 from atled.catalogue import catalogue
 from atled_cpu_numba import plugin
-from atled_cpu_numba.adopted import ADOPTED
+from atled_cpu_numba.adopted import ADOPTED, RULE
+from nnabla_signatures import SIGNATURES
 
 
-def test_every_op_is_decided():
-    assert not cpu_page.undecided(), "give it a kernel, or an entry with a reason in atled_cpu_numba/adopted.py"
+def test_every_function_of_nnablas_is_decided():
+    assert not cpu_page.undecided(SIGNATURES), "give it a kernel, or an entry in atled_cpu_numba/adopted.py"
+
+
+def test_a_function_without_a_decision_is_told(monkeypatch):
+    monkeypatch.delitem(ADOPTED, "Flip")
+    assert cpu_page.undecided(["flip", "relu", "affine"]) == ["Flip"]
+    assert cpu_page.undecided(["relu"]) == []
+    assert f"| Flip | {RULE} |" in cpu_page.page()
 
 
 def test_what_is_adopted_has_nothing_better():

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tools"))
 
+import atled as nn  # noqa: E402
 import atled.functions as F  # noqa: E402
 from nnabla_check.cases import SOLVERS, all_cases  # noqa: E402  # after the path is set
-from nnabla_check.comparison import compare  # noqa: E402
+from nnabla_check.comparison import compare, is_absent  # noqa: E402
+from nnabla_check.page import page  # noqa: E402
 from nnabla_check.worker import Library, run_case  # noqa: E402
+from nnabla_signatures import SIGNATURES  # noqa: E402
 
 PAGE = (ROOT / "docs" / "nnabla_differences.md").read_text("utf-8")
 CASE = {"id": "relu-0", "function": "relu", "compare": "values"}
@@ -60,10 +64,23 @@ def test_cases_have_names_of_their_own_and_cover_all_functions_and_solvers():
     assert {case["function"] for case in cases if case["kind"] == "solver"} == set(SOLVERS)
 
 
-def test_the_page_covers_all_functions_and_leaves_nothing_unexplained():
-    for name in (*dir(F), *(f"S.{solver}" for solver in SOLVERS)):
+def test_the_page_covers_all_functions_of_nnablas_and_leaves_nothing_unexplained():
+    for name in (*SIGNATURES, *(f"S.{solver}" for solver in SOLVERS)):
         assert f"\n| {name} | " in PAGE, f"make check-nnabla has not seen {name}"
     assert "unexplained" not in PAGE
+
+
+def test_a_function_that_nnabla_does_not_have_is_no_difference():
+    library = SimpleNamespace(nn=nn, functions=SimpleNamespace())
+    case, arrays = next((case, arrays) for case, arrays in all_cases() if case["id"] == "relu-0")
+    absent = run_case(library, case, arrays, None)
+    assert is_absent(absent) and compare(case, absent, {"y0": array(1.0)}) == []
+    assert kinds({"error": array("E")}, {"error": array("E")}) == ["case"]
+
+
+def test_the_page_names_functions_of_our_own():
+    text = page([{**CASE, "kind": "function"}], [], ["relu6"])
+    assert "Not in NNabla, so compared with nothing: `relu6`." in text and "| relu6 |" not in text
 
 
 @pytest.mark.parametrize("wanted", ["affine-0", "split-1", "batch_normalization-0", "solver-Adam-1", "PF-0-affine"])

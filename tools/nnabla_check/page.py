@@ -31,12 +31,17 @@ _KINDS = {
 }
 
 
-def page(cases: Sequence[Case], differences: Sequence[Difference]) -> str:
-    """The page in Markdown."""
+def page(cases: Sequence[Case], differences: Sequence[Difference], own: Sequence[str]) -> str:
+    """The page in Markdown.
+
+    cases: those that were compared.  own: the functions that NNabla does not have.
+    """
     by_case = defaultdict(list)
     for difference in differences:
         by_case[difference.case].append(difference)
-    return "\n".join([_HEAD, _totals(cases, by_case), _reasons(differences), _functions(cases, by_case)])
+    alone = f"Not in NNabla, so compared with nothing: {', '.join(f'`{name}`' for name in own)}.\n"
+    head = [_HEAD, alone] if own else [_HEAD]
+    return "\n".join([*head, _totals(cases, by_case), _reasons(differences), _functions(cases, by_case)])
 
 
 def _totals(cases: Sequence[Case], by_case: dict[str, list[Difference]]) -> str:

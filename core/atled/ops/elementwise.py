@@ -235,12 +235,14 @@ class Elementwise(ProgramOp, abstract=True):
             shapes.append(((3, 4), (1, 4), *[(3, 4)] * rest))
             shapes.append(((2, 1, 4), (1, 3, 1), *[(2, 3, 4)] * rest))
             shapes.append(((2, 3, 4), (4,), *[(2, 3, 4)] * rest))
-        samples = [self._sample(each, self.row.tried) for each in shapes]
+        samples = [self.sample(each) for each in shapes]
         if self.row.tried and REQUIRED not in self.row.attributes.values():
-            samples.append(self._sample(shapes[0], {}))
+            samples.append(self.sample(shapes[0], {}))
         return samples
 
-    def _sample(self, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any]) -> Sample:
+    def sample(self, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any] | None = None) -> Sample:
+        """A call on inputs of these shapes with data that the row says; with the attributes that it says, or others."""
+        attributes = self.row.tried if attributes is None else attributes
         data = (self.row.data.get(x, Normal)(shape) for x, shape in zip(self.input_names, shapes, strict=True))
         sample = Sample(*data, **attributes)
         return sample.no_gradient() if self.row.surrogate or self.no_gradient else sample

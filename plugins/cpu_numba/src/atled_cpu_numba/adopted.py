@@ -1,6 +1,7 @@
-"""The ops that backend `cpu` computes by their reference on purpose, each with the reason.
+"""The ops that backend `cpu` computes by their reference, each with the reason.
 
-A decision, not a default: an op of the library that has neither a kernel nor a formula nor an entry here fails a test.
+Every op that has neither a kernel nor a formula is adopted, and `explain` says so. For the functions of NNabla that is
+decided here, by their times; a test fails for one without a decision. For all other ops `RULE` is the reason.
 Times are those of `make bench-functions`, as shares of NNabla 1.39's for the same call on one core.
 """
 
@@ -40,3 +41,10 @@ ADOPTED: Mapping[str, str] = {
     "Unpooling": f"{_COPIES}; a fifth of NNabla's time",
     "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
 }
+
+RULE = "NNabla has no such function to be compared with; a kernel is written when somebody needs its speed"
+
+
+def reason(op: str) -> str:
+    """Why an op without kernel and formula has none."""
+    return ADOPTED.get(op, RULE)
