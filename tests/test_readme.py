@@ -18,6 +18,7 @@ PAGES = (
     "docs/dispatch.md",
     "docs/formulas.md",
     "docs/gradients.md",
+    "docs/kernels.md",
     "docs/layers.md",
     "docs/nnabla_scripts.md",
     "docs/own_ops.md",

@@ -122,6 +122,25 @@ def test_a_class_trains():
     assert y.parent(x).shape == (12,)  # called once more by its recorded call
 
 
+def test_a_gradient_may_name_an_op_without_a_function():
+    slope = repeat_class(name="RepeatSlope", function="")
+
+    def gradient(self, g, x, n):
+        return (g.op("RepeatSlope", g.op("Sum", g.gy), n=x.shape[0]),)
+
+    def infer(self, x, n):
+        return type(x)((max(x.shape[-1:] or (1,)) * n,), x.dtype)
+
+    repeat_class().gradient, slope.infer = gradient, infer
+    with pytest.raises(ValueError, match="the op has none"):
+        function_of(slope)
+    x = variable()
+    y = F.repeat_last(x, n=2)
+    y.forward()
+    y.backward()
+    np.testing.assert_array_equal(x.g, [8, 8, 8, 8])
+
+
 def test_one_call_can_name_its_backend():
     with nn.trace() as trace:
         define(row())(nn.NdArray.from_numpy_array(VALUES), using="reference")

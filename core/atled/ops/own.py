@@ -38,7 +38,8 @@ def admit(spec: OpSpec, *, replace: bool) -> None:
         _check_function(spec, earlier)
         if title in SPECS:
             spec.name = next(name for n in count(2) if (name := f"{title}_{n}") not in SPECS)
-        _check_text(spec, title)
+        if spec.function:
+            _check_text(spec, title)
         if earlier is not None:
             _remove(title)
         register(spec)
