@@ -23,14 +23,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-# Without nnan and ninf: NaN and infinity must come through, and the two flags gain nothing measurable.
+# Without nnan and ninf: NaN and infinity must come through, and the two flags gain nothing measurable. Without reassoc:
+# how LLVM splits a sum depends on the processor. `kernels.sums` writes the lanes of sums.
 _FASTMATH = {"contract", "nsz", "arcp"}
 
 # error_model="numpy": Python's check for a zero divisor would raise, and keeps loops from being vectorized.
 JIT: dict[str, Any] = {"error_model": "numpy", "fastmath": _FASTMATH}
-
-# For reductions only: lets LLVM split one running sum into one per vector lane.
-JIT_REDUCE: dict[str, Any] = {"error_model": "numpy", "fastmath": _FASTMATH | {"reassoc"}}
 
 _INT64 = ir.IntType(64)
 

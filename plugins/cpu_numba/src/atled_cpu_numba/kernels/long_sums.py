@@ -29,13 +29,14 @@ _MOST_ROWS = 64  # more of them are enough shares by themselves
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import add_atomically, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.sums import plain_sum
 
-    real = Real(dtype)
+    real, sum_up = Real(dtype), plain_sum(dtype)
     number, floats = real.kind, real.pointer
     open_share, range_at = carrying.ranges_of(real)
 
-    @reducing_kernel
+    @kernel
     def sum_stretches(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, length = w[3], w[4], w[5]
@@ -46,11 +47,7 @@ def _build(dtype: str) -> Callable[..., int]:
             row = unit // per_row
             start = row * length + (unit - row * per_row) * _STRETCH
             stop = min(start + _STRETCH, (row + 1) * length)
-            x = floats(range_at(w, w[0], own, start, stop, 0))
-            stretch = number(0)
-            for j in range(stop - start):
-                stretch += x[j]
-            totals[unit] = stretch
+            totals[unit] = sum_up(range_at(w, w[0], own, start, stop, 0), stop - start)
         if add_atomically(block + 8 * 8, 1) + 1 < parts:
             return 0
         w[8] = 0

@@ -26,8 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from atled.call import Call, Prepared
 from atled_cpu_numba.kernels import small_products
 from atled_cpu_numba.kernels.lanes import host_lanes
@@ -174,21 +172,21 @@ def _build() -> Callable[..., int]:
 
 def _build_rows_by_columns() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.options import reducing_kernel
+    from atled_cpu_numba.kernels.options import kernel
+    from atled_cpu_numba.kernels.sums import dot
 
-    @reducing_kernel
+    dot_product = dot("float32", "float32")
+
+    @kernel
     def rows_by_columns(block, part, parts):
         w = words(block)
         batch, m, k, n = w[2], w[3], w[4], w[5]
         for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
             item = column // n
             j = column - item * n
-            b = floats32(w[9] + 4 * column * k)
+            b = w[9] + 4 * column * k
             for row in range(m):
-                a = floats32(w[6] + 4 * (item * m + row) * k)
-                total = np.float32(0)
-                for i in range(k):
-                    total += a[i] * b[i]
+                total = dot_product(w[6] + 4 * (item * m + row) * k, b, k)
                 if w[13] != 0:
                     total += floats32(w[13])[j]
                 floats32(w[12])[(item * m + row) * n + j] = total

@@ -21,22 +21,21 @@ def _build(dtype: str) -> Callable[..., int]:
     from numba import float64
 
     from atled_cpu_numba.codegen import float64_of_bits, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.sums import dot
 
-    real = Real(dtype)
+    real, dot_product = Real(dtype), dot(dtype, "float64")
     number, floats, size = real.kind, real.pointer, real.size
 
-    @reducing_kernel
+    @kernel
     def vat_noise(block, part, parts):
         w = words(block)
         length, eps = w[3], float64_of_bits(w[4])
         for sample in range(w[2] * part // parts, w[2] * (part + 1) // parts):
-            x, y = floats(w[0] + size * sample * length), floats(w[1] + size * sample * length)
+            at = w[0] + size * sample * length
+            x, y = floats(at), floats(w[1] + size * sample * length)
             # In float64 (numba's float() leaves a float32 what it is): the square of a float32 fits, whatever it is.
-            squares = 0.0
-            for i in range(length):
-                squares += float64(x[i]) * float64(x[i])
-            scale = eps / math.sqrt(squares + 1e-8)
+            scale = eps / math.sqrt(dot_product(at, at, length) + 1e-8)
             for i in range(length):
                 y[i] = number(float64(x[i]) * scale)
         return 0

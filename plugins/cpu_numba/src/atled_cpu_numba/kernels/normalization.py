@@ -36,12 +36,13 @@ _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shar
 
 def _build_forward_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.sums import moments, plain_sum
 
-    real = Real(dtype)
+    real, sum_up, sum_moments = Real(dtype), plain_sum(dtype), moments(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
-    @reducing_kernel
+    @kernel
     def normalize_rows(block, part, parts):
         w = words(block)
         outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
@@ -59,25 +60,17 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
             taken = min(step, channels - first)
             if batch_stat != 0:
                 for i in range(taken):
-                    x = floats(w[0] + size * (first + i) * inner)
                     length = min(_STRETCH, inner)
-                    plain = number(0)
-                    for j in range(length):
-                        plain += x[j]
-                    arounds[i] = number(plain / number(length))
+                    arounds[i] = number(sum_up(w[0] + size * (first + i) * inner, length) / number(length))
                     shifts[i] = float(arounds[i])
                     totals[i] = 0.0
                     squares[i] = 0.0
                 for n in range(outer):
                     for i in range(taken):
                         for start in range(0, inner, _STRETCH):
-                            x = floats(w[0] + size * ((n * channels + first + i) * inner + start))
-                            length = min(_STRETCH, inner - start)
-                            around, rest, square = arounds[i], number(0), number(0)
-                            for j in range(length):
-                                d = x[j] - around
-                                rest += d
-                                square += d * d
+                            x = w[0] + size * ((n * channels + first + i) * inner + start)
+                            length, around = min(_STRETCH, inner - start), arounds[i]
+                            rest, square = sum_moments(x, length, around)
                             offset = float(around) - shifts[i]
                             totals[i] += length * offset + rest
                             squares[i] += square + offset * (2.0 * rest + length * offset)
@@ -188,12 +181,13 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
 
 def _build_backward_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.sums import plain_and_mixed
 
-    real = Real(dtype)
+    real, sum_up = Real(dtype), plain_and_mixed(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
-    @reducing_kernel
+    @kernel
     def normalize_grad_rows(block, part, parts):
         w = words(block)
         outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
@@ -221,11 +215,7 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
                         middle = mean[first + i]
                         for start in range(0, inner, _STRETCH):
                             at = size * (row + (i - begin) * inner + start)
-                            x, gy = floats(w[0] + at), floats(w[1] + at)
-                            plain, mixed = number(0), number(0)
-                            for j in range(min(_STRETCH, inner - start)):
-                                plain += gy[j]
-                                mixed += gy[j] * (x[j] - middle)
+                            plain, mixed = sum_up(w[1] + at, w[0] + at, min(_STRETCH, inner - start), middle)
                             totals[i] += plain
                             products[i] += mixed
             for i in range(taken):

@@ -10,19 +10,17 @@ from typing import Any
 
 from numba import njit, types
 
-from atled_cpu_numba.codegen import JIT, JIT_REDUCE, floats32, floats64
+from atled_cpu_numba.codegen import JIT, floats32, floats64
 
 KernelFunction = Callable[[int, int, int], int]
 
 
 def kernel(function: KernelFunction) -> KernelFunction:
     """Mark a function as a kernel: its floating-point operations stay in the order they are written in."""
-    return _with_options(function, JIT)
-
-
-def reducing_kernel(function: KernelFunction) -> KernelFunction:
-    """Mark a function as a kernel whose sums LLVM may reorder, so that they run in vectors."""
-    return _with_options(function, JIT_REDUCE)
+    # Inlined into the entry point that numba puts around it: LLVM sees there that nothing can raise and drops the
+    # error handling, which would need numba's run time.
+    function.jit_options = {**JIT, "forceinline": True}  # type: ignore[attr-defined]  # read by machine_code
+    return function
 
 
 def piece(function: Callable[..., Any]) -> Any:  # numba ships no types
@@ -33,13 +31,6 @@ def piece(function: Callable[..., Any]) -> Any:  # numba ships no types
 def inlined(function: Callable[..., Any]) -> Any:  # numba ships no types
     """Mark a small function as inlined wherever kernels call it."""
     return njit(**JIT, forceinline=True)(function)
-
-
-def _with_options(function: KernelFunction, options: dict[str, object]) -> KernelFunction:
-    # Inlined into the entry point that numba puts around it: LLVM sees there that nothing can raise and drops the
-    # error handling, which would need numba's run time.
-    function.jit_options = {**options, "forceinline": True}  # type: ignore[attr-defined]  # read by machine_code
-    return function
 
 
 class Real:

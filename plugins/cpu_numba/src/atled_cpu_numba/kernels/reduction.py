@@ -5,12 +5,13 @@ Block of both kernels (64-bit words), with the sizes of `groups.Groups`:
     6 scale, as the bits of a float64      1 for Sum, 1 / count for Mean
     7 workspace, 8 bytes of it per share, 9 columns per unit     of the kernel for columns only
     10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
-    15 rows that are looked at between two ranges of it: whole fours, of columns whole eights
+    15 rows that are looked at between two ranges of it: of columns whole eights
     16 range kernel to run on sums that are written, or 0, 17 its block; 18, 19 the same on the elements of their rows,
         after that     of rows only
 
-Short stretches are summed in the array's dtype, in vectors; the stretches are added up in float64. So the error of a
-float32 sum stays below that of pairwise summation.
+Stretches of neighbouring elements are summed in the array's dtype, as `sums` says, and columns eight rows at a time;
+the stretches are added up in float64, in their order. That order does not depend on shares, on vectors, on the ranges
+of a step before.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than r
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.sums import plain_sum
 
-    real = Real(dtype)
+    real, sum_up = Real(dtype), plain_sum(dtype)
     number, floats, size = real.kind, real.pointer, real.size
     open_share, range_at = ranges_of(real)
 
-    @reducing_kernel
+    @kernel
     def sum_rows(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, length = w[3], w[4], w[5]
@@ -53,34 +55,18 @@ def _build_rows(dtype: str) -> Callable[..., int]:
         count = w[2] * kept_inner
         first, after = count * part // parts, count * (part + 1) // parts
         if reduced_outer == 1 and length <= _STRETCH:
-            # Four at once: the ends of short rows take as long as their middles. Shares are of whole fours, since
-            # which rows are added up together must not depend on the shares.
-            first = count // 4 * part // parts * 4
-            after = count if part == parts - 1 else count // 4 * (part + 1) // parts * 4
-            fours = after - after % 4
-            for piece in range((fours - first + w[15] - 1) // w[15]):
+            for piece in range((after - first + w[15] - 1) // w[15]):
                 start = first + piece * w[15]
-                stop = min(start + w[15], fours)
+                stop = min(start + w[15], after)
                 at = range_at(w, w[0], own, start * length, stop * length, 0)
-                for i in range(start, stop, 4):
-                    x0, x1 = floats(at), floats(at + size * length)
-                    x2, x3 = floats(at + size * 2 * length), floats(at + size * 3 * length)
-                    s0, s1, s2, s3 = number(0), number(0), number(0), number(0)
-                    for j in range(length):
-                        s0 += x0[j]
-                        s1 += x1[j]
-                        s2 += x2[j]
-                        s3 += x3[j]
-                    y[i] = number(float(s0) * scale)
-                    y[i + 1] = number(float(s1) * scale)
-                    y[i + 2] = number(float(s2) * scale)
-                    y[i + 3] = number(float(s3) * scale)
-                    at += size * 4 * length
+                for i in range(start, stop):
+                    y[i] = number(sum_up(at, length) * scale)
+                    at += size * length
                 if w[16] != 0:
                     call3(w[16], w[17], start, stop)
                 if w[18] != 0:
                     call3(w[18], w[19], start * length, stop * length)
-            first = fours
+            return 0
         for i in range(first, after):
             outer = i // kept_inner
             inner = i - outer * kept_inner
@@ -89,11 +75,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 row = ((outer * reduced_outer + r) * kept_inner + inner) * length
                 for start in range(row, row + length, _STRETCH):
                     stop = min(start + _STRETCH, row + length)
-                    x = floats(range_at(w, w[0], own, start, stop, 0))
-                    stretch = number(0)
-                    for j in range(stop - start):
-                        stretch += x[j]
-                    total += stretch
+                    total += sum_up(range_at(w, w[0], own, start, stop, 0), stop - start)
             y[i] = number(total * scale)
             if w[16] != 0:
                 call3(w[16], w[17], i, i + 1)
@@ -230,7 +212,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
     """x -> y, along rows."""
     kept = groups.kept_outer * groups.kept_inner
     length, is_simple = groups.reduced_inner, groups.reduced_outer == 1
-    rows_at_once = max(4, _RANGE // max(1, length) // 4 * 4)
+    rows_at_once = max(1, _RANGE // max(1, length))
     longest = min(length, _STRETCH)
     if is_simple and length <= _STRETCH:
         longest *= rows_at_once

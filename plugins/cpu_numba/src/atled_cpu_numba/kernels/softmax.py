@@ -23,6 +23,7 @@ from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _COLUMNS = 256
+_STRETCH = 2048  # elements of a row that stay in the level-1 cache until they are added up
 _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
@@ -33,13 +34,14 @@ _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, reducing_kernel
+    from atled_cpu_numba.kernels.options import Real, kernel
     from atled_cpu_numba.kernels.scalars import exponential, higher
+    from atled_cpu_numba.kernels.sums import plain_sum
 
-    real, exp = Real(dtype), exponential(dtype)
+    real, exp, sum_up = Real(dtype), exponential(dtype), plain_sum(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
-    @reducing_kernel
+    @kernel
     def softmax_rows(block, part, parts):
         w = words(block)
         n = w[3]
@@ -60,22 +62,21 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
-            total = number(0)
-            if w[0] == w[1]:  # one pointer, or LLVM would take the loop that is safe for any overlap
-                for j in range(n):
-                    value = exp(p[j] - top)
-                    p[j] = value
-                    total += value
-            else:
-                for j in range(n):
-                    value = exp(x[j] - top)
-                    p[j] = value
-                    total += value
-            scale = number(1) / total
+            total = 0.0
+            for start in range(0, n, _STRETCH):
+                stop = min(start + _STRETCH, n)
+                if w[0] == w[1]:  # one pointer, or LLVM would take the loop that is safe for any overlap
+                    for j in range(start, stop):
+                        p[j] = exp(p[j] - top)
+                else:
+                    for j in range(start, stop):
+                        p[j] = exp(x[j] - top)
+                total += sum_up(w[1] + size * (row * n + start), stop - start)
+            scale = number(1.0 / total)
             for j in range(n):
                 p[j] *= scale
             if w[5] != 0:
-                value = math.log(np.float64(total)) + (np.float64(top) - picked)
+                value = math.log(total) + (np.float64(top) - picked)
                 loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
         return 0
 
