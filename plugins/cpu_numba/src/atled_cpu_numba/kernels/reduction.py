@@ -40,9 +40,9 @@ _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than r
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, words
     from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.sums import plain_sum
+    from atled_cpu_numba.kernels.sums import plain_sum, sums_of_four
 
-    real, sum_up = Real(dtype), plain_sum(dtype)
+    real, sum_up, sum_four = Real(dtype), plain_sum(dtype), sums_of_four(dtype)
     number, floats, size = real.kind, real.pointer, real.size
     open_share, range_at = ranges_of(real)
 
@@ -59,7 +59,15 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 start = first + piece * w[15]
                 stop = min(start + w[15], after)
                 at = range_at(w, w[0], own, start * length, stop * length, 0)
-                for i in range(start, stop):
+                fours = stop - (stop - start) % 4
+                for i in range(start, fours, 4):
+                    s0, s1, s2, s3 = sum_four(at, size * length, length)
+                    y[i] = number(s0 * scale)
+                    y[i + 1] = number(s1 * scale)
+                    y[i + 2] = number(s2 * scale)
+                    y[i + 3] = number(s3 * scale)
+                    at += size * 4 * length
+                for i in range(fours, stop):
                     y[i] = number(sum_up(at, length) * scale)
                     at += size * length
                 if w[16] != 0:

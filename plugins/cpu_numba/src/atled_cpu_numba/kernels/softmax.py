@@ -23,7 +23,6 @@ from atled_cpu_numba.kernels.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _COLUMNS = 256
-_STRETCH = 2048  # elements of a row that stay in the level-1 cache until they are added up
 _LABEL_OUT_OF_RANGE = 1
 _ERRORS = {_LABEL_OUT_OF_RANGE: "label out of range"}
 # The loss of a label whose probability is the smallest normal float32 or less.
@@ -35,10 +34,10 @@ _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.scalars import exponential, higher
-    from atled_cpu_numba.kernels.sums import plain_sum
+    from atled_cpu_numba.kernels.scalars import higher
+    from atled_cpu_numba.kernels.sums import sum_of_exponentials
 
-    real, exp, sum_up = Real(dtype), exponential(dtype), plain_sum(dtype)
+    real, sum_up = Real(dtype), sum_of_exponentials(dtype)
     number, floats, size = real.kind, real.pointer, real.size
 
     @kernel
@@ -62,21 +61,13 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
-            total = 0.0
-            for start in range(0, n, _STRETCH):
-                stop = min(start + _STRETCH, n)
-                if w[0] == w[1]:  # one pointer, or LLVM would take the loop that is safe for any overlap
-                    for j in range(start, stop):
-                        p[j] = exp(p[j] - top)
-                else:
-                    for j in range(start, stop):
-                        p[j] = exp(x[j] - top)
-                total += sum_up(w[1] + size * (row * n + start), stop - start)
-            scale = number(1.0 / total)
+            at = size * row * n
+            total = sum_up(w[0] + at, w[1] + at, n, top)
+            scale = number(1) / total
             for j in range(n):
                 p[j] *= scale
             if w[5] != 0:
-                value = math.log(total) + (np.float64(top) - picked)
+                value = math.log(np.float64(total)) + (np.float64(top) - picked)
                 loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
         return 0
 

@@ -21,6 +21,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from atled_cpu_numba.kernels.options import Real, inlined
+from atled_cpu_numba.kernels.scalars import exponential, write_exp
 from atled_cpu_numba.kernels.vectors import Writer
 
 LANES = 32
@@ -44,6 +45,48 @@ def plain_sum(dtype: str) -> Any:
         return add_up((x,), (), count)[0]
 
     return sum_up
+
+
+@functools.cache
+def sums_of_four(dtype: str) -> Any:
+    """numba's function sums(x, step, count) -> four sums as of `plain_sum`, each `step` bytes after the one before.
+
+    Where there are few numbers, deciding what there is to add takes longer than adding.
+    """
+    add_up = _make_sums(dtype, dtype, 4, lambda builder, values, numbers: values)
+
+    @inlined
+    def sum_up(x, step, count):
+        return add_up((x, x + step, x + 2 * step, x + 3 * step), (), count)
+
+    return sum_up
+
+
+@functools.cache
+def sum_of_exponentials(dtype: str) -> Any:
+    """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes."""
+    if dtype == "float64":
+        exp, floats, sum_up = exponential(dtype), Real(dtype).pointer, plain_sum(dtype)
+
+        @inlined
+        def write_and_sum(x, p, count, top):
+            source, target = floats(x), floats(p)
+            for i in range(count):
+                target[i] = exp(source[i] - top)
+            return sum_up(p, count)
+
+        return write_and_sum
+
+    def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
+        return [write_exp(builder, builder.fsub(values[0], numbers[0]))]
+
+    add_up = _make_sums(dtype, dtype, 1, terms, stores=True)
+
+    @inlined
+    def write_in_vectors(x, p, count, top):
+        return add_up((x, p), (top,), count)[0]
+
+    return write_in_vectors
 
 
 @functools.cache
@@ -96,10 +139,11 @@ def dot(dtype: str, sum_dtype: str) -> Any:
     return sum_up
 
 
-def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms) -> Any:
+def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: bool = False) -> Any:
     """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
 
     dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums.
+    stores: whether the array at the last address is not read: the terms, of its dtype, are written to it.
     """
     kind = Real(sum_dtype).kind
 
@@ -109,7 +153,8 @@ def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             bases = [builder.extract_value(values[0], i) for i in range(len(addresses))]
             scalars = [builder.extract_value(values[1], i) for i in range(len(numbers))]
-            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars)
+            target = bases.pop() if stores else None
+            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, target)
             return context.make_tuple(builder, signature.return_type, writer.write(values[2]))
 
         result = types.UniTuple(kind, sums)
@@ -132,12 +177,21 @@ class _Sums:
     """Writes the code of sums; the arguments are those of `_make_sums` and their values."""
 
     def __init__(
-        self, builder: Any, dtype: str, sum_dtype: str, sums: int, terms: Terms, bases: list[Any], numbers: list[Any]
+        self,
+        builder: Any,
+        dtype: str,
+        sum_dtype: str,
+        sums: int,
+        terms: Terms,
+        bases: list[Any],
+        numbers: list[Any],
+        target: Any,
     ) -> None:
         self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
         self._read, self._summed = _IR[dtype], _IR[sum_dtype]
         self._alignment = Real(dtype).size
         self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
+        self._target = None if target is None else builder.inttoptr(target, self._read.as_pointer())
 
     def write(self, count: Any) -> list[Any]:
         """The sums of the first `count` elements."""
@@ -159,18 +213,23 @@ class _Sums:
         return self._join([*ways, _Way(fewer, zeros, number(0))], "summed").lanes
 
     def _add_groups(self, groups: Any) -> list[Any]:
-        """Lanes with the terms of whole groups."""
+        """Lanes with the terms of whole groups, at least one."""
         builder, w = self._builder, self._w
-        zeros = [self._zero(LANES)] * self._count
-        blocks = builder.ashr(builder.add(groups, w.number(GROUPS - 1)), w.number(GROUPS.bit_length() - 1))
-        with w.counted(blocks, zeros) as (block, totals, next_totals):
-            first = builder.mul(block, w.number(GROUPS))
-            left = builder.sub(groups, first)
-            few = builder.select(builder.icmp_signed("<", left, w.number(GROUPS)), left, w.number(GROUPS))
-            with w.counted(few, zeros) as (i, lanes, next_lanes):
-                next_lanes += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES)
-            next_totals += [builder.fadd(total, run) for total, run in zip(totals, next_lanes, strict=True)]
-        return next_totals
+        totals = self._add_run(w.number(0), groups)
+        more = builder.ashr(builder.sub(groups, w.number(1)), w.number(GROUPS.bit_length() - 1))
+        with w.counted(more, totals) as (block, before, following):
+            first = builder.mul(builder.add(block, w.number(1)), w.number(GROUPS))
+            run = self._add_run(first, builder.sub(groups, first))
+            following += [builder.fadd(total, lane) for total, lane in zip(before, run, strict=True)]
+        return following
+
+    def _add_run(self, first: Any, left: Any) -> list[Any]:
+        """Lanes with the terms of the next groups, `left` of them or as many as make one running sum."""
+        builder, w = self._builder, self._w
+        few = builder.select(builder.icmp_signed("<", left, w.number(GROUPS)), left, w.number(GROUPS))
+        with w.counted(few, [self._zero(LANES)] * self._count) as (i, lanes, following):
+            following += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES)
+        return following
 
     def _halve(self, ways: list[_Way], width: int, count: Any) -> _Way:
         """To `width` lanes, and `width` terms more if there are so many."""
@@ -207,11 +266,17 @@ class _Sums:
         """`width` lanes and the terms of the elements from `place` on."""
         builder, read, summed = self._builder, _kind(self._read, width), _kind(self._summed, width)
         values = []
+
+        def address_of(base: Any) -> Any:
+            return builder.bitcast(self._w.at(base, place), read.as_pointer())
+
         for base in self._bases:
-            address = builder.bitcast(self._w.at(base, place), read.as_pointer())
-            value = builder.load(address, align=self._alignment, typ=read)
+            value = builder.load(address_of(base), align=self._alignment, typ=read)
             values.append(value if read == summed else builder.fpext(value, summed))
         terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
+        if self._target is not None:
+            for term in terms:
+                builder.store(term, address_of(self._target), align=self._alignment)
         # A product is added in one step where the processor has one for that.
         return [builder.fadd(lane, term, flags=("contract",)) for lane, term in zip(lanes, terms, strict=True)]
 
