@@ -11,7 +11,7 @@ define(
     (
         Row("Sigmoid", "sigmoid", "sigmoid(x)", {"x": "gy * y * (1 - y)"}, doc="Logistic function, 1 / (1 + exp(-x))."),
         Row(
-            "Swish", "swish", "x * sigmoid(x)", {"x": "gy * (y + sigmoid(x) * (1 - y))"},
+            "Swish", "swish", "x * sigmoid(x)", {"x": "gy * (sigmoid(x) + y * (1 - sigmoid(x)))"},
             doc="Swish, x / (1 + exp(-x)). Source: Ramachandran, Zoph, Le, arXiv 1710.05941.",
         ),
         Row("Tanh", "tanh", "tanh(x)", {"x": "gy * (1 - y * y)"}, doc="Hyperbolic tangent."),

@@ -260,6 +260,25 @@ def test_extrema_pass_nan_on():
     assert np.isnan(reference("ReLU", np.nan, inplace=False))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_slope_of_swish_is_1_and_0_far_from_0(dtype):
+    x = np.array([40, 2.0**24 + 2, 2.0**31, 2.0**60, 1e30, -200, -(2.0**31), -1e30], dtype)
+    (y,) = compile_numpy(SPECS["Swish"].program)(x)
+    spec = derived_spec("SwishGradX")
+    values = {"gy": np.ones_like(x), "x": x, "y": y}
+    (gx,) = compile_numpy(spec.program)(*(values[name] for name in spec.input_names))
+    np.testing.assert_allclose(gx, [1] * 5 + [0] * 3, rtol=0, atol=1e-15)
+
+
+def test_the_gradient_of_swish_has_its_digits_in_float32():
+    x = np.concatenate([np.linspace(-80, 80, 4001), np.geomspace(80, 3e38, 200)]).astype("f")
+    (y,) = compile_numpy(SPECS["Swish"].program)(x)
+    (gx,) = compile_numpy(derived_spec("SwishGradX").program)(np.ones_like(x), x, y)
+    exact_x = x.astype("d")
+    s, rest = 1 / (1 + np.exp(-exact_x)), 1 / (1 + np.exp(np.minimum(exact_x, 700)))
+    np.testing.assert_allclose(gx, s + exact_x * s * rest, rtol=0, atol=2e-6)
+
+
 def test_cross_entropies_stay_finite_at_the_ends():
     y = reference("SigmoidCrossEntropy", [1000.0, -1000.0, 1000.0, -1000.0], [1.0, 0.0, 0.0, 1.0])
     np.testing.assert_array_equal(y, [0, 0, 1000, 1000])
