@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from atled.epoch import EPOCH, WRITES
-from atled.errors import RefusedError, four_parts
+from atled.errors import RefusedError, four_parts, in_words, shortened
+from atled.limits import misfit, shown
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
@@ -435,15 +436,20 @@ def _context(asked: str, ctx: Any) -> Context:
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of int; TypeError or ValueError if it is none."""
+    """A shape as a tuple of int; TypeError or ValueError if it is none, or one that no array can have."""
     try:
-        result = tuple(whole(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+        result = tuple(whole(size) for size in (shape if np.iterable(shape) else (shape,)))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            four_parts(f"shape {shape!r}", f"not a shape: {error}", "", "pass a tuple or list of whole numbers")
+            four_parts(
+                f"shape {shortened(shape)}", f"not a shape: {error}", "", "pass a tuple or list of whole numbers"
+            )
         ) from error
     if any(size < 0 for size in result):
-        raise ValueError(four_parts(f"shape {shape!r}", "negative size", "", "use sizes of 0 or more"))
+        raise ValueError(four_parts(f"shape {shown(result)}", "negative size", "", "use sizes of 0 or more"))
+    wrong = misfit(result)
+    if wrong:
+        raise ValueError(four_parts(f"shape {shown(result)}", wrong, "", "use fewer axes or smaller sizes"))
     return result
 
 
@@ -471,8 +477,7 @@ class NdArray(ArrayOperators):
     @classmethod
     def from_numpy_array(cls, nparr: Any) -> NdArray:
         """A copy of a NumPy array; the dtype is kept."""
-        values = np.asarray(nparr)
-        _check_numeric(values, "NdArray.from_numpy_array")
+        values = _numeric(nparr, "NdArray.from_numpy_array")
         array = cls(values.shape)
         array._write(values, values.dtype)
         return array
@@ -519,8 +524,7 @@ class NdArray(ArrayOperators):
         if isinstance(value, NdArray):
             self.copy_from(value)
             return
-        values = np.asarray(value)
-        _check_numeric(values, "NdArray.data = ...")
+        values = _numeric(value, "NdArray.data = ...")
         try:
             np.broadcast_shapes(values.shape, self.shape)
             fits = np.broadcast_shapes(values.shape, self.shape) == self.shape
@@ -550,10 +554,10 @@ class NdArray(ArrayOperators):
         """Set every element to a number, lazily."""
         try:
             number = float(value)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                four_parts(f"NdArray.fill({value!r})", "that is not a number", "", "pass a number")
-            ) from error
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = ValueError if isinstance(error, OverflowError) else TypeError
+            wrong = f"that is not a number that fits a float ({error})"
+            raise kind(four_parts(f"NdArray.fill({shortened(value)})", wrong, "", "pass a number")) from error
         self.cell.fill(number)
 
     def cast(self, dtype: Any, ctx: Context | None = None) -> np.ndarray | None:
@@ -661,6 +665,14 @@ class NdArray(ArrayOperators):
         return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"
 
 
-def _check_numeric(values: np.ndarray, what: str) -> None:
-    if values.dtype.kind not in "fiub":
-        raise TypeError(four_parts(what, f"got dtype {values.dtype}", "", "pass numbers: a float, int or bool array"))
+def _numeric(values: Any, what: str) -> np.ndarray:
+    """The values as a NumPy array of numbers; TypeError or ValueError if they are none."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:  # ragged, too deep, or not to be converted
+        raise ValueError(
+            four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", "pass a regular array of numbers")
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise TypeError(four_parts(what, f"got dtype {array.dtype}", "", "pass numbers: a float, int or bool array"))
+    return array

@@ -1,9 +1,24 @@
-"""The wording of every error: what was asked, what is wrong, what was considered, what to do; refused calls."""
+"""The wording of every error (asked, wrong, considered, to do), and the errors that are the core's own."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from atled_contexts.errors import did_you_mean, in_words, listing, nearest
 from atled_contexts.errors import message as four_parts
 
-__all__ = ["RefusedError", "did_you_mean", "four_parts", "in_words", "listing", "nearest"]
+__all__ = [
+    "OutOfMemoryError",
+    "RefusedError",
+    "did_you_mean",
+    "four_parts",
+    "in_words",
+    "listing",
+    "nearest",
+    "shortened",
+]
+
+_SHOWN_CHARACTERS = 200
 
 
 class RefusedError(ValueError, RuntimeError):
@@ -11,3 +26,13 @@ class RefusedError(ValueError, RuntimeError):
 
     NNabla gives RuntimeError for everything that its engine refuses; programs that catch it catch this one, too.
     """
+
+
+class OutOfMemoryError(RuntimeError):
+    """An array for which there is no memory; the text says how much was asked for, and how much there is."""
+
+
+def shortened(value: Any) -> str:
+    """The repr of what a user gave, cut where it is long: a million entries tell no more than the first ones."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"

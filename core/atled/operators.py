@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 
 
 def _not_ready(*_args: Any, **_kwargs: Any) -> Any:
@@ -34,10 +34,16 @@ class Calls:
 
 def _scalar(value: Any) -> float | None:
     """A Python or NumPy number, or a NumPy array without axes, as float, else None."""
-    if type(value) is float or type(value) is int:  # the abstract classes take their time
-        return float(value)
-    if isinstance(value, numbers.Real | np.bool_) or (isinstance(value, np.ndarray) and not value.ndim):
-        return float(value)
+    try:
+        if type(value) is float or type(value) is int:  # the abstract classes take their time
+            return float(value)
+        if isinstance(value, numbers.Real | np.bool_) or (isinstance(value, np.ndarray) and not value.ndim):
+            return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        asked = f"an operator with {shortened(value)}"
+        raise ValueError(
+            four_parts(asked, f"that is no number that fits a float ({error})", "", "use a float or an array")
+        ) from error
     return None
 
 
@@ -182,7 +188,17 @@ def index(x: Operators, key: Any) -> Any:
                 steps.append(1)
                 result.append(size)
         elif isinstance(item, slice):
-            start, stop, step = item.indices(shape[axis])
+            try:
+                start, stop, step = item.indices(shape[axis])
+            except (TypeError, ValueError) as error:
+                raise type(error)(
+                    four_parts(
+                        f"index {shortened(item)} of shape {shape}",
+                        str(error),
+                        "",
+                        "use whole numbers or None in slices, and no step of 0",
+                    )
+                ) from error
             count = len(range(start, stop, step))
             # Counting down, bounds before the first element come as -1, which would mean the last one.
             starts.append(start if start >= 0 else -shape[axis] - 1)

@@ -13,6 +13,7 @@ import numpy as np
 from atled.array import check_shape
 from atled.errors import did_you_mean, four_parts
 from atled.initializer import BaseInitializer
+from atled.limits import within_memory
 from atled.variable import Variable
 from atled_contexts import lock_across_forks
 
@@ -286,19 +287,10 @@ def _make(name: str, shape: tuple[int, ...] | None, initializer: Any, need_grad:
     asked = f"get_parameter_or_create({name!r}, shape={shape}) in scope {_where()}"
     if shape is None:
         raise TypeError(four_parts(asked, "the parameter is not there yet and no shape was given", "", "pass shape="))
-    if initializer is not None and not isinstance(initializer, np.ndarray) and not callable(initializer):
-        raise TypeError(
-            four_parts(
-                asked,
-                f"initializer is of type {type(initializer).__name__}",
-                "",
-                "pass a NumPy array, an initializer such as ConstantInitializer(0), or a function of the shape",
-            )
-        )
-    param = Variable(shape, need_grad=bool(need_grad))
     if initializer is None:
-        return param
-    values = np.asarray(initializer if isinstance(initializer, np.ndarray) else initializer(shape))
+        return Variable(shape, need_grad=bool(need_grad))
+    values = initial_values(asked, initializer, shape)
+    param = Variable(shape, need_grad=bool(need_grad))
     try:
         param.d = values
     except (TypeError, ValueError) as error:
@@ -311,6 +303,26 @@ def _make(name: str, shape: tuple[int, ...] | None, initializer: Any, need_grad:
             )
         ) from error
     return param
+
+
+def initial_values(asked: str, initializer: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """What an initializer gives for a shape; TypeError if it is none.
+
+    asked: what is said of it where it fails.
+    """
+    if isinstance(initializer, np.ndarray):
+        return initializer
+    if not callable(initializer):
+        raise TypeError(
+            four_parts(
+                asked,
+                f"initializer is of type {type(initializer).__name__}",
+                "",
+                "pass a NumPy array, an initializer such as ConstantInitializer(0), or a function of the shape",
+            )
+        )
+    with within_memory(asked):
+        return np.asarray(initializer(shape))
 
 
 def _split(what: str, name: str) -> _Names:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from atled.array import FLOAT32
-from atled.errors import four_parts, in_words
+from atled.errors import OutOfMemoryError, four_parts, in_words
+from atled.limits import out_of_memory, within_memory
+from atled.opening import open_regular
 from atled.place import HOST
 from atled.storage import HostStorage
 from atled.variable import Variable
@@ -51,6 +53,10 @@ def reading(asked: str) -> Iterator[None]:
     """Say of whatever a library complains about in the block which file and key it is."""
     try:
         yield
+    except MemoryError as error:
+        raise out_of_memory(asked, reason=str(error)) from error
+    except OutOfMemoryError:
+        raise
     except Exception as error:  # a damaged file shows as one of many types of exception
         raise ValueError(
             four_parts(asked, f"the file is damaged or not one of parameters ({in_words(error)})", "", SAVE_AGAIN)
@@ -64,10 +70,5 @@ def refusal(asked: str, wrong: str, remedy: str = SAVE_AGAIN) -> ValueError:
 
 def read_bytes(asked: str, path: str) -> bytes:
     """All bytes of a file; OSError with the remedy where it is missing or cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise OSError(
-            error.errno, four_parts(asked, f"the file could not be read ({error.strerror})", "", "check the path")
-        ) from error
+    with open_regular(asked, path) as file, within_memory(asked):
+        return file.read()

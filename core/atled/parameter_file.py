@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
+import stat
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +27,9 @@ _FORMATS = {
     ".prototxt": ("atled.parameter_protobuf", "text_image", "read_text"),
     ".nnp": ("atled.nnp.archive", "parameters_image", "read_parameters"),
 }
+
+_TEMPORARY = re.compile(r"\.atled-[0-9a-f]{16}\.tmp")
+_ABANDONED_S = 3600.0  # no save takes an hour
 
 
 def save_parameters(path: str | os.PathLike[str]) -> None:
@@ -138,8 +145,10 @@ def _variable(item: Entry) -> Variable:
 def write_beside(asked: str, path: str, image: bytes) -> None:
     """Put a file in place that is complete or not there at all."""
     target = os.path.realpath(path)  # a link stays a link
-    temporary = os.path.join(os.path.dirname(target), f".atled-{os.urandom(8).hex()}.tmp")
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".atled-{os.urandom(8).hex()}.tmp")
     try:
+        _sweep(folder)
         try:
             with open(temporary, "xb") as file:
                 file.write(image)
@@ -157,7 +166,20 @@ def write_beside(asked: str, path: str, image: bytes) -> None:
             four_parts(
                 asked,
                 f"the file could not be written ({error.strerror})",
-                f"a file written beside it in {os.path.dirname(target)!r}; what was at the path before is unchanged",
+                f"a file written beside it in {folder!r}; what was at the path before is unchanged",
                 "check that the folder exists, takes new files and has room, or save elsewhere",
             ),
         ) from error
+
+
+def _sweep(folder: str) -> None:
+    """Remove what saves that were killed have left in a folder: own files, and so old that nobody writes them now."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if not _TEMPORARY.fullmatch(entry.name):
+                continue
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # swept by another one; a folder of others
+                status = entry.stat(follow_symlinks=False)
+                is_own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+                if stat.S_ISREG(status.st_mode) and is_own and time.time() - status.st_mtime > _ABANDONED_S:
+                    os.remove(entry.path)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
+import os
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts
+from atled.limits import misfit, shown
+from atled.opening import open_regular
 from atled.parameter_entry import Entry, as_float32, host_values, reading, refusal
+from atled.unpacking import Unpacked
 from atled.variable import Variable
 
 # HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared
@@ -65,83 +70,102 @@ def check_h5_name(asked: str, key: str) -> None:
 def read_h5(asked: str, path: str) -> list[Entry]:
     """Everything in an HDF5 file, in its order; refuses what `save_parameters` would not have written."""
     h5py_library(asked)
-    try:
-        with open(path, "rb"):
-            pass  # for the system's own errors; HDF5 mixes them with those about the contents
-    except OSError as error:
-        raise OSError(
-            error.errno, four_parts(asked, f"the file could not be read ({error.strerror})", "", "check the path")
-        ) from error
+    with open_regular(asked, path):
+        pass  # for the system's own errors; HDF5 mixes them with those about the contents
     return read_h5_source(asked, path)
 
 
 def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
     """`read_h5` of a path, or of a file in memory."""
     h5py = h5py_library(asked)
+    unpacked = h5_unpacked(asked, source)
     with reading(asked):
         file = h5py.File(source, "r")
     loaded = []
     with file:
         seen: set[int] = set()
-        groups = [("", file)]
+        # Identifiers, not h5py's objects over them, which take as long as all that is done here.
+        groups = [("", file.id)]
         while groups:
             prefix, group = groups.pop()
             with reading(f"{asked}, group {prefix!r}"):
-                names = list(group)
+                names = [name.decode() for name in group]
             for name in names:
                 key = prefix + name
-                entry = h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
-                if isinstance(entry, h5py.Group):
-                    groups.append((f"{key}/", entry))
+                found = h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
+                if isinstance(found, h5py.h5g.GroupID):
+                    groups.append((f"{key}/", found))
                 else:
-                    loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, entry))
+                    loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, found, unpacked))
     return sorted(loaded, key=lambda item: (item.order, item.key))
 
 
+def h5_unpacked(asked: str, source: str | io.BytesIO) -> Unpacked:
+    """The count of what is unpacked of a file."""
+    return Unpacked(asked, os.path.getsize(source) if isinstance(source, str) else source.getbuffer().nbytes)
+
+
 def h5_entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
-    """The group or dataset of that name in a group; refuses links, which could lead out of the file or round in it."""
+    """The identifier of the group or dataset of that name in a group, which is given by its identifier, too.
+
+    Refuses links, which could lead out of the file or round in it.
+    """
+    path = name.encode()
     with reading(asked):
-        link = group.id.links.get_info(name.encode())
+        link = group.links.get_info(path)
     if link.type != h5py.h5l.TYPE_HARD:
         raise refusal(asked, "it is a link, and links are not followed", "copy what it leads to into the file")
     with reading(asked):
-        info = h5py.h5o.get_info(group.id, name.encode())
+        info = h5py.h5o.get_info(group, path)
     if info.type not in (h5py.h5o.TYPE_GROUP, h5py.h5o.TYPE_DATASET):
         raise refusal(asked, "it is neither a group nor a dataset")
     if info.addr in seen:
         raise refusal(asked, "the same group or dataset has another name as well", "give each one name in the file")
     seen.add(info.addr)
     with reading(asked):
-        return group[name]
+        return h5py.h5o.open(group, path)
 
 
-def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any) -> Entry:
-    with reading(asked):
-        dtype, shape = dataset.dtype, dataset.shape
-    # NNabla writes the dtype that a script last assigned, float64 where it came from numpy.random.
-    if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
-        raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
-    if shape is None:
-        raise refusal(asked, "it holds no array")
-    check_storage(h5py, asked, dataset)
-    need_grad = _attribute(asked, dataset, "need_grad", "biu", "True or False")
-    index = _attribute(asked, dataset, "index", "iu", "a whole number")
+def _read_dataset(h5py: ModuleType, asked: str, key: str, dataset: Any, unpacked: Unpacked) -> Entry:
+    values = dataset_values(h5py, asked, dataset, unpacked)
+    need_grad = _attribute(h5py, asked, dataset, "need_grad", "biu", "True or False")
+    index = _attribute(h5py, asked, dataset, "index", "iu", "a whole number")
     if need_grad not in (0, 1) or index < 0:
         raise refusal(asked, f"its attributes are need_grad={need_grad} and index={index}")
-    with reading(asked):
-        values = np.asarray(dataset[()])
     return Entry(int(index), key, as_float32(asked, values), bool(need_grad))
 
 
-def check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:
+def dataset_values(h5py: ModuleType, asked: str, dataset: Any, unpacked: Unpacked) -> np.ndarray:
+    """The numbers of a dataset, given by its identifier; refuses what is no array of numbers in this very file."""
+    with reading(asked):
+        dtype, shape = dataset.dtype, dataset.shape
+        is_null = dataset.get_space().get_simple_extent_type() == h5py.h5s.NULL
+    # NNabla writes the dtype that a script last assigned, float64 where it came from numpy.random.
+    if dtype.kind not in "fiu" or dtype.itemsize > _LARGEST_ITEM:
+        raise refusal(asked, f"its dtype is {dtype}, parameters are numbers", "convert it to float32")
+    if is_null:
+        raise refusal(asked, "it holds no array")
+    wrong = misfit(shape)
+    if wrong:
+        raise refusal(asked, f"its shape is {shown(shape)}: {wrong}")
+    nbytes = math.prod(shape) * dtype.itemsize
+    _check_storage(h5py, asked, dataset, nbytes)
+    unpacked.add(nbytes)
+    with reading(asked):
+        values = np.empty(shape, dtype)
+        if nbytes:
+            dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    return values
+
+
+def _check_storage(h5py: ModuleType, asked: str, dataset: Any, size: int) -> None:
     """Refuse values that are not in the file, or that only a plugin of HDF5 could decode."""
     with reading(asked):
-        properties = dataset.id.get_create_plist()
+        properties = dataset.get_create_plist()
         layout = properties.get_layout()
         external = properties.get_external_count()
         filters = [properties.get_filter(position)[0] for position in range(properties.get_nfilters())]
-        stored = dataset.id.get_storage_size()
-        size = dataset.nbytes
+        stored = dataset.get_storage_size()
     if layout == h5py.h5d.VIRTUAL or external:
         raise refusal(asked, "its values are in another file", "copy them into this file")
     if any(number >= _OWN_FILTERS and number != _LZF for number in filters):
@@ -151,15 +175,17 @@ def check_storage(h5py: ModuleType, asked: str, dataset: Any) -> None:
         raise refusal(asked, f"it should hold {size} bytes of values and holds {stored}")
 
 
-def _attribute(asked: str, dataset: Any, name: str, kinds: str, wanted: str) -> Any:
+def _attribute(h5py: ModuleType, asked: str, dataset: Any, name: str, kinds: str, wanted: str) -> Any:
     with reading(asked):
-        found = name in dataset.attrs
+        found = h5py.h5a.exists(dataset, name.encode())
     if not found:
         raise refusal(asked, f"the attribute {name} is missing")
     with reading(asked):
-        attribute = dataset.attrs.get_id(name)
+        attribute = h5py.h5a.open(dataset, name.encode())
         dtype, shape = attribute.dtype, attribute.shape
     if shape != () or dtype.kind not in kinds:
         raise refusal(asked, f"the attribute {name} is not {wanted} (dtype {dtype}, shape {shape})")
+    value = np.empty((), dtype)
     with reading(asked):
-        return dataset.attrs[name]
+        attribute.read(value)
+    return value[()]

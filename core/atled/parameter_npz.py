@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import stat
 import zipfile
 from typing import BinaryIO
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from atled.errors import four_parts
+from atled.opening import open_regular
 from atled.parameter_entry import SAVE_AGAIN, Entry, as_float32, host_values, reading, refusal
 from atled.variable import Variable
 
@@ -58,15 +58,7 @@ def read_npz(asked: str, path: str) -> list[Entry]:
 
     Nothing is unpacked or unpickled: what an array takes in memory, it takes in the file.
     """
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise refusal(asked, "that is no file", "check the path")
-        file = open(path, "rb")  # noqa: SIM115  # closed below, where errors are those of the contents
-    except OSError as error:
-        raise OSError(
-            error.errno, four_parts(asked, f"the file could not be read ({error.strerror})", "", "check the path")
-        ) from error
-    with file:
+    with open_regular(asked, path) as file:
         return _read_archive(asked, file)
 
 

@@ -6,16 +6,16 @@ import io
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from atled.array import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
 from atled.nnp.messages import library, new_message
+from atled.opening import open_regular
 from atled.parameter_entry import host_values, read_bytes, reading, refusal
 from atled.parameter_file import write_beside
-from atled.parameter_h5 import check_h5_name, check_storage, h5_entry, h5py_library
+from atled.parameter_h5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library
 from atled.variable import Variable
 
 _SAVE_AGAIN = "save the states again with Solver.save_states, or load another file"
@@ -120,35 +120,30 @@ def _h5_image(asked: str, states: States) -> bytes:
 
 def _read_h5(asked: str, path: str) -> dict[str, SolverState]:
     h5py = h5py_library(asked)
-    with open(path, "rb"):
+    with open_regular(asked, path):
         pass  # for the system's own errors; HDF5 mixes them with those about the contents
+    unpacked = h5_unpacked(asked, path)
     with reading(asked):
         file = h5py.File(path, "r")
     states = {}
     with file:
         seen: set[int] = set()
-        groups = [("", file)]
+        groups = [("", file.id)]
         while groups:
             key, group = groups.pop()
             where = f"{asked}, group {key!r}"
+            values = {}
             with reading(where):
-                entries = {name: h5_entry(h5py, f"{where}, {name!r}", group, name, seen) for name in group}
-            inner = [(f"{key}/{name}" if key else name, x) for name, x in entries.items() if isinstance(x, h5py.Group)]
-            groups += inner
-            values = {name: _dataset(h5py, where, x) for name, x in entries.items() if isinstance(x, h5py.Dataset)}
+                names = [name.decode() for name in group]
+            for name in names:
+                entry = h5_entry(h5py, f"{where}, {name!r}", group, name, seen)
+                if isinstance(entry, h5py.h5g.GroupID):
+                    groups.append((f"{key}/{name}" if key else name, entry))
+                else:
+                    values[name] = dataset_values(h5py, f"{where}, {name!r}", entry, unpacked)
             if values:
                 states[key] = _state(where, values)
     return states
-
-
-def _dataset(h5py: Any, where: str, dataset: Any) -> np.ndarray:
-    with reading(where):
-        kind, shape = dataset.dtype.kind, dataset.shape
-    if kind not in "fiu" or shape is None:
-        raise refusal(where, "a state is no array of numbers", _SAVE_AGAIN)
-    check_storage(h5py, where, dataset)
-    with reading(where):
-        return np.asarray(dataset[()])
 
 
 def _state(where: str, values: dict[str, np.ndarray]) -> SolverState:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from atled.array import ArrayCell, NdArray
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.graph.changed_gradients import Change, change_gradients, common_changes
 from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
@@ -46,9 +46,15 @@ def _single(name: str, value: float) -> float:
         number = None if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         number = None
+    except OverflowError as error:
+        raise ValueError(
+            four_parts(f"solver, {name}={shortened(value)}", f"{error}", "", f"pass {name} as a float")
+        ) from error
     if number is None:
-        raise TypeError(four_parts(f"solver, {name}={value!r}", "that is not a number", "", f"pass {name} as a number"))
-    return float(np.float32(number))
+        asked = f"solver, {name}={shortened(value)}"
+        raise TypeError(four_parts(asked, "that is not a number", "", f"pass {name} as a number"))
+    with np.errstate(over="ignore"):  # beyond float32 it is infinite
+        return float(np.float32(number))
 
 
 class Tracked:
@@ -417,6 +423,16 @@ class _WithMoments(Solver):
         super().__init__()
         self._alpha = _single("alpha", alpha)
         self._betas = {name: _single(name, value) for name, value in (("beta1", beta1), ("beta2", beta2), ("eps", eps))}
+        for name in ("beta1", "beta2"):
+            if not 0 <= self._betas[name] < 1:
+                raise ValueError(
+                    four_parts(
+                        f"solver, {name}={self._betas[name]}",
+                        "a moving average has a factor of 0 or more and below 1",
+                        "",
+                        f"use 0 <= {name} < 1, such as 0.9 or 0.999",
+                    )
+                )
 
     def learning_rate(self) -> float:
         return self._alpha

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import sys
 import weakref
 
 import numpy as np
 
 from atled.epoch import WRITES
+from atled.limits import available_bytes, within_memory
 
 _write_two = struct.Struct("=qq").pack_into
 
@@ -19,6 +21,9 @@ _POOL_LIMIT_BYTES = 1 << 30
 _LARGE_BYTES = 1 << 16
 _SMALL_LIMIT_BYTES = 4 << 20
 _SIZES_LIMIT = 4096
+# The system hands out addresses for more than it has memory for, and ends the process when that is written to. From
+# this size on it is asked what it has, which takes some tens of microseconds.
+_GUARDED_BYTES = 1 << 30
 
 
 class _Shelf:
@@ -28,17 +33,18 @@ class _Shelf:
     could not be held there anyway, because a garbage collection may drop arrays in the midst of anything.
     """
 
-    __slots__ = ("capacity", "free", "limit", "reused_count")
+    __slots__ = ("capacity", "free", "is_large", "limit", "reused_count")
 
     def __init__(self, capacity: int, limit_bytes: int) -> None:
         self.capacity = capacity
+        self.is_large = capacity >= _LARGE_BYTES
         self.free: list[tuple[np.ndarray, int]] = []
         self.reused_count = 0
         self.set_limit(limit_bytes)
 
     def set_limit(self, limit_bytes: int) -> None:
         """Work out how many buffers are kept, from the limit of the whole pool."""
-        most = min(limit_bytes, _SMALL_LIMIT_BYTES) if self.capacity < _LARGE_BYTES else limit_bytes
+        most = limit_bytes if self.is_large else min(limit_bytes, _SMALL_LIMIT_BYTES)
         self.limit = most // self.capacity
 
     def drop(self, count: int) -> int:
@@ -78,7 +84,12 @@ class Pool:
 
     def allocate(self, capacity: int) -> tuple[np.ndarray, int]:
         """A new aligned buffer and its address."""
-        whole = np.empty(capacity + ALIGNMENT, np.uint8)
+        try:
+            whole = _from_system(capacity + ALIGNMENT)
+        except MemoryError:
+            self.clear()  # what is kept for later may be what is missing
+            with within_memory("an array in host memory", capacity):
+                whole = _from_system(capacity + ALIGNMENT)
         self.allocated_count += 1
         self._allocated_bytes += capacity
         self._peak_bytes = max(self._peak_bytes, self._allocated_bytes - self._released_bytes)
@@ -150,6 +161,15 @@ def size_class(nbytes: int) -> int:
 POOL = Pool()
 
 
+def _from_system(nbytes: int) -> np.ndarray:
+    """New memory; MemoryError where there is not as much."""
+    if nbytes >= _GUARDED_BYTES:
+        available = available_bytes()
+        if (available is not None and nbytes > available) or nbytes > sys.maxsize:
+            raise MemoryError
+    return np.empty(nbytes, np.uint8)
+
+
 class _ViewEnd:
     """Notes when the views of a storage went. Not the storage itself: a callback of its own would keep it alive."""
 
@@ -185,6 +205,7 @@ class HostStorage:
 
     def __init__(self, nbytes: int, pool: Pool = POOL) -> None:
         self._pool = pool
+        self.exported = False
         self._shelf = shelf = pool.shelf(nbytes)
         try:
             self._buffer = shelf.free.pop()
@@ -193,7 +214,6 @@ class HostStorage:
             self._buffer = pool.allocate(shelf.capacity)
         self.address = self._buffer[1]
         self.nbytes = nbytes
-        self.exported = False
         self.seen_changed = False
         self._root: weakref.ref[np.ndarray] | None = None
         self._view_end: _ViewEnd | None = None
@@ -231,18 +251,19 @@ class HostStorage:
         return 0 if self._view_end is None else self._view_end.number
 
     def __del__(self) -> None:
-        shelf = self._shelf
-        capacity = shelf.capacity
+        # Nothing but what the storage itself refers to: at the end of the interpreter modules may be empty.
         try:
-            buffer = self._buffer
-        except AttributeError:  # the system had no memory for it
+            buffer, shelf, pool = self._buffer, self._shelf, self._pool
+        except AttributeError:  # there was no memory for it
             return
-        if self.exported:
-            self._pool.release(capacity)
-        elif len(shelf.free) < shelf.limit and (capacity < _LARGE_BYTES or self._pool.has_room(capacity)):
+        if (
+            not self.exported
+            and len(shelf.free) < shelf.limit
+            and (not shelf.is_large or pool.has_room(shelf.capacity))
+        ):
             shelf.free.append(buffer)
         else:
-            self._pool.release(capacity)
+            pool.release(shelf.capacity)
 
 
 class StoragePart(HostStorage):

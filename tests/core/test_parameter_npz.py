@@ -212,7 +212,7 @@ def test_a_fifo_a_folder_and_a_missing_file_are_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "fifo.npz")
     (tmp_path / "folder.npz").mkdir()
     for name in ("fifo.npz", "folder.npz"):
-        with pytest.raises(ValueError, match="that is no file"):
+        with pytest.raises(OSError, match="not a regular file"):
             load_parameters(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=r"could not be read[\s\S]*What to do"):
         load_parameters(tmp_path / "missing.npz")

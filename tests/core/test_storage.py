@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from atled.errors import OutOfMemoryError
 from atled.storage import ALIGNMENT, HostStorage, Pool, size_class
 from memory_stress import run_in_threads
 
@@ -105,7 +106,7 @@ def test_a_pool_counts_right_while_its_limit_changes():
 
 def test_memory_that_the_system_refuses_is_not_counted():
     pool = Pool()
-    with pytest.raises(MemoryError):
+    with pytest.raises(OutOfMemoryError):
         HostStorage(1 << 60, pool)
     gc.collect()
     counts = pool.statistics()

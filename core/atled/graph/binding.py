@@ -15,6 +15,7 @@ from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
 from atled.graph.scratch import Scratch, aligned, scratch
+from atled.limits import out_of_memory
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce
@@ -522,9 +523,15 @@ def guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> N
     """Run one Python step; what it raises gets a note that names op, backend and call."""
     try:
         run(*arguments)
+    except MemoryError as error:
+        raise out_of_memory(_running(step), reason=str(error)) from error
     except Exception as error:
-        error.add_note(f"while {step.backend} ran {step.node.decision.call if step.node.decision else step.name}")
+        error.add_note(f"while {_running(step)}")
         raise
+
+
+def _running(step: Step) -> str:
+    return f"{step.backend} ran {step.node.decision.call if step.node.decision else step.name}"
 
 
 def native_error(step: Step, status: int) -> Exception:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import stat
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from atled.errors import four_parts
+from atled.errors import four_parts, in_words
+from atled.limits import out_of_memory, within_memory
 from atled.parameter_entry import Entry, read_bytes, refusal
 from atled.parameter_h5 import read_h5_source
 from atled.parameter_protobuf import entries, parse_binary, parse_text
+from atled.unpacking import Unpacked
 from atled.variable import Variable
 
 VERSION_ENTRY, NETWORK_ENTRY, PARAMETER_ENTRY = "nnp_version.txt", "network.nntxt", "parameter"
@@ -22,8 +24,8 @@ VERSION = "0.1"
 _TEXT = (".nntxt", ".prototxt")
 _READ = (*_TEXT, ".protobuf", ".h5")
 _SAVE_AGAIN = "save it again with atled.utils.save.save, or load another file"
-# What a damaged or foreign zip file raises in the zipfile module.
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+_ENCRYPTED = 0x1  # of the flags of an entry
+_PIECE_BYTES = 1 << 20
 
 
 def read_archive(asked: str, path: str) -> dict[str, bytes]:
@@ -32,24 +34,47 @@ def read_archive(asked: str, path: str) -> dict[str, bytes]:
     Raises ValueError if the archive is damaged, or any entry of it would lie outside the archive's folder.
     """
     image = read_bytes(asked, path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(image)) as file:
-            entries_there = file.infolist()
-            _check_names(asked, entries_there)
-            return {
-                info.filename: _read_entry(asked, file, info)
-                for info in entries_there
-                if os.path.splitext(info.filename)[1].lower() in _READ
-            }
-    except zipfile.BadZipFile as error:
-        raise refusal(asked, f"the file is damaged or not an .nnp archive ({error})", _SAVE_AGAIN) from error
+    unpacked = Unpacked(asked, len(image))
+    with _unzipping(asked, "the file is damaged or not an .nnp archive"):
+        file = zipfile.ZipFile(io.BytesIO(image))
+    with file:
+        entries_there = file.infolist()
+        _check_names(asked, entries_there)
+        return {
+            info.filename: _read_entry(f"{asked}, entry {info.filename!r}", file, info, unpacked)
+            for info in entries_there
+            if os.path.splitext(info.filename)[1].lower() in _READ
+        }
 
 
-def _read_entry(asked: str, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _read_entry(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, unpacked: Unpacked) -> bytes:
+    if info.flag_bits & _ENCRYPTED or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        how = "encrypted" if info.flag_bits & _ENCRYPTED else f"packed by method {info.compress_type} of the zip format"
+        raise refusal(where, f"the entry is {how}; those of an .nnp are deflated, or stored as they are", _SAVE_AGAIN)
+    pieces = []
+    with _unzipping(where, "the entry is damaged"):
+        entry = file.open(info)
+    with entry:
+        while True:
+            with _unzipping(where, "the entry is damaged"):
+                piece = entry.read(_PIECE_BYTES)
+            if not piece:
+                with within_memory(where):
+                    return b"".join(pieces)
+            # What it says of its size in the archive may be a lie.
+            unpacked.add(len(piece))
+            pieces.append(piece)
+
+
+@contextlib.contextmanager
+def _unzipping(where: str, wrong: str) -> Iterator[None]:
+    """Say of whatever the zipfile module complains about in the block which entry it is."""
     try:
-        return file.read(info)
-    except _ZIP_ERRORS as error:
-        raise refusal(f"{asked}, entry {info.filename!r}", f"the entry is damaged ({error})", _SAVE_AGAIN) from error
+        yield
+    except Exception as error:  # a damaged or foreign zip file shows as one of many types of exception
+        if isinstance(error, MemoryError):
+            raise out_of_memory(where, reason=str(error)) from error
+        raise refusal(where, f"{wrong} ({in_words(error)})", _SAVE_AGAIN) from error
 
 
 def _check_names(asked: str, infos: list[zipfile.ZipInfo]) -> None:

@@ -200,7 +200,7 @@ class BroadcastTo(OpSpec):
         x, y = inputs
         axis = attributes["axis"]
         start = x.ndim - y.ndim if axis == -1 else axis
-        if start < 0 or x.shape[start : start + y.ndim] != y.shape:
+        if not 0 <= start <= x.ndim - y.ndim or x.shape[start : start + y.ndim] != y.shape:
             raise self.error(
                 inputs, f"the axes of y are not those of x from axis {start} on", "reshape y or use another axis"
             )
@@ -231,6 +231,7 @@ class BroadcastTo(OpSpec):
             Refused(ValueError, "not those of x", (2, 3, 4), (3,)),
             Refused(ValueError, "not those of x", (2, 3, 4), (3, 5), axis=1),
             Refused(ValueError, "not those of x", (2, 3), (1, 2, 3)),
+            Refused(ValueError, "not those of x from axis 63", (2, 3), (), axis=63),
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.errors import RefusedError, did_you_mean, four_parts, listing
+from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
+from atled.limits import misfit, shown
 from atled.whole import whole
 
 if TYPE_CHECKING:
@@ -56,14 +58,29 @@ class Input:
         self.gradient = gradient
 
 
+_LEAST, _GREATEST = -(2**63), 2**63 - 1  # what a word of an argument block holds
+# Far more than there are axes. Products of a million sizes take minutes.
+_MOST_ENTRIES = 4096
+
+
+def _whole(value: Any) -> int:
+    number = whole(value)
+    if not _LEAST <= number <= _GREATEST:
+        raise OverflowError("it does not fit 64 bits")
+    return number
+
+
 def _whole_numbers(value: Any) -> tuple[int, ...]:
     if isinstance(value, (str, bytes)):
         raise TypeError("text is not a sequence of whole numbers")
-    return tuple(whole(item) for item in value)
+    numbers = tuple(_whole(item) for item in itertools.islice(value, _MOST_ENTRIES + 1))
+    if len(numbers) > _MOST_ENTRIES:
+        raise OverflowError(f"it has more than {_MOST_ENTRIES} entries")
+    return numbers
 
 
 def _axes(value: Any) -> tuple[int, ...]:
-    return _whole_numbers(value) if hasattr(value, "__iter__") else (whole(value),)
+    return _whole_numbers(value) if np.iterable(value) else (_whole(value),)
 
 
 def _flag(value: Any) -> bool:
@@ -85,7 +102,7 @@ def _text(value: Any) -> str:
 
 
 _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "int": (whole, "a whole number"),
+    "int": (_whole, "a whole number"),
     "ints": (_whole_numbers, "a sequence of whole numbers"),
     "axes": (_axes, "an axis or a sequence of axes"),
     "float": (_number, "a number"),
@@ -133,10 +150,11 @@ class Attribute:
         try:
             checked = convert(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(
+            too_large = isinstance(error, OverflowError)
+            raise (ValueError if too_large else TypeError)(
                 four_parts(
-                    f"{op}: attribute {self.argument}={value!r}",
-                    f"got {type(value).__name__} ({error})",
+                    f"{op}: attribute {self.argument}={shortened(value)}",
+                    f"too large ({error})" if too_large else f"got {type(value).__name__} ({error})",
                     "",
                     f"pass {self.argument} as {wanted}",
                 )
@@ -144,7 +162,7 @@ class Attribute:
         if self.choices and checked not in self.choices:
             raise RefusedError(
                 four_parts(
-                    f"{op}: attribute {self.argument}={value!r}",
+                    f"{op}: attribute {self.argument}={shortened(value)}",
                     "unknown value",
                     f"known: {', '.join(self.choices)}",
                     "use one of the known values",
@@ -341,7 +359,17 @@ class OpSpec:
     def infer_outputs(self, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
         """The output descriptions for checked attributes, as a tuple."""
         result = self.infer(*inputs, **attributes)
-        return (result,) if isinstance(result, ArrayDesc) else tuple(result)
+        outputs = (result,) if isinstance(result, ArrayDesc) else tuple(result)
+        for number, desc in enumerate(outputs):
+            wrong = misfit(desc.shape)
+            if wrong:
+                name = self.outputs[min(number, len(self.outputs) - 1)]
+                raise self.error(
+                    inputs,
+                    f"{name} would have shape {shown(desc.shape)}: {wrong}",
+                    "use fewer axes or smaller sizes, and look at the attributes that make it so large",
+                )
+        return outputs
 
     def error(self, inputs: Sequence[ArrayDesc | None], wrong: str, remedy: str, considered: str = "") -> RefusedError:
         """The error in the house's wording, for `infer` and `normalize` to raise."""

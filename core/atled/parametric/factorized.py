@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from atled import functions
-from atled.parameter import Initializer, get_parameter, get_parameter_or_create
+from atled.array import check_shape
+from atled.parameter import Initializer, get_parameter, get_parameter_or_create, initial_values
 from atled.parametric.api import parametric_function_api
 from atled.parametric.cp_decomposition import cp_decomposition
 from atled.parametric.layer import AffineLayer, Array, ConvolutionLayer, Layer, bias
@@ -229,7 +230,8 @@ def _are_missing(*names: str) -> bool:
 
 def _weight(layer: Layer, init: Initializer, shape: tuple[int, ...]) -> np.ndarray:
     """The weight to start from, as float64."""
-    values = np.asarray(init if isinstance(init, np.ndarray) else init(shape), np.float64)
+    asked = f"parametric_functions.{layer.name}, the weight of shape {check_shape(shape)} to start from"
+    values = initial_values(asked, init, shape).astype(np.float64, copy=False)
     if values.shape != shape:
         raise layer.error(f"the weight to start from has shape {values.shape}", f"give one of shape {shape}")
     return values

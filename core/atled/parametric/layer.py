@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from atled.array import NdArray
 from atled.errors import RefusedError, four_parts
 from atled.initializer import ConstantInitializer, UniformInitializer, calc_uniform_lim_glorot
@@ -59,7 +61,7 @@ class Layer:
 
     def sizes(self, name: str, values: Any) -> tuple[int, ...]:
         """A sequence of whole numbers of at least 1."""
-        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        if isinstance(values, str | bytes) or not np.iterable(values):
             wrong = f"{name} is of type {type(values).__name__}"
             raise self.error(wrong, "pass a sequence of whole numbers, such as (3, 3)", TypeError)
         return tuple(self.size(f"{name}[{position}]", value) for position, value in enumerate(values))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts, in_words
+from atled.opening import open_regular
 
 SUFFIXES = (".npy", ".h5")
 
@@ -72,7 +73,7 @@ def read_arrays(path: str, variables: Sequence[str], count: int) -> list[np.ndar
 
 def _read_npy(path: str, variables: Sequence[str]) -> list[np.ndarray]:
     columns = []
-    with open(path, "rb") as file:
+    with open_regular(f"cache file {path!r}", path, _REMEDY) as file:
         for name in variables:
             start = file.tell()
             try:
@@ -135,7 +136,7 @@ def h5_lengths(path: str) -> dict[str, int]:
 
 def _open_h5(path: str) -> Any:
     h5py = _h5py(path)
-    with open(path, "rb"):
+    with open_regular(f"cache file {path!r}", path, _REMEDY):
         pass  # for the system's own errors; HDF5 mixes them with those about the contents
     try:
         return h5py.File(path, "r")

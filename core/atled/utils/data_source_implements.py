@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atled.config import whole_number
-from atled.errors import four_parts, listing
+from atled.errors import four_parts, listing, shortened
+from atled.opening import open_regular
 from atled.utils.data_files import h5_lengths, read_arrays
 from atled.utils.data_source import DataSource, _drop_old, permuted_blocks
 from atled.utils.data_source_loader import FileReader, load
@@ -183,14 +185,15 @@ class CsvDataSource(DataSource):
             with self._reader.open(text) as file:
                 return load(suffix)(file, normalize=self._normalize)
         except ValueError as error:
-            raise ValueError(f"{place}: {text!r}\n{error}") from error
+            raise ValueError(f"{place}: {shortened(text)}\n{error}") from error
         except OSError as error:
+            reason = str(error.strerror).partition("\n")[0]
             raise type(error)(
                 error.errno,
                 four_parts(
                     place,
-                    f"{text!r} is not a number, and no file that can be read ({error.strerror})",
-                    f"looked for {self._reader.path(text)!r}",
+                    f"{shortened(text)} is not a number, and no file that can be read ({reason})",
+                    f"looked for {shortened(self._reader.path(text))}",
                     "mend the field; names of files are relative to the table",
                 ),
             ) from error
@@ -269,27 +272,44 @@ class CacheDataSource(DataSource):
         if not names:
             names = list(h5_lengths(self._path(index[0][0])))
         self._variables = names
-        return [(self._path(name), int(count)) for name, count in index]
+        return [self._file(name, int(count)) for name, count in index]
+
+    def _file(self, name: str, count: int) -> tuple[str, int]:
+        """Path of a file and its count of samples, which cannot be more than it has bytes."""
+        path = self._path(name)
+        if os.path.isfile(path) and count > os.path.getsize(path):  # a missing one is told of when it is opened
+            raise ValueError(
+                four_parts(
+                    f"cache file {path!r}",
+                    f"it has {os.path.getsize(path)} bytes, and shall hold {count} samples",
+                    "",
+                    "remove the folder, and make the cache again",
+                )
+            )
+        return path, count
 
     def _table(self, name: str, width: int) -> list[list[str]]:
         """The rows of a table of the folder; none where it is not there."""
         path = os.path.join(self._cachedir, name)
         if not os.path.exists(path):
             return []
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            rows = []
-            for row in reader:
-                if len(row) != width or not row[0] or (width == 2 and not row[1].isdecimal()):
-                    raise ValueError(
-                        four_parts(
-                            f"data cache, file {path!r}, line {reader.line_num}",
-                            f"damaged: {row}",
-                            "",
-                            "remove the folder, and make the cache again",
-                        )
+        rows: list[list[str]] = []
+        with open_regular(f"data cache, file {path!r}", path) as binary:
+            reader = csv.reader(io.TextIOWrapper(binary, encoding="utf-8-sig", newline=""))
+            try:
+                for row in reader:
+                    if len(row) != width or not row[0] or (width == 2 and not _is_count(row[1])):
+                        raise ValueError(shortened(row))
+                    rows.append(row)
+            except (ValueError, csv.Error) as error:  # ValueError: not UTF-8, too
+                raise ValueError(
+                    four_parts(
+                        f"data cache, file {path!r}, line {reader.line_num}",
+                        f"damaged: {error}",
+                        "",
+                        "remove the folder, and make the cache again",
                     )
-                rows.append(row)
+                ) from error
         return rows
 
     def _path(self, name: str) -> str:
@@ -373,6 +393,10 @@ class CacheDataSource(DataSource):
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
         super().close()
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20  # int() refuses thousands of digits
 
 
 class ConcatDataSource(DataSource):

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
+from atled.opening import open_regular
 from atled.utils.download import download, get_data_home
 from atled.utils.image_utils import imread, imresize
 
@@ -52,9 +53,17 @@ class FileReader:
     def open(
         self, filename: str | None = None, textmode: bool = False, encoding: str = "utf-8-sig"
     ) -> Iterator[IO[Any]]:
-        """A file for reading: the base itself, or one named relative to its folder."""
-        with open(self.path(filename), "r" if textmode else "rb", encoding=encoding if textmode else None) as file:
-            yield file
+        """A file for reading: the base itself, or one named relative to its folder.
+
+        Raises OSError where it is missing, must not be read, or is not a regular file: a pipe would be waited for.
+        """
+        path = self.path(filename)
+        with open_regular(f"data file {path!r}", path) as file:
+            if textmode:
+                with io.TextIOWrapper(file, encoding=encoding) as text:
+                    yield text
+            else:
+                yield file
 
     def path(self, filename: str | None = None) -> str:
         """The path that a name means."""
@@ -102,22 +111,27 @@ def load_image(file: IO[bytes], shape: tuple[int, ...] | None = None, normalize:
 
 def load_csv(file: IO[bytes], shape: tuple[int, ...] | None = None, normalize: bool = False) -> np.ndarray:
     """A table of numbers as (rows, columns) float64; ValueError, naming the line, where it is none."""
-    reader = csv.reader(io.StringIO(file.read().decode("utf-8-sig")))
+    name = _name(file)
     rows: list[list[float]] = []
-    for row in reader:
-        if not row:
-            continue
-        place = f"table {_name(file)!r}, line {reader.line_num}"
-        try:
-            rows.append([float(text) for text in row])
-        except ValueError as error:
-            raise ValueError(four_parts(place, str(error), "", "tables hold numbers only, without a header")) from error
-        if len(row) != len(rows[0]):
-            raise ValueError(
-                four_parts(
-                    place, f"{len(row)} numbers, the first line has {len(rows[0])}", "", "give each line as many"
-                )
+    line = 1
+    try:
+        text = file.read().decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text))
+        for row in reader:
+            line = reader.line_num
+            if row:
+                rows.append([float(field) for field in row])
+                if len(row) != len(rows[0]):
+                    raise ValueError(f"{len(row)} numbers, the first line has {len(rows[0])}")
+    except (ValueError, csv.Error) as error:  # ValueError: not UTF-8, too
+        raise ValueError(
+            four_parts(
+                f"table {name!r}, line {line}",
+                str(error),
+                "",
+                "tables hold numbers only, in UTF-8, without a header, and as many in each line",
             )
+        ) from error
     return _shaped(np.array(rows), shape, file)
 
 
@@ -145,7 +159,7 @@ def load_wav(file: IO[bytes], shape: tuple[int, ...] | None = None, normalize: b
             width, channels = sound.getsampwidth(), sound.getnchannels()
             expected = sound.getnframes() * width * channels
             raw = np.frombuffer(sound.readframes(sound.getnframes()), np.uint8)
-    except (wave.Error, EOFError) as error:
+    except Exception as error:  # a damaged file shows as one of many types of exception
         raise ValueError(
             four_parts(f"sound {_name(file)!r}", "damaged, or not plain PCM", in_words(error), "save it as a PCM .wav")
         ) from error

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
+from atled.opening import open_regular
 
 __all__ = ["imload", "imread", "imresize", "imsave", "imwrite"]
 
@@ -74,6 +75,9 @@ def imread(
 
 
 def _decoded(asked: str, path: Any, grayscale: bool, num_channels: int) -> np.ndarray:
+    if isinstance(path, str | os.PathLike):
+        with open_regular(asked, path) as file:
+            return _decoded(asked, file, grayscale, num_channels)
     pillow = _pillow(asked)
     try:
         with pillow.open(path) as image:
@@ -92,8 +96,6 @@ def _decoded(asked: str, path: Any, grayscale: bool, num_channels: int) -> np.nd
                 elif num_channels > 0:
                     image = image.convert("RGB" if num_channels == 3 else "RGBA")
                 values = np.asarray(image)
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise  # the file, not what is in it
     except Exception as error:  # a damaged file shows as one of many types of exception
         raise ValueError(
             four_parts(

@@ -86,7 +86,7 @@ def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepare
         (0, 1, 7),
         parts=share_count(work_us, units),
         most_parts=most_shares(units),
-        workspace=8 * units,
+        workspace=8 * max(1, units),  # the kernel wants one, be it for no rows
         before={0: carrying.FIRST},
         scratch={0: scratch},
         note="sums of stretches",
