@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test check-opencl check-torch bench check-nnabla conformance lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test check-opencl check-torch bench check-nnabla check-wheels conformance lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -23,6 +23,7 @@ help:
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
+	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
@@ -79,6 +80,10 @@ conformance: $(VENV)/.ready-test
 	    $(RUN) -m pytest -q --pyargs atled.conformance --atled-plugin $${pair%%:*} \
 	        --atled-report $${pair#*:}/atled-conformance.json; \
 	done
+
+# What README says of pip, in an environment of its own outside of the clone.
+check-wheels: $(VENV)/.ready-demo
+	@$(RUN) tools/check_wheels.py
 
 # Three targets, so that `make -k lint` shows what each of them finds.
 lint: lint-style lint-format lint-types

@@ -67,6 +67,7 @@ def examine(names: Sequence[str] = (), *, with_self_tests: bool = True) -> Repor
         "slow": "" if context is None else why_slow(context),
         "asked": _asked(names),
     }
+    problems += [one["error"] for one in report["settings"] if one["error"] and one["error"] not in problems]
     problems += [text for text in map(_asked_problem(records), report["asked"]) if text]
     problems += [_failed(test) for test in tests if not test["passed"] and _matters(test, report)]
     return {"ok": not problems, "problems": problems, **report}

@@ -12,11 +12,13 @@ from atled.doctor.report import report_lines, show
 from atled_contexts import (
     BackendInfo,
     PluginInfo,
+    declare_setting,
     entry_points,
     hookimpl,
     plugins,
     reload_plugins,
     reset_default_context,
+    settings,
 )
 from wrong_plugin import WrongPlugin, off_by_one
 
@@ -131,6 +133,17 @@ def test_a_setting_that_cannot_be_read_is_a_problem_and_the_rest_is_shown(doctor
     report = examine()
     assert not report["ok"] and "ATLED_FALLBACK='sometimes'" in report["problems"][0]
     assert any(setting["error"] for setting in report["settings"])
+
+
+def test_a_setting_of_a_plugin_that_cannot_be_read_is_a_problem(doctor, monkeypatch):
+    def parse(text):
+        raise ValueError("is too odd")
+
+    monkeypatch.setattr(settings, "_declared", dict(settings._declared))
+    declare_setting("ATLED_ODD", parse, 0, "how odd")
+    doctor({"wrong": WrongPlugin({})}, ATLED_ODD="7")
+    report = examine()
+    assert not report["ok"] and len(report["problems"]) == 1 and "ATLED_ODD='7': is too odd" in report["problems"][0]
 
 
 def test_a_misspelled_setting_is_a_problem_with_the_nearest_name(doctor):
