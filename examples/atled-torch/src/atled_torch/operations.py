@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,58 +110,69 @@ def convolution(call: Call) -> Compute:
     return {"ConvolutionDataGrad": by_data, "ConvolutionWeightGrad": by_weight}.get(call.spec.name, forward)
 
 
-def windows(call: Call, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each window (row) and place: the element's flat index, that of one more in the padding; how many count."""
-    index, real, within = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1).bool(), torch.ones(1, 1).bool()
-    geometry = zip(*(call.attributes[name] for name in ("kernel", "stride", "pad")), strict=True)
-    for n, count, (k, s, p) in zip(sizes, counts, geometry, strict=True):
-        at = torch.arange(count)[:, None] * s - p + torch.arange(k)
-        shape = (len(index) * count, index.shape[1] * k)
-        index = (index[:, None, :, None] * n + at[:, None]).reshape(shape)
-        real = (real[:, None, :, None] & ((at >= 0) & (at < n))[:, None]).reshape(shape)
-        within = (within[:, None, :, None] & (at < n + p)[:, None]).reshape(shape)
-    counted = (within if call.attributes.get("including_pad", True) else real).sum(1).clamp(min=1)
-    return torch.where(real, index, math.prod(sizes)), real, counted
-
-
 def pooling(call: Call) -> Compute:
-    """Maxima and averages of windows, their gradients, and the gradient of those of maxima."""
-    spec, axes = call.spec.name, len(call.attributes["kernel"])
-    back = spec.endswith("PoolingGrad")
+    """Maxima and averages of windows, their gradients, and the gradient of those of maxima.
+
+    One place of all windows at a time: a slice of the image, which is padded for that.
+    """
+    name, axes = call.spec.name, len(call.attributes["kernel"])
+    back = name.endswith("PoolingGrad")
     image, pooled = (call.outputs[0], call.inputs[0]) if back else (call.inputs[0], call.outputs[0])
-    sizes, shape = image.shape[-axes:], call.outputs[0].shape
-    rows, size = math.prod(image.shape[:-axes]), math.prod(sizes)
-    index, real, counted = windows(call, sizes, pooled.shape[-axes:])
+    sizes, counts, leading = image.shape[-axes:], pooled.shape[-axes:], image.shape[:-axes]
+    kernel, stride, pad = (call.attributes[name] for name in ("kernel", "stride", "pad"))
+    inner = (..., *(slice(p, p + n) for n, p in zip(sizes, pad, strict=True)))
+    within = (..., *(slice(n + 2 * p) for n, p in zip(sizes, pad, strict=True)))
+    steps = [(s, (count - 1) * s + 1) for s, count in zip(stride, counts, strict=True)]
+    extents = [max(n + 2 * p, k + last - 1) for n, p, k, (_, last) in zip(sizes, pad, kernel, steps, strict=True)]
 
-    def padded(x: Tensor, value: float) -> Tensor:
-        return torch.cat((x.reshape(rows, size), x.new_full((rows, 1), value)), 1)
+    def places(padded: Tensor) -> Iterator[tuple[int, Tensor]]:
+        for place, starts in enumerate(itertools.product(*map(range, kernel))):
+            slices = (slice(k, k + last, s) for k, (s, last) in zip(starts, steps, strict=True))
+            yield place, padded[(..., *slices)]
 
-    def scattered(at: Tensor, values: Tensor) -> Sequence[Tensor]:
-        sums = values.new_zeros(rows, size + 1).scatter_add_(1, at.expand(values.shape), values)
-        return (sums[:, :size].reshape(shape),)
+    def padded(x: Tensor) -> Tensor:
+        y = x.new_zeros(*x.shape[:-axes], *extents)
+        y[inner] = x
+        return y
 
-    def chosen(place: Tensor) -> Tensor:
-        at = place.reshape(rows, len(index)).long()
-        if at.numel() and not 0 <= int(at.min()) <= int(at.max()) < index.shape[1]:
-            raise IndexError(f"{spec}: place {int(at.min())} to {int(at.max())} is out of range: {index.shape[1]}")
-        return index[torch.arange(len(index)), at]
+    def spread(like: Tensor, values: Callable[[int], Tensor]) -> Sequence[Tensor]:
+        sums = like.new_zeros(*leading, *extents)
+        for place, at in places(sums):
+            at += values(place)
+        return (sums[inner],)
+
+    def by_place(place: Tensor) -> Callable[[int, Tensor], Tensor]:
+        if place.numel() and not 0 <= int(place.min()) <= int(place.max()) < math.prod(kernel):
+            wrong = f"place {int(place.min())} to {int(place.max())} is out of range"
+            raise IndexError(f"{name}: {wrong}: a window has {math.prod(kernel)}")
+        return lambda number, values: torch.where(place == number, values, 0.0)
 
     def maxima(x: Tensor) -> Sequence[Tensor]:
-        values = padded(x, -math.inf)[:, index]
-        best = values.amax(2, keepdim=True)
-        place = (real & ((values == best) | values.isnan())).byte().argmax(2)  # the first one
-        return best.reshape(shape), place.reshape(shape)
+        best, found = x.new_zeros(*leading, *counts), torch.full((*leading, *counts), -1)
+        for (place, values), (_, inside) in zip(places(padded(x)), places(real), strict=True):
+            wins = inside & ((found < 0) | (values > best) | (values.isnan() & ~best.isnan()))
+            best, found = torch.where(wins, values, best), torch.where(wins, place, found)
+        return best, found
 
+    def back_to_maxima(gy: Tensor, place: Tensor) -> Sequence[Tensor]:
+        kept = by_place(place)
+        return spread(gy, lambda number: kept(number, gy))
+
+    def gathered(x: Tensor, place: Tensor) -> Sequence[Tensor]:
+        kept = by_place(place)
+        return (sum(kept(number, values) for number, values in places(padded(x))),)
+
+    real, counting = padded(torch.ones(sizes, dtype=torch.bool)), torch.zeros(extents)
+    counting[within if call.attributes.get("including_pad", True) else inner] = 1
+    divisors = sum(values for _, values in places(counting)).clamp(min=1)
     computes: dict[str, Compute] = {
         "MaxPooling": maxima,
-        "MaxPoolingGrad": lambda gy, place: scattered(chosen(place), gy.reshape(rows, len(index))),
-        "MaxPoolingGather": lambda x, place: (padded(x, 0.0).gather(1, chosen(place)).reshape(shape),),
-        "AveragePooling": lambda x: ((padded(x, 0.0)[:, index].sum(2) / counted).reshape(shape),),
-        "AveragePoolingGrad": lambda gy: scattered(
-            index.reshape(1, -1), (gy.reshape(rows, len(index)) / counted).repeat_interleave(index.shape[1], 1)
-        ),
+        "MaxPoolingGrad": back_to_maxima,
+        "MaxPoolingGather": gathered,
+        "AveragePooling": lambda x: (sum(values for _, values in places(padded(x))) / divisors,),
+        "AveragePoolingGrad": lambda gy: spread(gy, lambda place: gy / divisors),
     }
-    return computes[spec]
+    return computes[name]
 
 
 def softmax(call: Call) -> Compute:

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from atled.plugin import (
-    BackendInfo,
-    Call,
-    Context,
-    Implementation,
-    PluginInfo,
-    Prepared,
-    Registrar,
-    Unusable,
-    Usable,
-    hookimpl,
-    op_spec,
-)
+from atled.plugin import BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
 from atled_torch.arrays import TorchArrayClass
+from atled_torch.implementations import provide
 
 __version__ = "0.1.0"
 
 ARRAY_CLASS = TorchArrayClass()
-
-_OPS = {
-    "affine": "Affine",
-    "batch_normalization": "BatchNormalization BatchNormalizationGrad",
-    "convolution": "Convolution ConvolutionDataGrad ConvolutionWeightGrad",
-    "matmul": "BatchMatmul",
-    "pooling": "MaxPooling MaxPoolingGrad MaxPoolingGather AveragePooling AveragePoolingGrad",
-    "reduction": "Mean Sum",
-    "softmax": "Softmax SoftmaxCrossEntropy SoftmaxCrossEntropyGrad",
-}
-"""The ops without a formula, by the function in operations.py that computes them."""
 
 
 class TorchPlugin:
@@ -65,35 +43,6 @@ class TorchPlugin:
         if name != "torch":
             return None
         return Context([f"torch:{type_config}", f"reference:{type_config}"], "TorchArray", device_id, **options)
-
-
-def provide(op: str) -> Implementation | None:
-    """The implementation of any op that has a formula, copies, or is in the table; None for other ops."""
-    spec = op_spec(op)
-    if spec.program is not None:
-        return Implementation(op, "torch", _prepare("formula"), note="formula", op_version=None, fuses=True)
-    if spec.copies or op == "Cast":
-        return Implementation(op, "torch", _prepare("copied"), note="copy", op_version=None)
-    for name, ops in _OPS.items():
-        if op in ops.split():
-            return Implementation(op, "torch", _prepare(name), accepts=accepts, note="torch")
-    return None
-
-
-def accepts(call: Call) -> bool | str:
-    """True for what torch computes, else the reason."""
-    if "Convolution" in call.spec.name and len(call.attributes["pad"]) > 3:
-        return "torch convolves over three axes at most"
-    return True
-
-
-def _prepare(name: str) -> Callable[[Call], Prepared]:
-    def prepare(call: Call) -> Prepared:
-        from atled_torch import operations  # imports torch, which takes seconds: where something is computed by it
-
-        return operations.prepared(call, getattr(operations, name)(call))
-
-    return prepare
 
 
 PLUGIN = TorchPlugin()
