@@ -29,8 +29,8 @@ class Peer:
 
 
 PEERS = {
-    # The last release of NNabla; its newest wheels are for Python 3.10.
-    "nnabla": Peer(("nnabla==1.39.0",), "3.10"),
+    # The last release of NNabla; its newest wheels are for Python 3.10. Programs run by it read scikit-learn's digits.
+    "nnabla": Peer(("nnabla==1.39.0", "scikit-learn"), "3.10"),
     "torch": Peer(("torch==2.13.0", "numpy>=2")),
     "jax": Peer(("jax==0.10.2", "jaxlib==0.10.2")),
 }

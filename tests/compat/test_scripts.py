@@ -9,6 +9,11 @@ import pytest
 
 from atled_contexts import extension_names
 
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+from nnabla_check.programs import PROGRAMS, expected, losses_in, too_far  # noqa: E402  # after the path is set
+
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 
 
@@ -28,10 +33,23 @@ def test_a_script_runs(script, tmp_path):
     done = run(script, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("done: ")
+    if script.stem in PROGRAMS:
+        theirs, theirs_final = expected()[script.stem]
+        assert not too_far(script.stem, losses_in(tmp_path), theirs, theirs_final)
 
 
-def test_there_are_ten():
-    assert len(SCRIPTS) >= 10
+def test_there_are_ten_and_ten_more_whose_losses_are_those_of_nnabla():
+    assert len(SCRIPTS) >= 20 and len(PROGRAMS) == 10
+    assert expected().keys() == set(PROGRAMS) <= {script.stem for script in SCRIPTS}
+
+
+def test_other_losses_are_a_difference():
+    losses = [1.0] * 40
+    assert not too_far("lenet_digits", losses, losses[:20], 1.0)
+    assert "differ by up to 0.002" in too_far("lenet_digits", losses, [1.0] * 19 + [1.002], 1.0)
+    assert "differ" in too_far("lenet_digits", [float("nan")] * 40, losses[:20], 1.0)
+    assert not too_far("vat_digits", losses, [2.0] * 20, 1.1)
+    assert "is allowed" in too_far("vat_digits", losses, losses[:20], 1.3)
 
 
 def test_a_script_gets_its_arguments_and_its_folder(tmp_path):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnabla_check.cases import Case
 from nnabla_check.comparison import Difference
 from nnabla_check.explanations import reason
+from nnabla_check.programs import BANDS, FIRST, LAST, TOLERANCE, Losses, final, largest_difference
 
 _HEAD = """\
 # atled and NNabla 1.39
@@ -31,17 +32,23 @@ _KINDS = {
 }
 
 
-def page(cases: Sequence[Case], differences: Sequence[Difference], own: Sequence[str]) -> str:
+def page(
+    cases: Sequence[Case],
+    differences: Sequence[Difference],
+    own: Sequence[str],
+    losses: Mapping[str, Mapping[str, Losses]],
+) -> str:
     """The page in Markdown.
 
-    cases: those that were compared.  own: the functions that NNabla does not have.
+    cases: those that were compared.  own: the functions that NNabla does not have.  losses: per library and program.
     """
     by_case = defaultdict(list)
     for difference in differences:
         by_case[difference.case].append(difference)
     alone = f"Not in NNabla, so compared with nothing: {', '.join(f'`{name}`' for name in own)}.\n"
     head = [_HEAD, alone] if own else [_HEAD]
-    return "\n".join([*head, _totals(cases, by_case), _reasons(differences), _functions(cases, by_case)])
+    parts = [_totals(cases, by_case), _programs(losses["atled"], losses["nnabla"]), _reasons(differences)]
+    return "\n".join([*head, *parts, _functions(cases, by_case)])
 
 
 def _totals(cases: Sequence[Case], by_case: dict[str, list[Difference]]) -> str:
@@ -51,6 +58,30 @@ def _totals(cases: Sequence[Case], by_case: dict[str, list[Difference]]) -> str:
         names = {case["function"] for case in of_kind}
         differ = sum(case["id"] in by_case for case in of_kind)
         lines.append(f"| {title} | {len(names)} | {len(of_kind)} | {len(of_kind) - differ} | {differ} |")
+    return "\n".join([*lines, ""])
+
+
+_PROGRAMS = f"""\
+## Programs
+
+Programs in the style of NNabla's examples (`tests/compat/scripts`), run by both libraries from equal start values. The
+losses of the first {FIRST} steps differ by at most {TOLERANCE} (relative where above 1). Those that draw while they
+run, by dropout or as noise, are compared by their final loss, the mean of the last {LAST} steps.
+
+| program | compared | largest difference | final loss, NNabla | atled |
+|---|---|---:|---:|---:|"""
+
+
+def _programs(mine: Mapping[str, Losses], theirs: Mapping[str, Losses]) -> str:
+    lines = [_PROGRAMS]
+    for name in sorted(mine):
+        band = BANDS.get(name)
+        if band is None:
+            found = largest_difference(mine[name], theirs[name])
+            compared = f"{FIRST} losses | {'below 1e-5' if found < 1e-5 else f'{found:.0e}'}"
+        else:
+            compared = f"final loss, {band:.0%} allowed | {abs(final(mine[name]) / final(theirs[name]) - 1):.1%}"
+        lines.append(f"| {name} | {compared} | {final(theirs[name]):.3f} | {final(mine[name]):.3f} |")
     return "\n".join([*lines, ""])
 
 

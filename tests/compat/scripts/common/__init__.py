@@ -1,0 +1,1 @@
+"""What the programs of this folder share: their arguments and their data."""
