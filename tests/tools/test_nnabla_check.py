@@ -79,8 +79,16 @@ def test_a_function_that_nnabla_does_not_have_is_no_difference():
 
 
 def test_the_page_names_functions_of_our_own():
-    text = page([{**CASE, "kind": "function"}], [], ["relu6"])
+    text = page([{**CASE, "kind": "function"}], [], ["relu6"], {"atled": {}, "nnabla": {}})
     assert "Not in NNabla, so compared with nothing: `relu6`." in text and "| relu6 |" not in text
+
+
+def test_the_page_tells_how_far_the_losses_of_programs_are_apart():
+    theirs = {"lenet_digits": [2.0] * 40, "vat_digits": [2.0] * 40}
+    mine = {"lenet_digits": [2.0] * 19 + [2.001] + [1.0] * 20, "vat_digits": [2.1] * 40}
+    text = page([], [], [], {"atled": mine, "nnabla": theirs})
+    assert "| lenet_digits | 20 losses | 5e-04 | 2.000 | 1.000 |" in text
+    assert "| vat_digits | final loss, 10% allowed | 5.0% | 2.000 | 2.100 |" in text
 
 
 @pytest.mark.parametrize("wanted", ["affine-0", "split-1", "batch_normalization-0", "solver-Adam-1", "PF-0-affine"])
