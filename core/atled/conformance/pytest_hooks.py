@@ -135,6 +135,10 @@ class Run:
         else:
             self.problems += self.expected.unknown(known)
 
+    def pytest_runtest_teardown(self) -> None:
+        """Each case is the first one that asks the plugin."""
+        self.report.subject.revive()
+
     def pytest_deselected(self) -> None:
         """Something is left out: the run proves less."""
         self.report.complete = False

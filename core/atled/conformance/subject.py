@@ -25,10 +25,12 @@ from atled_contexts import (
     PluginInfo,
     PluginRecord,
     array_class,
+    backend_status,
     devices,
     implementations,
     plugins,
     register_plugin,
+    reload_plugins,
     unregister_plugin,
 )
 
@@ -66,6 +68,11 @@ class Subject:
         """Take back what finding it registered."""
         if self.origin:
             unregister_plugin(self.name)
+
+    def revive(self) -> None:
+        """Have the plugin asked again, if it was set aside: one op that it fails to answer for must not hide others."""
+        if not all(backend_status(info.name).usable for info in self.backends):
+            reload_plugins()
 
     def backend(self, name: str) -> BackendInfo:
         """One of its backends."""

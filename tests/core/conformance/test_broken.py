@@ -37,6 +37,17 @@ def run_check(pytester, plugin, check, ops):
     return json.loads((pytester.path / "report.json").read_text())
 
 
+def test_a_plugin_that_is_set_aside_in_one_case_is_there_for_the_next(pytester):
+    off = [word for name in ("cacheprovider", "hypothesispytest") for word in ("-p", f"no:{name}")]
+    what = ["--atled-plugin", "atled.conformance.broken.raises_in_accepts:PLUGIN", "--atled-ops", "Add2,Sum"]
+    cases = ["-k", "training or scopes or presets", "--atled-report", "report.json"]
+    pytester.runpytest_inprocess("-q", *off, "-p", "atled_pytest", "--pyargs", "atled.conformance", *what, *cases)
+    report = json.loads((pytester.path / "report.json").read_text())
+    (failure,) = report["failures"]  # in our tests warnings are errors
+    assert failure["check"] == "training" and "asked for Sum: accepts failed" in failure["message"]
+    assert report["passed"] == 2
+
+
 def test_every_broken_plugin_has_its_fault_listed():
     modules = {found.name for found in pkgutil.iter_modules(broken.__path__)}
     assert modules - {"shelf"} == set(FAULTS)
