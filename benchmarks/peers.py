@@ -52,7 +52,7 @@ def interpreter(name: str) -> Path:
     stamp = folder / ".ready"
     wanted = "\n".join(peer.requirements)
     if not (stamp.exists() and stamp.read_text() == wanted and python.exists()):
-        base = _find_python(peer.python)
+        base = find_python(peer.python)
         print(f"making {folder} with {' '.join(peer.requirements)} (once)", file=sys.stderr)
         _run(name, [base, "-m", "venv", "--clear", str(folder)])
         _run(name, [str(python), "-m", "pip", "install", "--quiet", *peer.requirements])
@@ -60,7 +60,7 @@ def interpreter(name: str) -> Path:
     return python
 
 
-def _find_python(version: str) -> str:
+def find_python(version: str) -> str:
     """The path of a Python of a version: the running one, one on the path, or one of pyenv."""
     if not version:
         return sys.executable

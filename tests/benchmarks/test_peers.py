@@ -24,7 +24,7 @@ def test_pyenv_gives_its_newest_patch_release(monkeypatch, tmp_path):
         (folder / "python").touch()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    assert peers._find_python("3.10") == str(tmp_path / "versions" / "3.10.13" / "bin" / "python")
+    assert peers.find_python("3.10") == str(tmp_path / "versions" / "3.10.13" / "bin" / "python")
 
 
 def test_a_failing_command_is_a_missing_peer_with_its_words():
