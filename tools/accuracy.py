@@ -58,8 +58,8 @@ where maps have 24 elements or more are made in such lanes too.
 
 ## Which bits are equal where
 
-On processors of one kind (x86-64), with the same versions of atled and LLVM. No result of the cpu backend depends on
-the number of threads.
+On processors of one kind (x86-64), with the same versions of atled, LLVM and the C library. No result of the cpu
+backend depends on the number of threads.
 
 **On all processors:**
 
