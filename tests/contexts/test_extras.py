@@ -2,12 +2,28 @@
 
 import pytest
 
-from atled_contexts import BackendInfo, Context, ContextError, PluginError, SettingError, get_extension_context, plugins
+from atled_contexts import (
+    BackendInfo,
+    Context,
+    ContextError,
+    PluginError,
+    SettingError,
+    get_extension_context,
+    plugins,
+    settings,
+)
 from atled_contexts.extras import extras, how_to_install, settings_of_extras
 from atled_contexts.settings import idle_settings
 from fake_plugins import FakePlugin
 
 CPU = 'pip install "atled[cpu]"'
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_plugins(monkeypatch):
+    """Whatever plugins this process has loaded before: only the settings of this package are declared."""
+    own = {name: one for name, one in settings._declared.items() if one.package == "atled_contexts"}
+    monkeypatch.setattr(settings, "_declared", own)
 
 
 def test_settings_of_a_plugin_that_is_not_installed_are_known(reference, monkeypatch):

@@ -45,7 +45,9 @@ def alone(monkeypatch):
         reload_plugins()
         reset_default_context()
 
+    outside = scopes._scope.set(None)  # of whatever scope the tests may run in
     yield prepare
+    scopes._scope.reset(outside)
     monkeypatch.undo()
     reload_plugins()
 
