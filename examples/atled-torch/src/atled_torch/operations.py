@@ -16,10 +16,23 @@ from atled.plugin import Call, Prepared, compile_formula
 Compute = Callable[..., Sequence[Tensor]]
 """`compute(*inputs, *floats)` of one call: tensors in, new tensors out."""
 
-_SAME_NAMES = """acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log1p
-    maximum minimum sigmoid sin sinh sqrt tan tanh trunc where"""
+_SAME_NAMES = """acos acosh asin asinh atan atanh ceil cos erf exp expm1 floor log log1p
+    maximum minimum sigmoid sin sqrt tan tanh trunc where"""
 # round and sign are written in simpler ones: those of torch round to even, and give 0 for NaN.
 _TABLE = {name: getattr(torch, name) for name in _SAME_NAMES.split()}
+
+
+def _late(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """torch's sinh or cosh, with an overflow where the result has one, not where its double has."""
+
+    def compute(x: Tensor) -> Tensor:
+        y, half = function(x), (x.abs() / 2).exp()
+        return torch.where(x.abs() > 80, (half / 2 * half).copysign(y), y)
+
+    return compute
+
+
+_TABLE |= {"cosh": _late(torch.cosh), "sinh": _late(torch.sinh)}
 
 
 def prepared(call: Call, compute: Compute) -> Prepared:
@@ -38,6 +51,7 @@ def prepared(call: Call, compute: Compute) -> Prepared:
 def formula(call: Call) -> Compute:
     """Any formula; it computes in float64 where an input is that or none is a float, else in float32."""
     program = call.spec.program
+    assert program is not None
     dtypes = [desc.dtype for desc in call.inputs if desc is not None and desc.dtype.kind == "f"]
     real = torch.float32 if dtypes and np.float64 not in dtypes else torch.float64
     walk = compile_formula(program, _TABLE, literal=lambda value: torch.tensor(value, dtype=real))
@@ -55,12 +69,18 @@ def copied(call: Call) -> Compute:
     return lambda x: (x,)
 
 
+def check_range(name: str, index: Tensor, stop: int) -> None:
+    """IndexError for what does not index `stop` elements, which torch would refuse otherwise or not at all."""
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < stop:
+        raise IndexError(f"{name} {int(index.min())} to {int(index.max())} is out of range: there are {stop}")
+
+
 def affine(call: Call) -> Compute:
     """y = x w + bias, x seen as (rows, depth)."""
-    rows, shape = math.prod(call.inputs[0].shape[: call.attributes["base_axis"]]), call.outputs[0].shape
+    axis, shape = call.attributes["base_axis"], call.outputs[0].shape
 
     def compute(x: Tensor, w: Tensor, bias: Tensor | None) -> Sequence[Tensor]:
-        y = x.reshape(rows, len(w)) @ w.reshape(len(w), math.prod(w.shape[1:]))
+        y = x.reshape(math.prod(x.shape[:axis]), len(w)) @ w.reshape(len(w), math.prod(w.shape[1:]))
         return ((y if bias is None else y + bias.reshape(-1)).reshape(shape),)
 
     return compute
@@ -90,7 +110,7 @@ def convolution(call: Call) -> Compute:
     base, axes = call.attributes["base_axis"], len(call.attributes["pad"])
     stride, pad, dilation = (call.attributes[name] for name in ("stride", "pad", "dilation"))
     rest = (stride, pad, dilation, False, [0] * axes, call.attributes["group"])
-    shape = call.outputs[0].shape
+    shape, gradients = call.outputs[0].shape, torch.ops.aten.convolution_backward
 
     def images(x: Tensor) -> Tensor:
         return x.reshape(math.prod(x.shape[:base]), *x.shape[base:])
@@ -99,13 +119,11 @@ def convolution(call: Call) -> Compute:
         return (torch.convolution(images(x), w, bias, *rest).reshape(shape),)
 
     def by_data(gy: Tensor, w: Tensor) -> Sequence[Tensor]:
-        gy, gx = images(gy), images(gy.new_empty(shape))
-        found = torch.ops.aten.convolution_backward(gy, gx, w, None, *rest, [True, False, False])
+        found = gradients(images(gy), images(gy.new_empty(shape)), w, None, *rest, [True, False, False])
         return (found[0].reshape(shape),)
 
     def by_weight(x: Tensor, gy: Tensor) -> Sequence[Tensor]:
-        gw = gy.new_empty(shape)
-        return (torch.ops.aten.convolution_backward(images(gy), images(x), gw, None, *rest, [False, True, False])[1],)
+        return (gradients(images(gy), images(x), gy.new_empty(shape), None, *rest, [False, True, False])[1],)
 
     return {"ConvolutionDataGrad": by_data, "ConvolutionWeightGrad": by_weight}.get(call.spec.name, forward)
 
@@ -117,7 +135,9 @@ def pooling(call: Call) -> Compute:
     """
     name, axes = call.spec.name, len(call.attributes["kernel"])
     back = name.endswith("PoolingGrad")
-    image, pooled = (call.outputs[0], call.inputs[0]) if back else (call.inputs[0], call.outputs[0])
+    (given, *_), (output, *_) = call.inputs, call.outputs
+    assert given is not None
+    image, pooled = (output, given) if back else (given, output)
     sizes, counts, leading = image.shape[-axes:], pooled.shape[-axes:], image.shape[:-axes]
     kernel, stride, pad = (call.attributes[name] for name in ("kernel", "stride", "pad"))
     inner = (..., *(slice(p, p + n) for n, p in zip(sizes, pad, strict=True)))
@@ -142,9 +162,7 @@ def pooling(call: Call) -> Compute:
         return (sums[inner],)
 
     def by_place(place: Tensor) -> Callable[[int, Tensor], Tensor]:
-        if place.numel() and not 0 <= int(place.min()) <= int(place.max()) < math.prod(kernel):
-            wrong = f"place {int(place.min())} to {int(place.max())} is out of range"
-            raise IndexError(f"{name}: {wrong}: a window has {math.prod(kernel)}")
+        check_range(f"{name}: place", place, math.prod(kernel))
         return lambda number, values: torch.where(place == number, values, 0.0)
 
     def maxima(x: Tensor) -> Sequence[Tensor]:
@@ -179,20 +197,14 @@ def softmax(call: Call) -> Compute:
     """Softmax along an axis, its loss, the gradient of that."""
     axis = call.attributes["axis"]
 
-    def checked(target: Tensor, classes: int) -> Tensor:
-        if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < classes:
-            wrong = f"target {int(target.min())} to {int(target.max())} is out of range"
-            raise IndexError(f"{call.spec.name}: {wrong}: there are {classes} classes")
-        return target
-
     def loss(x: Tensor, target: Tensor) -> Sequence[Tensor]:
+        check_range(f"{call.spec.name}: target", target, x.shape[axis])
         log_p = torch.log_softmax(x, axis)
-        found = log_p.gather(axis, checked(target, x.shape[axis]))
-        return -found.clamp(min=math.log(2.0**-126)), log_p.exp()
+        return -log_p.gather(axis, target).clamp(min=math.log(2.0**-126)), log_p.exp()
 
     def gradient(gy: Tensor, p: Tensor, target: Tensor) -> Sequence[Tensor]:
-        hit = torch.zeros_like(p).scatter_(axis, checked(target, p.shape[axis]), 1.0)
-        return (gy * (p - hit),)
+        check_range(f"{call.spec.name}: target", target, p.shape[axis])
+        return (gy * (p - torch.zeros_like(p).scatter_(axis, target, 1.0)),)
 
     computes: dict[str, Compute] = {"SoftmaxCrossEntropy": loss, "SoftmaxCrossEntropyGrad": gradient}
     return computes.get(call.spec.name, lambda x: (torch.softmax(x, axis),))
@@ -220,7 +232,7 @@ def batch_normalization(call: Call) -> Compute:
         xhat = (x - m) * scale
         gbeta = gy.sum(others, keepdim=True, dtype=torch.float64)
         ggamma = (gy * xhat).sum(others, keepdim=True, dtype=torch.float64)
-        through = gy - gbeta / count - xhat * (ggamma / count) if batch_stat else gy
-        return gamma * scale * through, gbeta, ggamma
+        gx = gy - gbeta / count - xhat * (ggamma / count) if batch_stat else gy
+        return gamma * scale * gx, gbeta, ggamma
 
     return backward if call.spec.name.endswith("Grad") else forward
