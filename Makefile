@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test check-opencl check-torch check-lowest bench check-nnabla check-wheels conformance lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -25,6 +25,7 @@ help:
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
+	@echo "make check-processors  run the cpu backend's tests on code for several processors (EVERY=10: a tenth of them)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
@@ -72,6 +73,10 @@ bench: $(VENV)/.ready-demo
 
 bench-functions: $(VENV)/.ready-demo
 	@$(RUN) benchmarks/functions.py $(if $(ROW),--rows "$(ROW)")
+
+# Code for older and other processors, as far as this one executes it. EVERY=10: a tenth of the tests.
+check-processors: $(VENV)/.ready-test
+	@$(RUN) tools/check_processors.py $(if $(EVERY),--every $(EVERY))
 
 # NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
 check-nnabla: $(VENV)/.ready-test

@@ -215,4 +215,5 @@ def llvm_binding() -> Any:  # llvmlite ships no types
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # for IR with instructions as text
     return llvm
