@@ -1,17 +1,22 @@
-"""What `python -m atled doctor` shows of the plugin: the processor, the threads, the cache."""
+"""What `python -m atled doctor` shows of the plugin: the processor, the threads, the kernels' texts, the cache."""
 
 from __future__ import annotations
 
 import os
 
 from atled.errors import listing
-from atled_cpu_numba import object_files, pool, processor
+from atled_cpu_numba import kernel_texts, object_files, pool, processor
 from atled_cpu_numba.kernels.lanes import host_lanes
 
 
 def facts() -> dict[str, str]:
     """Name to text, in the order to show; asks LLVM, and compiles nothing."""
-    return {"compiles for": _compiles_for(), "threads": str(pool.thread_count()), "cache": _cache()}
+    return {
+        "compiles for": _compiles_for(),
+        "threads": _threads(),
+        "kernel texts": kernel_texts.why_unused() or "in use: numba is needed only for kernels that have none",
+        "cache": _cache(),
+    }
 
 
 def _compiles_for() -> str:
@@ -22,6 +27,12 @@ def _compiles_for() -> str:
     text = f"{os.environ['ATLED_CPU'].strip()} (ATLED_CPU; this processor is {here.name}); {width}"
     missing = processor.missing_here(chosen)
     return f"{text}; cannot be executed here, for lack of {listing(missing)}" if missing else text
+
+
+def _threads() -> str:
+    if not pool.HAS_PTHREADS:
+        return "1: the pool of threads needs those of POSIX; ATLED_NUM_THREADS changes nothing here"
+    return str(pool.thread_count())
 
 
 def _cache() -> str:

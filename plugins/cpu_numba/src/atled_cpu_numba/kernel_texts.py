@@ -37,14 +37,23 @@ class Archive(NamedTuple):
 
 def find(key: str) -> str | None:
     """The text under `key`; None if there is none, or if this machine or its LLVM cannot use it."""
+    archive = None if why_unused() else _installed()
+    return None if archive is None else archive.texts.get(key)
+
+
+def why_unused() -> str:
+    """Why no text can be used here, in words; empty where they can."""
     if platform.machine() not in _PROCESSORS or struct.calcsize("P") != 8 or sys.byteorder != "little":
-        return None
+        return f"not in use: they are for x86-64, and this is {platform.machine()}; numba compiles every kernel"
     archive = _installed()
     if archive is None:
-        return None
+        return "not in use: this installation has none; numba compiles every kernel"
     import llvmlite.binding as llvm  # heavy; only when a kernel is compiled
 
-    return archive.texts.get(key) if llvm.llvm_version_info[0] == archive.llvm else None
+    present = llvm.llvm_version_info[0]
+    if present == archive.llvm:
+        return ""
+    return f"not in use: they are for LLVM {archive.llvm}, and this is {present}; numba compiles every kernel"
 
 
 def decode(data: bytes) -> Archive:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from atled_cpu_numba import elf, processor
+from atled_cpu_numba import elf, other_objects, processor
 
 
 class KernelError(RuntimeError):
@@ -180,7 +180,9 @@ def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bo
     """The compiled code, unless it needs functions that a process without numba does not have."""
     if elf.is_elf(code):
         undefined = list(elf.undefined_symbols(code, symbol))
-    else:  # Mach-O, COFF, 32 bits: what the module declares; misses only what the code generator adds, such as memset
+    elif other_objects.is_known(code):
+        undefined = list(other_objects.undefined_symbols(code))
+    else:  # 32 bits: what the module declares; misses only what the code generator adds, such as memset
         undefined = sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
     compiled = ObjectCode(code, symbol, tuple(undefined))
     missing = missing_symbols(compiled)
@@ -198,9 +200,19 @@ def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bo
 
 def _is_resolvable(name: str) -> bool:
     """Whether the loader finds `name` in every process, not only where numba has announced it to LLVM."""
-    if sys.platform == "win32":  # where there is no handle of the whole process to ask
-        return not name.startswith(("NRT_", "numba", "_numba", ".numba"))
+    if sys.platform == "win32":  # where there is no handle of the whole process to ask, but LLVM looks into all modules
+        announced = name.startswith(("NRT_", "numba", "_numba", ".numba"))
+        return not announced and _jit().address_of_symbol(name) is not None
     return hasattr(_process(), name)
+
+
+@functools.cache
+def _jit() -> Any:
+    """llvmlite.binding, once LLVM has opened this process to look names up in: it does with the first engine."""
+    llvm = processor.llvm_binding()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return llvm
 
 
 @functools.cache

@@ -35,7 +35,7 @@ SPIN_S = 200e-6
 # How long a program may run before Python looks for signals: Ctrl-C takes effect within this and one row.
 TURN_S = 0.1
 
-_HAS_PTHREADS = os.name == "posix"
+HAS_PTHREADS = os.name == "posix"
 _HAS_PLACES = sys.platform == "linux"  # sched_getcpu, sched_setaffinity
 _METH_FASTCALL = 0x80  # of CPython's methodobject.h, part of its stable ABI
 
@@ -73,7 +73,7 @@ def thread_count() -> int:
     What `set_thread_count` said, else ATLED_NUM_THREADS, else the count of processors that this process may run on.
     Raises ValueError if ATLED_NUM_THREADS is not a count from 1 to `most_threads()`.
     """
-    if not _HAS_PTHREADS:
+    if not HAS_PTHREADS:
         return 1
     if _chosen_count is not None:
         return _chosen_count
@@ -162,7 +162,7 @@ class _Native:
     """The native functions, and the root that they find the pool through; one per process, made on first use."""
 
     def __init__(self) -> None:
-        ir = pool_ir.pool_ir(pthreads=_HAS_PTHREADS, places=_HAS_PLACES)
+        ir = pool_ir.pool_ir(pthreads=HAS_PTHREADS, places=_HAS_PLACES)
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # calls release the interpreter lock
         entry = function(IRKernel("atled_pool", ir, python_api=True).address())
         self._addresses = {name: entry(index) for index, name in enumerate(pool_ir.FUNCTIONS)}
