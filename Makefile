@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -27,6 +27,7 @@ help:
 	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
 	@echo "make check-processors  run the cpu backend's tests on code for several processors (EVERY=10: a tenth of them)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
+	@echo "make fuzz     hostile calls and damaged files, MINUTES=10 SEED=0 (default: 2 minutes); counts what comes of them"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
@@ -81,6 +82,13 @@ check-processors: $(VENV)/.ready-test
 # NNabla comes into an environment of its own in .benchenv; that takes a Python 3.10 on the path or of pyenv.
 check-nnabla: $(VENV)/.ready-test
 	@$(RUN) tools/check_nnabla.py
+
+# What is not clean is shown with its number: python tools/fuzz.py --only calls --number N makes that attempt alone.
+MINUTES ?= 2
+SEED ?= 0
+
+fuzz: $(VENV)/.ready-test
+	@$(RUN) tools/fuzz.py --minutes $(MINUTES) --seed $(SEED)
 
 # NAME:FOLDER of each plugin; the report beside its modules says that it is right, so a failing plugin must not keep one.
 CONFORMING := cpu-numba:plugins/cpu_numba/src/atled_cpu_numba sim:plugins/sim/src/atled_sim

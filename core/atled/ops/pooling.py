@@ -122,6 +122,10 @@ class MaxPooling(Pooling):
     ) -> Sequence[ArrayDesc]:
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
         counts = self.window_counts((x,), sizes, kernel, stride, ignore_border, pad)
+        if math.prod(kernel) >= 2**31:
+            raise self.error(
+                (x,), f"kernel={kernel} has 2^31 places or more, more than are numbered", "use a smaller kernel"
+            )
         for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
             # The first window ends earliest and the last one starts latest, so they tell for all.
             if p >= k or (count - 1) * s - p >= n:
@@ -185,6 +189,8 @@ class MaxPooling(Pooling):
             Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
             Refused(ValueError, "stride=.* has 1 entries", (3, 4), kernel=(2, 2), stride=(1,)),
             Refused(ValueError, "kernel=.* below 1", (3, 4), kernel=(0, 2)),
+            Refused(ValueError, "more than are numbered", (3, 4), kernel=(2**16, 2**16), pad=(2**15, 2**15)),
+            Refused(ValueError, "pad=.* above 2147483647", (3, 4), kernel=(2, 2), pad=(2**31, 0)),
             Refused(TypeError, "kernel is missing", (3, 4)),
         )
 

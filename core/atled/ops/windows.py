@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Slices = tuple[slice, ...]
 
+_MOST = 2**31 - 1
+"""Of a kernel, pad, stride or dilation: so that places of elements, which are sums of products, count in 64 bits."""
+
 
 def window_counts(
     sizes: Sequence[int], kernel: Sequence[int], pad: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
@@ -42,7 +45,8 @@ def taps(
     Returns:
         an iterator of (position, slices of the windows, slices of the elements); the slices select equally many.
     """
-    for position in itertools.product(*map(range, kernel)):
+    seeing = map(_seeing, sizes, counts, kernel, pad, stride, dilation)
+    for position in itertools.product(*seeing):
         windows, elements = [], []
         for o, n, count, p, s, d in zip(position, sizes, counts, pad, stride, dilation, strict=True):
             offset = o * d - p
@@ -54,6 +58,14 @@ def taps(
             elements.append(slice(first * s + offset, last * s + offset + 1, s))
         else:
             yield position, tuple(windows), tuple(elements)
+
+
+def _seeing(n: int, count: int, k: int, p: int, s: int, d: int) -> Sequence[int]:
+    """The positions of one axis of the kernel, those that see no element left out where there are many of them."""
+    if k <= n * count:
+        return range(k)
+    offsets = (element + p - window * s for window in range(count) for element in range(n))
+    return sorted({offset // d for offset in offsets if offset % d == 0 and 0 <= offset // d < k})
 
 
 def per_axis(
@@ -74,4 +86,6 @@ def per_axis(
         raise spec.error(inputs, f"{name}={values} has {len(values)} entries", f"give {axes}, one per spatial axis")
     if any(value < least for value in values):
         raise spec.error(inputs, f"{name}={values} has an entry below {least}", f"use {least} or more")
+    if name != "shape" and any(value > _MOST for value in values):
+        raise spec.error(inputs, f"{name}={values} has an entry above {_MOST}", f"use {_MOST} or less")
     return values

@@ -106,7 +106,8 @@ def _module(name: str) -> Any:
 
 def _accepts(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
-        answer: bool | str = _module(module).accepts(call)
+        far = "stride" in call.attributes and _module("kernels.far_windows").refusal(call)
+        answer: bool | str = far or _module(module).accepts(call)
         return answer
 
     return accepts
