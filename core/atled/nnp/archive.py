@@ -51,7 +51,7 @@ def _read_entry(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, unpack
     if info.flag_bits & _ENCRYPTED or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         how = "encrypted" if info.flag_bits & _ENCRYPTED else f"packed by method {info.compress_type} of the zip format"
         raise refusal(where, f"the entry is {how}; those of an .nnp are deflated, or stored as they are", _SAVE_AGAIN)
-    pieces = []
+    pieces: list[bytes] = []
     with _unzipping(where, "the entry is damaged"):
         entry = file.open(info)
     with entry:
