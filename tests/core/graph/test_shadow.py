@@ -255,6 +255,17 @@ def test_the_environment_asks_for_it(monkeypatch):
         F.relu(array(2), using="wrong")
 
 
+def test_a_gradient_that_is_added_to_in_place_is_no_changed_input():
+    x = nn.Variable((2, 3), need_grad=True)
+    x.d = 1
+    with nn.verify() as checks:
+        for y in F.split(x, axis=0):
+            y.forward()
+            y.backward()
+    assert np.array_equal(x.g, np.ones((2, 3)))
+    assert checks.checked
+
+
 @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
 def test_samples_pass_on_the_default_backend(spec):
     # What the spec promises must not be called a divergence: the same tolerances, another comparison.
