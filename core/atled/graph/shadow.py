@@ -104,7 +104,7 @@ class Shadow:
 
     @staticmethod
     def _is_among(array: np.ndarray, results: Sequence[Any]) -> bool:
-        """Whether an array is the memory of a result, as a gradient is that is added to: a plan sees two arrays there."""
+        """Whether an array is the memory of a result: a plan sees two arrays where a gradient is added to."""
         return any(isinstance(y, np.ndarray) and np.may_share_memory(array, y) for y in results)
 
     def _memories(self, slots: Sequence[int]) -> set[int]:
