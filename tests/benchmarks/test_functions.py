@@ -36,7 +36,7 @@ def test_a_function_without_a_call_is_named(monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", [name for name, spec in FUNCTIONS.items() if spec.module.startswith("atled.")])
 def test_a_function_without_a_call_has_one_of_its_samples(name, monkeypatch):
-    monkeypatch.delitem(CALLS, name)
+    monkeypatch.delitem(CALLS, name, raising=False)
     call = call_of(name)
     rng = np.random.default_rng(0)
     inputs = [None if item is None else nn.NdArray.from_numpy_array(item.make(rng)) for item in call.inputs]
