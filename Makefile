@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -19,6 +19,7 @@ export PYTHON
 help:
 	@echo "make demo     train a small network on handwritten digits"
 	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
+	@echo "make quick    a selection of the tests, for the loop of editing"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
 	@echo "make check-lowest  install the lowest version of every dependency and test the core on them"
@@ -31,7 +32,7 @@ help:
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
-	@echo "make generated  write anew what is generated from the op specs: stubs, kernels' texts, manifests, support matrix"
+	@echo "make generated  write what is generated from op specs and kernels: stubs, manifests, pages, kernels' texts"
 	@echo "make clean    remove the virtual environment, caches and built files"
 
 # One stamp for each extra; newer than every pyproject.toml means up to date. `dev` holds `test`, that holds `demo`.
@@ -50,6 +51,10 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
 	@$(if $(ARGS),:,$(RUN) -m pytest examples/*/tests)
+
+# Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
+quick: $(VENV)/.ready-test
+	@$(RUN) -m pytest --quick $(ARGS)
 
 # Intel's runtime for CPUs, AMD's too, from the package index: no system package is needed.
 check-opencl: $(VENV)/.ready-test
