@@ -1,4 +1,4 @@
-"""A selection of tests for the loop of editing, and memory that shows misuse."""
+"""The option --quick, and memory that shows misuse."""
 
 from __future__ import annotations
 
@@ -7,35 +7,23 @@ from typing import Any
 import pytest
 
 from atled.storage import HostStorage
-
-_QUICK_CASES = 3  # of a parametrised test
+from quick import CASES, selected
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help=f"no slow tests, and at most {_QUICK_CASES} cases of each parametrised one"
+        "--quick",
+        action="store_true",
+        help=f"no slow tests, none that start processes, and at most {CASES} cases of each parametrised one",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under `--quick`, leave out what `make test` runs besides."""
     if config.getoption("--quick"):
-        chosen = {id(item) for item in quick_selection(items)}
+        chosen = {id(item) for item in selected(items)}
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
         items[:] = [item for item in items if id(item) in chosen]
-
-
-def quick_selection(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Of each test that is not slow the first case, the last one, and some at equal distances between."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("slow") is None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = []
-    for of_one in cases.values():
-        count = min(len(of_one), _QUICK_CASES)
-        chosen += [of_one[i * (len(of_one) - 1) // max(1, count - 1)] for i in range(count)]
-    return chosen
 
 
 @pytest.fixture

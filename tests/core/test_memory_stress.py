@@ -16,7 +16,7 @@ import atled.solvers as S
 from atled.storage import POOL
 from memory_stress import Net, assert_same, churn, leaf, run_in_threads, trained
 
-pytestmark = pytest.mark.usefixtures("backend", "poisoned")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("backend", "poisoned")]
 
 
 @pytest.fixture

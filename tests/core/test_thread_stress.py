@@ -19,7 +19,7 @@ import atled.solvers as S
 from atled.function import PythonFunction
 from memory_stress import Net, assert_same, churn, leaf, run_in_threads, trained
 
-pytestmark = pytest.mark.usefixtures("backend", "poisoned")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("backend", "poisoned")]
 
 
 @pytest.fixture(autouse=True)

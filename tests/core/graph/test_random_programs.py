@@ -12,6 +12,8 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 
+pytestmark = pytest.mark.slow
+
 UNARY = {
     "tanh": (F.tanh, np.tanh, lambda x, y, g: g * (1 - y * y)),
     "sin": (F.sin, np.sin, lambda x, y, g: g * np.cos(x)),

@@ -16,6 +16,8 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 
+pytestmark = pytest.mark.slow
+
 Variable = nn.Variable
 
 LOST = ("compute the graph again", "run the step again", "the graph is gone")
