@@ -295,7 +295,7 @@ def given_floats(spec: OpSpec, attributes: Mapping[str, Any]) -> dict[str, float
     for item in spec.attributes:
         if item.kind == "float":
             value = attributes.get(item.name, item.default)
-            if type(value) is not float and type(value) is not int:
+            if type(value) is not float and (type(value) is not int or value.bit_length() >= 1000):
                 return None
             floats[item.name] = float(value)
     return floats

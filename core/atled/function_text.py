@@ -187,7 +187,9 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
     """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
     floats = [item for item in arguments if item.kind == "float"]
     others = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
-    numbers = [f"(type({item.argument}) is float or type({item.argument}) is int)" for item in floats]
+    # An int of a thousand bits is no float: `apply` says so.
+    of_int = "type({0}) is int and {0}.bit_length() < 1000"
+    numbers = [f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in floats]
     by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
     count = range(len(inputs))
 

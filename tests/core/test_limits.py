@@ -66,6 +66,13 @@ def test_numbers_beyond_the_types_of_the_machine_are_value_errors(call):
         call()
 
 
+def test_a_call_that_was_made_before_refuses_vast_numbers_as_well():
+    x = nn.NdArray((2,))
+    F.add_scalar(x, 1)
+    with pytest.raises(ValueError, match=r"too large[\s\S]*What to do"):
+        F.add_scalar(x, 10**400)
+
+
 @pytest.mark.parametrize("values", [[1, [2]], [[1, 2], [3]]])
 def test_ragged_values_are_refused_in_four_parts(values):
     for assign in (nn.NdArray.from_numpy_array, lambda values: setattr(nn.NdArray((2,)), "data", values)):

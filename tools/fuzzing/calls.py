@@ -23,6 +23,7 @@ from fuzzing.judging import WrongError
 _CONTEXTS = ("cpu:float", "cpu:float", "cpu:half", "cpu:double", "reference:float")
 # Elements beyond which a result is not compared with the reference: that takes the time and memory of many calls.
 _COMPARED = 100_000
+_TAME = 1e4
 
 
 class Attempt:
@@ -120,9 +121,14 @@ def _call(function: Callable[..., Any], inputs: Sequence[Any], attributes: dict[
     if way == "record":
         return
     small = sum(math.prod(item.shape) for item in (*arrays, *results) if hasattr(item, "shape")) <= _COMPARED
-    with nn.verify(1.0 if small and way != "at once" else 0.0):
+    with nn.verify(1.0 if small and way != "at once" and all(map(_is_tame, inputs)) else 0.0):
         for result in results:
             _compute(result, way)
+
+
+def _is_tame(item: Any) -> bool:
+    """Whether sums and products of it stay within float32: else their order decides between inf and NaN."""
+    return not isinstance(item, np.ndarray) or item.dtype.kind != "f" or bool((np.abs(item) < _TAME).all())
 
 
 def _compute(result: Any, way: str) -> None:
