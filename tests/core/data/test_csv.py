@@ -57,6 +57,14 @@ def test_images_are_channels_first(tmp_path, table, shape, expected, normalize):
     np.testing.assert_allclose(read * (255.0 if normalize else 1), image.reshape(4, 5, -1).transpose(2, 0, 1))
 
 
+def test_of_images_of_sixteen_bits_the_upper_eight_are_read(tmp_path, table):
+    pytest.importorskip("PIL")
+    image = np.random.RandomState(0).randint(0, 65536, (4, 5)).astype(np.uint16)
+    imsave(tmp_path / "a.png", image, as_uint16=True)
+    (read,) = CsvDataSource(table("x\na.png\n"), normalize=True).next()
+    np.testing.assert_allclose(read * 255.0, (image >> 8)[np.newaxis])
+
+
 def test_an_image_can_be_read_in_another_size(tmp_path):
     pytest.importorskip("PIL")
     imsave(tmp_path / "a.png", np.full((4, 4, 3), 7, np.uint8))
