@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test quick check-opencl check-torch check-lowest bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick check-opencl check-torch check-lowest check-growth bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -23,6 +23,7 @@ help:
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
 	@echo "make check-lowest  install the lowest version of every dependency and test the core on them"
+	@echo "make check-growth  see that memory stays bounded over 5,000 shapes and 2,000 formulas (some minutes)"
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
@@ -72,6 +73,9 @@ check-torch: $(VENV)/.ready-test
 # Into .venv-lowest, with the oldest Python declared. ARGS for other tests than the core.
 check-lowest: $(VENV)/.ready-demo
 	@$(RUN) tools/check_lowest.py $(ARGS)
+
+check-growth: $(VENV)/.ready-demo
+	@$(RUN) tools/check_growth.py 5000 2000 100
 
 # The libraries compared come into environments of their own in .benchenv; see benchmarks/README.md.
 bench: $(VENV)/.ready-demo

@@ -78,7 +78,7 @@ from atled_contexts.scopes import (
     set_default_context,
     using,
 )
-from atled_contexts.selection import Decision, clear_selection_cache, consider, select
+from atled_contexts.selection import Decision, clear_selection_cache, consider, select, selection_count
 from atled_contexts.settings import (
     Setting,
     declare_setting,
@@ -192,6 +192,7 @@ __all__ = [
     "reset_default_context",
     "reset_fallback_counts",
     "select",
+    "selection_count",
     "set_default_context",
     "setting",
     "setting_source",

@@ -18,7 +18,7 @@ from atled_contexts.registry import Registry
 
 C = TypeVar("C")
 
-CACHE_LIMIT = 8192  # decisions; a training run has some hundreds
+CACHE_LIMIT = 4096  # decisions; a training run has some hundreds
 
 
 class Decision(Generic[C]):
@@ -119,6 +119,11 @@ def consider(op: str, context: Context, make_call: Callable[[str, str], C]) -> t
     Where none is chosen, `select` would raise. What `make_call` raises passes through.
     """
     return Inquiry(discovery.registry(), op, context.frozen, make_call, ask_all=True).candidates
+
+
+def selection_count() -> int:
+    """How many decisions are cached."""
+    return len(_cache)
 
 
 def clear_selection_cache() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from atled.array import ArrayCell, NdArray
 from atled.auto_mode import get_auto_forward
+from atled.caches import register_cache
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
 from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream
@@ -22,7 +23,7 @@ from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.scopes import tell_if_slow
 from atled_contexts.surroundings import PROCESS, mark_here
 
-_LIMIT = 20_000
+_LIMIT = 2048  # calls of all states together: each keeps a plan, and queues of spare arrays
 _STATES_LIMIT = 64
 _STREAMS = spare_cells_of(2, np.dtype(np.int64))
 
@@ -92,6 +93,13 @@ def forget_calls() -> None:
     """Know no call any more."""
     _tables.clear()
     RECENT.state = _NONE
+
+
+def _known_count() -> int:
+    return sum(map(len, list(_tables.values())))
+
+
+register_cache("known calls", _known_count, forget_calls)
 
 
 class _Nowhere:
@@ -351,6 +359,7 @@ def remember(state: State, key: Hashable, call: OneCall, function: Function) -> 
         hash(key)
     except TypeError:
         return
-    if len(state.known) >= _LIMIT:
-        state.known.clear()
+    if _known_count() >= _LIMIT:
+        for table in list(_tables.values()):
+            table.clear()
     state.known[key] = Known(call, function)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 
+from atled.at_once import forget_calls
+from atled.caches import cache_counts, clear_caches
 from atled.errors import four_parts
 from atled.place import ArrayClass, place_on
-from atled.spares import all_spares, clear_spares
+from atled.spares import all_spares, clear_spares, set_spares_limit
 from atled.storage import POOL, size_class
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
@@ -23,6 +25,7 @@ def memory_statistics() -> dict[str, dict[str, int]]:
         allocated_count: buffers taken from the system.  reused_count: kept buffers that were handed out again, but for
         results of small ops, which are not counted one by one.
     NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least.
+    "caches" counts what is kept of plans, calls and machine code, by name; each of these has a limit of its own.
 
         nn.memory_statistics()["host"]["peak_bytes"]
     """
@@ -35,11 +38,16 @@ def memory_statistics() -> dict[str, dict[str, int]]:
         counted = dict(arrays.statistics(device))
         if counted:
             found[repr(place_on(arrays, device))] = counted
-    return found
+    return {**found, "caches": cache_counts()}
 
 
 def clear_memory_cache() -> None:
-    """Give all memory that is kept for later arrays back, on the host and on all devices."""
+    """Give all memory back that is kept for later: arrays, on the host and on all devices, and what was compiled.
+
+    Plans, calls and machine code that something still uses live on with it. What is forgotten is made again when it is
+    next needed: plans in milliseconds, machine code from the store of compiled kernels.
+    """
+    clear_caches()
     clear_host_memory_cache()
     for arrays, device in _device_classes():
         arrays.clear_memory_cache(device)
@@ -54,8 +62,8 @@ def clear_host_memory_cache() -> None:
 def set_memory_cache_limit(limit_bytes: int) -> None:
     """Let the host keep at most so many bytes for later arrays; 0 keeps none. What is beyond goes back at once.
 
-    It is no limit of what arrays and plans use. Beside it, small results that may be wanted again at once keep some
-    hundred KiB.
+    It is no limit of what arrays and plans use. Beside it, small results that may be wanted again at once keep as
+    much at most, and no more than 16 MiB.
 
     TypeError, ValueError: not a whole number of bytes, 0 or more.
     """
@@ -75,6 +83,9 @@ def set_memory_cache_limit(limit_bytes: int) -> None:
             four_parts(f"set_memory_cache_limit({limit})", "negative", "", "pass 0 or more bytes; 0 keeps nothing")
         )
     POOL.set_limit(limit)
+    set_spares_limit(limit)
+    clear_spares()
+    forget_calls()  # they hold the queues of spare arrays; new ones keep within the limit
 
 
 def _device_classes() -> Iterator[tuple[ArrayClass, str]]:

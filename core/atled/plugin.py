@@ -6,7 +6,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, FallbackEvent
     computing       Call, ArrayDesc, Prepared, Native, op_spec, report_preparation
-    memory          ArrayClass
+    memory          ArrayClass, register_cache
     formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy;
                     compile_formula; plan_layout, Layout, LayoutPlan
     ops of its own  OpSpec, Row, define and what else `atled.op_spec` holds, which is of this API too
@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from atled.caches import register_cache
 from atled.call import ArrayDesc, Call, Native, Prepared
 from atled.errors import did_you_mean, four_parts, listing
 from atled.place import ArrayClass
@@ -132,6 +133,7 @@ __all__ = [
     "parse_names",
     "parse_text",
     "plan_layout",
+    "register_cache",
     "report_preparation",
     "setting",
     "write_c",

@@ -7,7 +7,8 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from atled.storage import HostStorage
 
 _LARGE_BYTES = 1 << 14
 _LIMIT_BYTES = 1 << 18
+_TOTAL_BYTES = 16 << 20
+_CHECK_EVERY = 64
 _LIMIT = 256
 _FLOAT32 = np.dtype(np.float32)
 
@@ -101,7 +104,7 @@ class Spares:
     take, put: the oldest one (IndexError if there is none), and back as the youngest; the queue drops what is too much.
     """
 
-    __slots__ = ("_arrays", "_counts", "dtype", "put", "size", "take")
+    __slots__ = ("__weakref__", "_arrays", "_counts", "dtype", "put", "size", "take")
 
     def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
         self.size = size
@@ -161,7 +164,7 @@ class SpareCells:
     take, put: as for arrays.
     """
 
-    __slots__ = ("_cells", "_counts", "dtype", "put", "size", "take")
+    __slots__ = ("__weakref__", "_cells", "_counts", "dtype", "put", "size", "take")
 
     def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
         self.size = size
@@ -198,6 +201,11 @@ class SpareCells:
         """A cell that was never in the queue, contents undefined."""
         return _fresh(self.size, self.dtype).cell
 
+    @property
+    def count(self) -> int:
+        """How many are in the queue."""
+        return len(self._cells)
+
     def free_count(self) -> int:
         """How many cells of the queue nobody else has."""
         return _counted(list(self._cells)).count(_IN_QUEUE)
@@ -210,11 +218,11 @@ class SpareCells:
 class Scratch:
     """Memory of one size for the time of a call. It never leaves the call, so that nobody has to ask who has it."""
 
-    __slots__ = ("_free", "_limit", "_nbytes")
+    __slots__ = ("__weakref__", "_free", "_limit", "_nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
-        self._limit = 0 if nbytes > _LARGE_BYTES else 2
+        self._limit = 0 if nbytes > min(_LARGE_BYTES, _LIMITS.queue_bytes) else 2
         self._free: list[HostStorage] = []
 
     def take(self) -> HostStorage:
@@ -236,7 +244,7 @@ class Scratch:
 
 def _limit(nbytes: int) -> int:
     """How many arrays of so many bytes are kept."""
-    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMIT_BYTES // max(nbytes, 1))
+    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMITS.queue_bytes // max(nbytes, 1))
 
 
 def _fresh(size: int, dtype: np.dtype) -> NdArray:
@@ -284,17 +292,22 @@ def reuses(spares: Spares | SpareCells, hold: Callable[[Any], object] | None, ge
     return is_same
 
 
-_SPARES: dict[tuple[int, np.dtype], Spares] = {}
+_SPARES: WeakValueDictionary[tuple[int, np.dtype], Spares] = WeakValueDictionary()
+_SPARE_CELLS: WeakValueDictionary[tuple[int, np.dtype], SpareCells] = WeakValueDictionary()
+_SCRATCHES: WeakValueDictionary[int, Scratch] = WeakValueDictionary()
+"""The queues by what they hold. Those who take from a queue hold it: known calls, of which there is a limit."""
 
 
 def spares_of(size: int, dtype: np.dtype) -> Spares:
     """The one queue for arrays of that size and dtype."""
-    key = (size, dtype)
-    spares = _SPARES.get(key)
-    return _SPARES.setdefault(key, Spares(size, dtype)) if spares is None else spares
+    spares = _SPARES.get((size, dtype))
+    return _SPARES.setdefault((size, dtype), _counted_in(Spares(size, dtype))) if spares is None else spares
 
 
-_SCRATCHES: dict[int, Scratch] = {}
+def spare_cells_of(size: int, dtype: np.dtype) -> SpareCells:
+    """The one queue for cells of that size and dtype."""
+    spares = _SPARE_CELLS.get((size, dtype))
+    return _SPARE_CELLS.setdefault((size, dtype), _counted_in(SpareCells(size, dtype))) if spares is None else spares
 
 
 def scratch_of(nbytes: int) -> Scratch:
@@ -303,19 +316,46 @@ def scratch_of(nbytes: int) -> Scratch:
     return _SCRATCHES.setdefault(nbytes, Scratch(nbytes)) if scratch is None else scratch
 
 
-_SPARE_CELLS: dict[tuple[int, np.dtype], SpareCells] = {}
-
-
-def spare_cells_of(size: int, dtype: np.dtype) -> SpareCells:
-    """The one queue for cells of that size and dtype."""
-    key = (size, dtype)
-    spares = _SPARE_CELLS.get(key)
-    return _SPARE_CELLS.setdefault(key, SpareCells(size, dtype)) if spares is None else spares
-
-
 def all_spares() -> list[Spares | SpareCells]:
     """Every queue there is."""
     return [*_SPARES.values(), *_SPARE_CELLS.values()]
+
+
+class _Limits:
+    """queue_bytes: the most that one queue holds.  bytes: the most that all hold, looked at as further ones are made.
+
+    made_count: how many queues were made.
+    """
+
+    def __init__(self) -> None:
+        self.made_count = 0
+        self.set(_TOTAL_BYTES)
+
+    def set(self, limit_bytes: int) -> None:
+        self.bytes = min(limit_bytes, _TOTAL_BYTES)
+        self.queue_bytes = min(limit_bytes, _LIMIT_BYTES)
+
+
+_LIMITS = _Limits()
+
+S = TypeVar("S", Spares, SpareCells)
+
+
+def _counted_in(queue: S) -> S:
+    """The new queue; now and then all others are emptied if they hold too much together."""
+    _LIMITS.made_count += 1
+    if _LIMITS.made_count % _CHECK_EVERY == 0 and _kept_bytes() > _LIMITS.bytes:
+        clear_spares()
+    return queue
+
+
+def _kept_bytes() -> int:
+    return sum(spares.count * spares.size * spares.dtype.itemsize for spares in all_spares())
+
+
+def set_spares_limit(limit_bytes: int) -> None:
+    """Let queues that are made from now on hold at most so many bytes, all together, and never more than 16 MiB."""
+    _LIMITS.set(limit_bytes)
 
 
 def clear_spares() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from atled.caches import register_cache
 from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
 from atled.ops.spec import Input, OpSpec
@@ -21,9 +22,11 @@ from atled_contexts import (
     array_class_names,
     backend_info,
     backend_status,
+    clear_selection_cache,
     consider,
     plugin_generation,
     select,
+    selection_count,
 )
 
 TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -39,6 +42,8 @@ _HALF = np.dtype(np.float16)
 
 PYTHON = "python"
 """What stands for a backend where the engine itself runs Python code of the user."""
+
+register_cache("decisions", selection_count, clear_selection_cache)
 
 
 def compute_dtype(type_config: str) -> np.dtype:

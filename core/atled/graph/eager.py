@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from atled.array import ArrayCell
+from atled.caches import Generations
 from atled.call import ArrayDesc
 from atled.graph.binding import Binding, guarded, native_error
 from atled.graph.dispatch import compute_dtype
@@ -24,12 +25,11 @@ from atled_contexts import Context, count_fallback, is_observed, native_executor
 ABSENT = -9
 """Stands for an absent optional input among the codes of a key."""
 
-_LIMIT = 20_000
 _SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
 _BYTE = np.dtype(np.uint8)
 _INT64 = np.dtype(np.int64)
 _BLOCK_LIMIT = 2048  # words
-_CALLS: dict[Hashable, OneCall] = {}
+_CALLS: Generations[OneCall] = Generations("calls", 1024)
 
 
 def settle_inputs(cells: Sequence[ArrayCell | None], context: Context) -> tuple[int, ...]:
@@ -58,10 +58,8 @@ def one_call(
     key = (kind, codes, plugin_generation())
     found = _CALLS.get(key)
     if found is None:
-        if len(_CALLS) >= _LIMIT:
-            _CALLS.clear()
-        found = _CALLS[key] = OneCall(spec, cells, shapes, attributes, context)
-    return found
+        found = _CALLS.find_old(key)
+    return _CALLS.add(key, OneCall(spec, cells, shapes, attributes, context)) if found is None else found
 
 
 def advance(stream: ArrayCell | None) -> None:

@@ -6,16 +6,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from atled.caches import register_cache
+from atled.graph.plan import Template
 from atled_contexts import lock_across_forks
+
+_STEPS_LIMIT = 100_000  # about 10 KB each
 
 
 class TemplateCache:
-    """Templates by key, the least recently used dropped beyond a limit."""
+    """Templates by key, the least recently used dropped beyond a limit of them, or of their steps.
 
-    def __init__(self, limit: int = 4096) -> None:
+    name: what the statistics of memory call them.
+    """
+
+    def __init__(self, name: str, limit: int, steps_limit: int = _STEPS_LIMIT) -> None:
         self.limit = limit
+        self.steps_limit = steps_limit
+        self._steps = 0
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = lock_across_forks()
+        register_cache(name, self.__len__, self.clear)
 
     def find(self, key: Hashable) -> Any:
         """What was made for the key; None if nothing was."""
@@ -32,21 +42,34 @@ class TemplateCache:
             return found
         made = make()
         with self._lock:
-            made = self._templates.setdefault(key, made)
-            while len(self._templates) > self.limit:
-                self._templates.popitem(last=False)
+            if key in self._templates:  # another thread was quicker
+                return self._templates[key]
+            self._templates[key] = made
+            self._steps += _step_count(made)
+            while len(self._templates) > max(1, self.limit) or (
+                self._steps > self.steps_limit and len(self._templates) > 1
+            ):
+                _, dropped = self._templates.popitem(last=False)
+                self._steps -= _step_count(dropped)
         return made
 
     def clear(self) -> None:
         """Forget everything compiled."""
         with self._lock:
             self._templates.clear()
+            self._steps = 0
 
     def __len__(self) -> int:
         return len(self._templates)
 
 
-TEMPLATES = TemplateCache()
+def _step_count(made: Any) -> int:
+    """How many steps what was compiled holds; 1 for what is no template."""
+    template = getattr(made, "template", made)
+    return len(template.steps) if isinstance(template, Template) else 1
+
+
+TEMPLATES = TemplateCache("plans", 1024)
 
 PLANNING = lock_across_forks()
 """Held by whoever makes a plan and binds it: what it finds out about arrays, and does to them, must be of one piece."""

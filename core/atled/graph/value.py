@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from atled.array import ArrayCell, NdArray, Recipe
+from atled.caches import Generations
 from atled.call import ArrayDesc
 from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
@@ -363,7 +364,8 @@ class RecordedValue(Value):
     __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
 
 
-_KINDS: dict[Any, int] = {}
+# A call that comes back after its number was forgotten gets another one: plans of both are right.
+_KINDS: Generations[int] = Generations("kinds of calls", 4096)
 _kind_numbers = itertools.count()
 
 
@@ -372,8 +374,8 @@ def kind_of(spec: OpSpec, shapes: tuple[Any, ...], attributes: tuple[Any, ...], 
     key = (spec.name, shapes, attributes, context)
     kind = _KINDS.get(key)
     if kind is None:
-        kind = _KINDS.setdefault(key, next(_kind_numbers))
-    return kind
+        kind = _KINDS.find_old(key)
+    return _KINDS.add(key, next(_kind_numbers)) if kind is None else kind
 
 
 def new_stream(seed: int) -> ArrayCell:
@@ -538,8 +540,7 @@ class Function:
                 self.auxiliary[position] = value.data.cell
 
 
-_INFERRED: dict[Any, tuple[tuple[ArrayDesc, ...], int]] = {}
-_INFERRED_LIMIT = 100_000
+_INFERRED: Generations[tuple[tuple[ArrayDesc, ...], int]] = Generations("inferred shapes", 4096)
 
 
 def infer_shapes(
@@ -550,6 +551,8 @@ def infer_shapes(
     key = (spec.name, tuple(shapes), static, context)
     found = _INFERRED.get(key)
     if found is None:
+        found = _INFERRED.find_old(key)
+    if found is None:
         dtype = compute_dtype(context.backends[0][1])
         inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
         cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
@@ -557,9 +560,7 @@ def infer_shapes(
             cast.append(ArrayDesc((2,), np.int64))
         outputs = infer(spec, cast, dict(static))
         found = (outputs, kind_of(spec, tuple(shapes), static, context))
-        if len(_INFERRED) >= _INFERRED_LIMIT:
-            _INFERRED.clear()
-        _INFERRED[key] = found
+        _INFERRED.add(key, found)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import hashlib
 import json
 import os
@@ -16,11 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import atled as nn
+import atled.functions as F
 from atled_cpu_numba import machine_code, object_files, progress
 from atled_cpu_numba.machine_code import ObjectCode
-from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, set_progress, warm
+from atled_cpu_numba.store import IRKernel, Kernel, KernelError, StoreWarning, TransientKernel, set_progress, warm
 
 SUM_IR = "define i64 @sum(i64 %block, i64 %part, i64 %parts) {\n %a = add i64 %part, %parts\n ret i64 %a\n}"
 OTHER_IR = SUM_IR.replace("add", "mul")
@@ -578,3 +582,52 @@ def test_the_platforms_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "h"))
     assert object_files.folder() == tmp_path / "h" / ".cache" / "atled" / "cpu-numba"
+
+
+def test_code_of_a_transient_kernel_is_freed_with_it():
+    before = machine_code.transient_bytes()
+    kernel = TransientKernel("sum", SUM_IR)
+    assert call(kernel, 1, 2) == 3
+    assert machine_code.transient_bytes() > before and not kernel.ir
+    del kernel
+    assert machine_code.transient_bytes() == before
+
+
+def test_a_plan_holds_the_code_of_its_formulas():
+    with nn.context_scope(nn.Context("cpu")):
+        x = nn.Variable.from_numpy_array(np.full((4, 3), 0.25, np.float32))
+        y = F.cos(F.sigmoid(F.tan(x)))
+        z = F.sum(F.asin(F.sigmoid(x)), axis=1)  # the sum has the formula computed on ranges
+        y.forward(), z.forward()
+        expected = y.d.copy(), z.d.copy()
+        for _ in range(2):
+            nn.clear_memory_cache()
+            gc.collect()
+            assert machine_code.transient_bytes() > 0
+            y.forward(), z.forward()
+            np.testing.assert_array_equal(y.d, expected[0])
+            np.testing.assert_array_equal(z.d, expected[1])
+
+
+def test_code_that_threads_are_in_is_not_freed():
+    x = nn.NdArray.from_numpy_array(np.full(20_000, 0.5, np.float32))  # large enough for the lock to be given away
+    expected = np.tanh(np.float32(0.5))
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not done.is_set():
+                np.testing.assert_allclose(F.tanh(x).data, expected, rtol=1e-6)
+        except BaseException as error:
+            failures.append(error)
+
+    done = threading.Event()
+    threads = [threading.Thread(target=nn.bind(work)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        nn.clear_memory_cache()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not failures

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import weakref
 
 import numpy as np
 
+from atled.caches import register_cache
 from atled.call import Call, Native, Prepared
 from atled.ops.formula import Program
 from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
+from atled_cpu_numba import machine_code
 from atled_cpu_numba.kernels.launch import share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions
-from atled_cpu_numba.store import IRKernel
+from atled_cpu_numba.store import TransientKernel
 
 # Nanoseconds per element on one core of a current x86 machine, for the number of shares: reading or writing an
 # operand from beyond the level-2 cache, an arithmetic operation, and a function such as tanh.
@@ -62,7 +65,7 @@ def prepare(call: Call) -> Prepared:
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         owner=kernel,
-        ranges=functools.partial(_range_address, program, plan.layout),
+        ranges=_Ranges(program, plan.layout),
     )
     return Prepared(native=native)
 
@@ -78,12 +81,38 @@ def _function_count(program: Program) -> int:
     )
 
 
-def _range_address(program: Program, layout: Layout) -> int:
-    return _kernel(program, layout, ranges=True).address()
+class _Ranges:
+    """Gives the address of the kernel on ranges, and keeps that once it is asked for."""
+
+    __slots__ = ("_kernel", "_layout", "_program")
+
+    def __init__(self, program: Program, layout: Layout) -> None:
+        self._program = program
+        self._layout = layout
+        self._kernel: TransientKernel | None = None
+
+    def __call__(self) -> int:
+        if self._kernel is None:
+            self._kernel = _kernel(self._program, self._layout, ranges=True)
+        return self._kernel.address()
 
 
-@functools.lru_cache(maxsize=4096)
-def _kernel(program: Program, layout: Layout, *, ranges: bool = False, streamed: bool = False) -> IRKernel:
+# Those that a plan holds are found again whatever their number; the others only if they are among the latest.
+_alive: weakref.WeakValueDictionary[tuple[Program, Layout, bool, bool], TransientKernel] = weakref.WeakValueDictionary()
+_LATEST = 256
+
+
+@functools.lru_cache(maxsize=_LATEST)
+def _kernel(program: Program, layout: Layout, *, ranges: bool = False, streamed: bool = False) -> TransientKernel:
+    key = program, layout, ranges, streamed
+    kernel = _alive.get(key)
+    return _alive.setdefault(key, _written(*key)) if kernel is None else kernel
+
+
+register_cache("bytes of machine code of formulas", machine_code.transient_bytes, _kernel.cache_clear)
+
+
+def _written(program: Program, layout: Layout, ranges: bool, streamed: bool) -> TransientKernel:
     from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
 
     name = "formula"
@@ -96,4 +125,4 @@ def _kernel(program: Program, layout: Layout, *, ranges: bool = False, streamed:
         ranges=ranges,
         streamed=streamed,
     )
-    return IRKernel(name, ir)
+    return TransientKernel(name, ir)

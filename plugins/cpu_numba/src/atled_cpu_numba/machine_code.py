@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -116,7 +118,8 @@ def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
     try:
-        module = llvm.parse_assembly(ir)
+        # A context of its own: in the global one constants and types stay for good.
+        module = llvm.parse_assembly(ir, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise KernelError(
@@ -133,9 +136,24 @@ def compile_ir(name: str, ir: str, *, python_api: bool = False) -> ObjectCode:
     # product and a sum may not be contracted that are in the loop's own vectors, and the last elements of an array
     # would be rounded in another way than the others.
     tuning.loop_vectorization = tuning.loop_interleaving = True
-    passes = llvm.create_pass_builder(machine, tuning)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, tuning)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    _dispose(passes)
     return _checked(name, machine.emit_object(module), name, module, python_api=python_api)
+
+
+def _dispose(passes: Any) -> None:
+    """Free a pass manager with what its passes know of the module: 0.3 MB for a formula of four functions.
+
+    llvmlite 0.45 to 0.50 leave it behind: of the two base classes that have `_dispose`, the first one's does nothing.
+    """
+    from llvmlite.binding.ffi import ObjectRef
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
+    if type(passes)._dispose is ObjectRef._dispose:
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def missing_symbols(compiled: ObjectCode) -> list[str]:
@@ -158,8 +176,12 @@ def is_loadable(compiled: ObjectCode) -> bool:
     return all(_is_resolvable(name) for name in needed)
 
 
-def load(compiled: ObjectCode) -> int:
-    """Load object code for the rest of the process; returns the address of the kernel."""
+def load(compiled: ObjectCode, owner: object = None) -> int:
+    """Load object code; returns the address of the kernel.
+
+    owner: the code is freed with this object, so whoever may still call the address holds the object; None: it stays
+        for the rest of the process.
+    """
     missing = missing_symbols(compiled)
     assert not missing, missing  # LLVM would end the process
     llvm = processor.llvm_binding()
@@ -171,9 +193,28 @@ def load(compiled: ObjectCode) -> int:
     engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     engine.finalize_object()
     address: int = engine.get_function_address(compiled.symbol)
-    # Never freed: the address is out as a plain number, and a thread may be inside while the interpreter ends.
-    engine.detach()
+    if owner is None:
+        engine.detach()
+    else:
+        number = next(_numbers)
+        _transient[number] = len(compiled.code)
+        # Not at the end of the process: a daemon thread may be inside.
+        weakref.finalize(owner, _free, engine, number).atexit = False
     return address
+
+
+_numbers = itertools.count()
+_transient: dict[int, int] = {}
+
+
+def transient_bytes() -> int:
+    """Bytes of the object files whose code will be freed with an owner."""
+    return sum(list(_transient.values()))
+
+
+def _free(engine: Any, number: int) -> None:
+    engine.close()
+    del _transient[number]
 
 
 def _checked(name: str, code: bytes, symbol: str, module: Any, *, python_api: bool = False) -> ObjectCode:

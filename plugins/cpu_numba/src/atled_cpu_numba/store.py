@@ -24,7 +24,7 @@ from atled_cpu_numba.machine_code import KernelError, ObjectCode
 from atled_cpu_numba.object_files import StoreWarning
 from atled_cpu_numba.progress import set_progress
 
-__all__ = ["IRKernel", "Kernel", "KernelError", "StoreWarning", "registered", "set_progress", "warm"]
+__all__ = ["IRKernel", "Kernel", "KernelError", "StoreWarning", "TransientKernel", "registered", "set_progress", "warm"]
 
 # Settings of numba that change the code it makes.
 _NUMBA_SETTINGS = (
@@ -65,7 +65,7 @@ class _StoredKernel:
         return bool(self._address) or object_files.is_stored(self.fingerprint())
 
     def address(self) -> int:
-        """Address of the machine code, valid until the process ends.
+        """Address of the machine code, valid until the process ends, or as long as a transient kernel lives.
 
         The first call loads it from the store, or compiles and stores it (which takes from 10 ms to seconds); later
         ones only look it up. Raises KernelError if it cannot be compiled.
@@ -80,10 +80,13 @@ class _StoredKernel:
         key = self.fingerprint()
         compiled = object_files.read(key)
         if compiled is not None and machine_code.is_loadable(compiled):
-            return machine_code.load(compiled)
+            return self._load(compiled)
         with progress.compiling(self.name):
             compiled = self._compile()
         object_files.write(key, self.name, compiled)
+        return self._load(compiled)
+
+    def _load(self, compiled: ObjectCode) -> int:
         return machine_code.load(compiled)
 
     def _identity(self) -> list[Any]:  # whatever JSON can write
@@ -175,6 +178,20 @@ class IRKernel(_StoredKernel):
 
     def _compile(self) -> ObjectCode:
         return machine_code.compile_ir(self.name, self.ir, python_api=self.python_api)
+
+
+class TransientKernel(IRKernel):
+    """A kernel of which there may be any number: its machine code is freed with it, and its text once that is loaded.
+
+    Whoever has the address holds the kernel (`Native.owner`).
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def _load(self, compiled: ObjectCode) -> int:
+        address = machine_code.load(compiled, self)
+        self.ir = ""
+        return address
 
 
 def registered(folder: str) -> list[Kernel]:

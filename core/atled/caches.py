@@ -1,0 +1,64 @@
+"""The caches of the library: each has a bound, is counted, and is cleared with all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+V = TypeVar("V")
+
+_CACHES: dict[str, tuple[Callable[[], int], Callable[[], None]]] = {}
+
+
+def register_cache(name: str, count: Callable[[], int], clear: Callable[[], None]) -> None:
+    """Have a cache counted by `memory_statistics` and cleared by `clear_memory_cache`.
+
+    name: what it holds, such as "plans"; a cache of the same name is replaced.  count: how many of them, or bytes where
+    the name says so.  clear: forget all of it; what is still in use lives on.
+    """
+    _CACHES[name] = count, clear
+
+
+def cache_counts() -> dict[str, int]:
+    """How much each cache holds, by name."""
+    return {name: count() for name, (count, _) in sorted(_CACHES.items())}
+
+
+def clear_caches() -> None:
+    """Forget what every cache holds."""
+    for _, clear in list(_CACHES.values()):
+        clear()
+
+
+class Generations(dict[Hashable, V]):
+    """A cache that forgets what nobody asked for lately, registered by its name.
+
+    It is the younger of two generations, so that what is in use is found as quickly as in any dict: by `get`, then by
+    `find_old`. When it is full it becomes the old one, and what is asked for moves back.
+
+    limit: the most that a generation holds; both together hold twice as much.
+    """
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.limit = limit
+        self._old: dict[Hashable, V] = {}
+        register_cache(name, lambda: len(self) + len(self._old), self.clear)
+
+    def find_old(self, key: Hashable) -> V | None:
+        """What `get` did not find, if it is in the old generation; it is in the young one then."""
+        found = self._old.pop(key, None)
+        if found is not None:
+            self.add(key, found)
+        return found
+
+    def add(self, key: Hashable, value: V) -> V:
+        """Keep a value; gives the one that is kept, which another thread may have added first."""
+        if len(self) >= self.limit:
+            self._old = dict(self)
+            super().clear()
+        return self.setdefault(key, value)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._old = {}
+        super().clear()

@@ -1,0 +1,92 @@
+"""Caches forget what nobody asked for lately, are counted, and are cleared together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.caches import Generations, cache_counts, register_cache
+from atled.graph.templates import TemplateCache
+from atled.spares import set_spares_limit, spares_of
+
+
+@pytest.fixture
+def cache() -> Iterator[Generations[int]]:
+    made: Generations[int] = Generations("numbers of a test", 3)
+    yield made
+    register_cache("numbers of a test", lambda: 0, lambda: None)
+
+
+def test_what_is_asked_for_stays_and_the_rest_goes(cache):
+    for number in range(3):
+        cache.add(number, number)
+    cache.add(3, 3)  # the three are the old generation now
+    assert cache.get(0) is None and cache.find_old(0) == 0 and cache.get(0) == 0
+    cache.add(4, 4)
+    cache.add(5, 5)
+    assert cache.find_old(0) == 0  # it was asked for
+    assert cache.get(1) is None and cache.find_old(1) is None
+
+
+def test_a_cache_holds_two_generations_at_most(cache):
+    for number in range(1000):
+        cache.add(number, number)
+        assert cache_counts()["numbers of a test"] <= 6
+    assert cache.add(999, 0) == 999  # what is there stays
+
+
+def test_clearing_forgets_both_generations(cache):
+    for number in range(5):
+        cache.add(number, number)
+    nn.clear_memory_cache()
+    assert cache_counts()["numbers of a test"] == 0
+
+
+def test_the_least_recently_used_plan_goes_first():
+    plans = TemplateCache("plans of a test", 2)
+    plans.get("a", lambda: 1), plans.get("b", lambda: 2), plans.find("a"), plans.get("c", lambda: 3)
+    assert (plans.find("a"), plans.find("b"), plans.find("c")) == (1, None, 3)
+
+
+def test_plans_are_limited_by_their_steps():
+    plans = TemplateCache("plans of a test", 100, steps_limit=3)
+    for key in "abcde":
+        plans.get(key, lambda: object())
+    assert [key for key in "abcde" if plans.find(key) is not None] == ["c", "d", "e"]
+
+
+def test_what_was_compiled_is_counted_and_cleared_and_made_again():
+    x = nn.Variable.from_numpy_array(np.ones((3, 7), np.float32))
+    y = F.tanh(x) * 2
+    y.forward()
+    assert nn.memory_statistics()["caches"]["plans"] > 0
+    nn.clear_memory_cache()
+    # Code is no cache: what a plan holds stays with that.
+    assert [name for name, count in cache_counts().items() if count and "code" not in name] == []
+    y.forward()
+    z = F.tanh(x) * 2
+    z.forward()
+    np.testing.assert_array_equal(y.d, z.d)
+
+
+def test_spare_arrays_keep_within_the_limit():
+    dtype = np.dtype(np.float32)
+    queues = []
+    try:
+        set_spares_limit(100_000)
+        for number in range(400):
+            queues.append(spares_of(3000 + number, dtype))
+            for _ in range(10):
+                queues[-1].put(queues[-1].new())
+        assert sum(queue.count * queue.size * 4 for queue in queues) <= 100_000 + 64 * 100_000
+        set_spares_limit(0)
+        none = spares_of(2999, dtype)
+        none.put(none.new())
+        assert none.count == 0
+    finally:
+        set_spares_limit(1 << 30)
+        nn.clear_memory_cache()
