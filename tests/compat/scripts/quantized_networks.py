@@ -1,9 +1,10 @@
-"""Networks with binary weights, fixed-point numbers and powers of two, one after the other on handwritten digits."""
+"""Networks with binary weights, fixed-point numbers and powers of two, all trained on the same handwritten digits."""
 
 import nnabla as nn
 import nnabla.functions as F
 import nnabla.parametric_functions as PF
 import nnabla.solvers as S
+import numpy as np
 from common.arguments import get_args
 from common.digits import digits_iterator
 from common.start import draw_parameters
@@ -26,7 +27,8 @@ def binary_connect(x, test):
 def binary_weight(x, test):
     h = PF.binary_weight_convolution(x, 8, (3, 3), pad=(1, 1))
     h = F.relu(PF.batch_normalization(h, batch_stat=not test))
-    return PF.binary_weight_affine(F.max_pooling(h, (2, 2)), 10)
+    # Not the maximum: sums of equal weights are often equal but for rounding, which would choose then.
+    return PF.binary_weight_affine(F.average_pooling(h, (2, 2)), 10)
 
 
 def fixed_point(x, test):
@@ -46,36 +48,42 @@ def power_of_two(x, test):
 NETWORKS = (full, binary_connect, binary_weight, fixed_point, power_of_two)
 
 
-def train(network, args, series, first):
-    with nn.parameter_scope(network.__name__):
-        image, label = nn.Variable((args.batch_size, 1, 8, 8)), nn.Variable((args.batch_size, 1))
-        loss = F.mean(F.softmax_cross_entropy(network(image, test=False), label))
-        vimage, vlabel = nn.Variable((99, 1, 8, 8)), nn.Variable((99, 1))
-        verror = F.mean(F.top_n_error(network(vimage, test=True), vlabel))
-        draw_parameters(5)
-        solver = S.Momentum(0.02, 0.9)
-        solver.set_parameters(nn.get_parameters())
-    with digits_iterator(args.batch_size) as data, digits_iterator(99, train=False) as vdata:
-        for i in range(args.max_iter):
-            image.d, label.d = data.next()
-            solver.zero_grad()
-            loss.forward(clear_no_need_grad=True)
-            loss.backward(clear_buffer=True)
-            solver.weight_decay(1e-4)
-            solver.update()
-            series.add(first + i, loss.d.copy())
-        error = 0.0
-        for _ in range(3):
-            vimage.d, vlabel.d = vdata.next()
-            verror.forward(clear_buffer=True)
-            error += float(verror.d) / 3
-    return error
+class Trained:
+    """One network with its losses and its solver; all of them share the images."""
+
+    def __init__(self, network, image, label, vimage, vlabel):
+        with nn.parameter_scope(network.__name__):
+            self.loss = F.mean(F.softmax_cross_entropy(network(image, test=False), label))
+            self.error = F.mean(F.top_n_error(network(vimage, test=True), vlabel))
+            draw_parameters(5)
+            self._solver = S.Momentum(0.02, 0.9)
+            self._solver.set_parameters(nn.get_parameters())
+
+    def step(self):
+        self._solver.zero_grad()
+        self.loss.forward(clear_no_need_grad=True)
+        self.loss.backward(clear_buffer=True)
+        self._solver.weight_decay(1e-4)
+        self._solver.update()
+        return self.loss.d.copy()
 
 
 def main():
     args = get_args(max_iter=25, batch_size=50)
+    image, label = nn.Variable((args.batch_size, 1, 8, 8)), nn.Variable((args.batch_size, 1))
+    vimage, vlabel = nn.Variable((99, 1, 8, 8)), nn.Variable((99, 1))
+    trained = {network.__name__: Trained(network, image, label, vimage, vlabel) for network in NETWORKS}
     series = MonitorSeries("training loss", Monitor(args.monitor_path), interval=1, verbose=False)
-    errors = {n.__name__: train(n, args, series, k * args.max_iter) for k, n in enumerate(NETWORKS)}
+    errors = dict.fromkeys(trained, 0.0)
+    with digits_iterator(args.batch_size) as data, digits_iterator(99, train=False) as vdata:
+        for i in range(args.max_iter):
+            image.d, label.d = data.next()
+            series.add(i, np.mean([each.step() for each in trained.values()]))
+        for _ in range(3):
+            vimage.d, vlabel.d = vdata.next()
+            for name, each in trained.items():
+                each.error.forward(clear_buffer=True)
+                errors[name] += float(each.error.d) / 3
     assert max(errors.values()) < 0.85, errors
     print("done: " + ", ".join(f"{name} {error:.2f}" for name, error in errors.items()))
 
