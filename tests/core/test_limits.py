@@ -144,3 +144,11 @@ def test_sums_of_no_rows_are_planned_for_any_length_of_the_others():
     y.forward()
     y.backward()
     assert np.array_equal(b.g, np.zeros(3))
+
+
+@pytest.mark.parametrize("value", ["1", ("a",), 10**400, None])
+def test_a_stopping_criterion_that_is_no_number_is_refused_and_leaves_no_parameters(value):
+    nn.clear_parameters()
+    with pytest.raises(TypeError, match=r"stopping_criterion is no number[\s\S]*What to do"):
+        PF.cpd3_convolution(nn.Variable((2, 4, 6, 6)), 3, (3, 3), 2, stopping_criterion=value)
+    assert not nn.get_parameters(grad_only=False)

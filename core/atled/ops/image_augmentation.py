@@ -98,8 +98,8 @@ class ImageAugmentation(OpSpec):
             raise self.error(inputs, f"shape={shape} does not fit", remedy)
         if 0 in x.shape[-2:] and 0 not in whole:
             raise self.error(inputs, "the images have no pixels", "give them at least one")
-        if len(pad) != 2 or min(pad) < 0:
-            raise self.error(inputs, f"pad={pad}", "give two numbers from 0 on: vertical, horizontal")
+        if len(pad) != 2 or min(pad) < 0 or max(pad) >= 2**31:
+            raise self.error(inputs, f"pad={pad}", "give two numbers from 0 to 2147483647: vertical, horizontal")
         return {**attributes, "shape": whole}
 
     def check_values(self, attributes: Mapping[str, Any]) -> None:
@@ -166,6 +166,7 @@ class ImageAugmentation(OpSpec):
             Refused(ValueError, "shape=.* does not fit", (2, 3, 4, 4), shape=(1, 4, 4)),
             Refused(ValueError, "have no pixels", (2, 1, 0, 4), shape=(3, 3)),
             Refused(ValueError, "pad=", (2, 1, 4, 4), pad=(1,)),
+            Refused(ValueError, "pad=", (2, 1, 4, 4), pad=(2**31, 0)),
             Refused(ValueError, "min_scale is out of range", (2, 1, 4, 4), min_scale=0.0),
             Refused(ValueError, "distortion is out of range", (2, 1, 4, 4), distortion=1.0),
             Refused(TypeError, "flip_lr", (2, 1, 4, 4), flip_lr="yes"),

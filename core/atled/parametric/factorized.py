@@ -190,13 +190,14 @@ def cpd3_convolution(
     """
     layer = ConvolutionLayer("cpd3_convolution", inp, outmaps, kernel, base_axis, r=r)
     rank, rounds = layer.size("r", r), layer.size("max_iter", max_iter)
+    least = layer.number("stopping_criterion", stopping_criterion)
     channels, maps = layer.channels, layer.maps
     ones = (1,) * len(layer.window)
     inits: tuple[np.ndarray | None, ...] = (None, None, None)
     if _are_missing("I", "O", "K"):
         weight = _weight(layer, layer.default(oik_init, channels, maps, rng), layer.w_shape)
         tensor = weight.reshape(maps, channels, -1)
-        o, i, k = cp_decomposition(tensor, rank, rounds, stopping_criterion, rng)
+        o, i, k = cp_decomposition(tensor, rank, rounds, least, rng)
         inits = (
             i.T.reshape(rank, channels, *ones),
             o.reshape(maps, rank, *ones),

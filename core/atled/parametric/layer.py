@@ -59,6 +59,15 @@ class Layer:
             raise self.error(f"{name} is {size}", "use 1 or more")
         return size
 
+    def number(self, name: str, value: Any) -> float:
+        """A number as float."""
+        try:
+            if not isinstance(value, str | bytes):
+                return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass  # told below, as for text
+        raise self.error(f"{name} is no number that fits a float", "pass a number", TypeError)
+
     def sizes(self, name: str, values: Any) -> tuple[int, ...]:
         """A sequence of whole numbers of at least 1."""
         if isinstance(values, str | bytes) or not np.iterable(values):
