@@ -6,7 +6,7 @@ A fork copies the thread that forks and no other. What another thread was at sta
 from __future__ import annotations
 
 # The lock that is held while a fork is made, and the locks of the imports under way: nothing public has them.
-import _frozen_importlib  # type: ignore[import-not-found]
+import _frozen_importlib
 import _imp
 import contextlib
 import importlib
@@ -16,6 +16,9 @@ import threading
 # Packages whose imports a fork waits for: those of this project, with or without an underscore behind the name, and
 # what they load when it is first needed.
 _AWAITED = {"atled"}
+
+
+_locks: dict[str, object] = _frozen_importlib._module_locks  # type: ignore[attr-defined]  # private, as said
 
 
 def lock_across_forks() -> threading.RLock:
@@ -49,7 +52,7 @@ def _before_fork() -> None:
     while True:
         _imp.acquire_lock()
         # Every import under way has an entry, also one that is still looking for the file.
-        underway = {name for name in tuple(_frozen_importlib._module_locks) if _is_awaited(name)} - waited
+        underway = {name for name in tuple(_locks) if _is_awaited(name)} - waited
         if not underway:
             return
         _imp.release_lock()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atled_cpu_numba.kernels import convolution_weight
+from atled_cpu_numba.kernels.lanes import host_lanes
 
 CASES = [((37, 16, 16, 16), (16, 16, 3, 3), (1, 1)), ((40, 1, 28, 28), (16, 1, 5, 5), (0, 0))]
 
@@ -21,6 +22,9 @@ def gradient_fixture(run, make_call):
             "group": 1,
         }
         note = convolution_weight.prepare(make_call("ConvolutionWeightGrad", [x, gy], [gw], **attributes)).note
+        if host_lanes().vector < 16:  # then dot products of whole planes are quicker
+            assert "dot products" in note
+            pytest.skip("this processor's vectors are too short for it")
         assert "runs of images" in note
         assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **attributes) == 0
         return gw
