@@ -31,7 +31,7 @@ LAST = 10
 
 BANDS = {"lstm_language_model": 0.05, "vat_digits": 0.1}
 """Programs that draw while they run, each library from a stream of its own: how far the final losses may be apart,
-relative to NNabla's. Runs of NNabla with five other seeds are up to 0.6 % and 6 % apart."""
+relative to NNabla's. Runs of NNabla with three and four other seeds are up to 1 % and 6 % apart."""
 
 PROGRAMS = (
     "cyclegan_small",
