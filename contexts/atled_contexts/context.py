@@ -100,10 +100,11 @@ class Context:
 
         The same object at each call, until an attribute is assigned.
         """
-        found = self._frozen
-        if found is None:
+        found, values = self._frozen, self._values
+        # Of other values: another thread assigned while this property was at work.
+        if found is None or found._values is not values:
             found = Context.__new__(Context)
-            found._hold(self._values, found)
+            found._hold(values, found)
             object.__setattr__(self, "_frozen", found)
         return found
 

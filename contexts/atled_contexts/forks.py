@@ -11,7 +11,9 @@ import _imp
 import contextlib
 import importlib
 import os
+import sys
 import threading
+from collections.abc import Iterator
 
 # Packages whose imports a fork waits for: those of this project, with or without an underscore behind the name, and
 # what they load when it is first needed.
@@ -56,10 +58,28 @@ def _before_fork() -> None:
         if not underway:
             return
         _imp.release_lock()
-        for name in underway:
-            with contextlib.suppress(Exception):  # its own thread is told why it cannot be imported
-                importlib.import_module(name)  # waits for the thread that is at it; if it is this one, it does not
+        with _logging_unlocked():
+            for name in underway:
+                with contextlib.suppress(Exception):  # its own thread is told why it cannot be imported
+                    importlib.import_module(name)  # waits for the thread that is at it; if it is this one, it does not
         waited |= underway
+
+
+@contextlib.contextmanager
+def _logging_unlocked() -> Iterator[None]:
+    """Let go of the lock of `logging` for a while: that module holds it before a fork, by a hook that may run first.
+
+    An import that is waited for may need it: most modules ask for their logger.
+    """
+    lock = getattr(sys.modules.get("logging"), "_lock", None)
+    if lock is None or not lock._is_owned():
+        yield
+        return
+    held = lock._release_save()  # as a Condition does
+    try:
+        yield
+    finally:
+        lock._acquire_restore(held)
 
 
 def _after_fork() -> None:

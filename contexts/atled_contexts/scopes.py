@@ -29,26 +29,30 @@ _scope: contextvars.ContextVar[Context | None] = contextvars.ContextVar("atled_c
 class _Default:
     """The Context outside of all scopes: the one that was set, else `Context()` of the present plugins."""
 
-    __slots__ = ("chosen", "generation", "made", "offered")
+    __slots__ = ("chosen", "own")
 
     def __init__(self) -> None:
         self.chosen: Context | None = None
-        self.made: Context | None = None
-        self.offered: Context | None = None  # what was made, before anybody assigned to it
-        self.generation = 0
+        # Made of the plugins of a generation, with its frozen form before anybody assigned to it. One tuple: threads
+        # that look meanwhile find all of it or nothing.
+        self.own: tuple[Context, Context, int] | None = None
 
     def get(self) -> Context:
         if self.chosen is not None:
             return self.chosen
-        made = self.made
-        if made is not None and made.frozen is not self.offered:  # it was assigned to, so it is what the user wants
-            return made
-        if made is None or self.generation != discovery.current.generation:
-            generation = discovery.current.generation  # read first: a change while making it shows next time
-            made = self.made = Context()
-            self.offered = made.frozen
-            self.generation = generation
+        if self.own is not None:
+            made, offered, generation = self.own
+            # One that was assigned to is what the user wants.
+            if generation == discovery.current.generation or made.frozen is not offered:
+                return made
+        generation = discovery.current.generation  # read first: a change while making it shows next time
+        made = Context()
+        self.own = made, made.frozen, generation
         return made
+
+    def is_own(self, context: Context) -> bool:
+        """Whether a Context is the one that was made here."""
+        return self.own is not None and context is self.own[0]
 
 
 _default = _Default()
@@ -78,7 +82,7 @@ def tell_if_slow() -> None:
 
 def why_slow(context: Context) -> str:
     """Why the default Context is the reference, and what to do; "" where it is not, or the reference was asked for."""
-    if context is not _default.made or context.backends[0][0] != REFERENCE:
+    if not _default.is_own(context) or context.backends[0][0] != REFERENCE:
         return ""
     records = discovery.registry().records
     if setting("ATLED_BACKENDS") or any(record.state == BLOCKED for record in records):
@@ -114,7 +118,7 @@ def set_default_context(ctx: Context) -> None:
 
 def reset_default_context() -> None:
     """Take `set_default_context` back: the default is that of the present plugins again."""
-    _default.chosen = _default.made = None
+    _default.chosen = _default.own = None
     PROCESS.mark_anew()
 
 

@@ -34,5 +34,8 @@ class OutOfMemoryError(RuntimeError):
 
 def shortened(value: Any) -> str:
     """The repr of what a user gave, cut where it is long: a million entries tell no more than the first ones."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an int, or one within, of more digits than Python writes
+        return f"<{type(value).__name__} of too many digits to show>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atled.errors import OutOfMemoryError, four_parts
+from atled.errors import OutOfMemoryError, four_parts, shortened
 
 MOST_AXES = 32
 """NumPy's functions of several arrays take no more axes."""
@@ -26,15 +26,16 @@ def misfit(shape: Sequence[int]) -> str:
     # An empty array is counted without its empty axes, for so are strides.
     size = math.prod(shape) or math.prod(size for size in shape if size)
     if size > MOST_ELEMENTS:
-        return f"that is {size:.3g} elements, and {MOST_ELEMENTS:.3g} is the most that a process can address"
+        count = f"{size:.3g}" if size < 1 << 1000 else "more than 1e+301"  # beyond floats
+        return f"that is {count} elements, and {MOST_ELEMENTS:.3g} is the most that a process can address"
     return ""
 
 
 def shown(shape: Sequence[Any]) -> str:
     """A shape for a message, cut where it is long."""
     if len(shape) <= MOST_AXES:
-        return f"{tuple(shape)}"
-    return f"({', '.join(map(str, shape[:_SHOWN]))}, ... {len(shape)} axes)"
+        return shortened(tuple(shape))
+    return f"({', '.join(map(shortened, shape[:_SHOWN]))}, ... {len(shape)} axes)"
 
 
 @contextlib.contextmanager

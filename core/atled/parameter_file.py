@@ -174,7 +174,11 @@ def write_beside(asked: str, path: str, image: bytes) -> None:
 
 def _sweep(folder: str) -> None:
     """Remove what saves that were killed have left in a folder: own files, and so old that nobody writes them now."""
-    with os.scandir(folder) as found:
+    try:
+        found = os.scandir(folder)
+    except PermissionError:  # a folder that takes files and lists none
+        return
+    with found:
         for entry in found:
             if not _TEMPORARY.fullmatch(entry.name):
                 continue

@@ -13,7 +13,7 @@ from atled.array import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
 from atled.nnp.messages import library, new_message
 from atled.opening import open_regular
-from atled.parameter_entry import host_values, read_bytes, reading, refusal
+from atled.parameter_entry import as_float32, host_values, read_bytes, reading, refusal
 from atled.parameter_file import write_beside
 from atled.parameter_h5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library
 from atled.variable import Variable
@@ -150,11 +150,11 @@ def _state(where: str, values: dict[str, np.ndarray]) -> SolverState:
     steps = values.pop(_STEPS, None)
     if steps is None or steps.shape or steps.dtype.kind not in "iu" or not 0 <= steps < 2**31:
         raise refusal(where, "the count of updates is missing or is none", _SAVE_AGAIN)
-    return SolverState({name: _variable(array) for name, array in values.items()}, int(steps))
+    return SolverState({name: _variable(where, array) for name, array in values.items()}, int(steps))
 
 
-def _variable(values: np.ndarray) -> Variable:
-    return Variable.from_numpy_array(np.asarray(values, FLOAT32))
+def _variable(where: str, values: np.ndarray) -> Variable:
+    return Variable.from_numpy_array(as_float32(where, values))
 
 
 def _protobuf_image(asked: str, states: States) -> bytes:
@@ -185,8 +185,9 @@ def _read_protobuf(asked: str, path: str) -> dict[str, SolverState]:
             shape = tuple(held.value.shape.dim)
             if min(shape, default=0) < 0 or math.prod(shape) != len(held.value.data):
                 raise refusal(where, f"its shape is {shape}, and it holds {len(held.value.data)} values", _SAVE_AGAIN)
-            values[held.key] = np.fromiter(held.value.data, FLOAT32, len(held.value.data)).reshape(shape)
-        states[entry.key] = SolverState({name: _variable(array) for name, array in values.items()}, entry.value.t)
+            array = np.fromiter(held.value.data, FLOAT32, len(held.value.data)).reshape(shape)
+            values[held.key] = _variable(where, array)
+        states[entry.key] = SolverState(values, entry.value.t)
     if not states:
         raise refusal(asked, "the file holds no states", _SAVE_AGAIN)
     return states

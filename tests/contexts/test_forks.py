@@ -16,6 +16,7 @@ from atled_contexts import await_imports
 
 warnings.simplefilter("ignore")  # newer Pythons warn of every fork while there are threads
 await_imports("needed_later")
+import logging  # its hook, registered later, is called earlier: it holds the lock that the imports need
 import stage
 threads = [threading.Thread(target=__import__, args=(name,)) for name in ("atled_slow", "needed_later")]
 os.register_at_fork(before=stage.go_on.set)  # called before what was registered earlier
@@ -40,6 +41,8 @@ import stage
 stage.started.release()
 stage.go_on.wait()
 stage.threading.Event().wait(0.3)  # the work that an import is
+import logging
+logging.getLogger(__name__)
 IS_WHOLE = True
 """
 

@@ -231,6 +231,16 @@ def test_a_save_removes_what_killed_saves_left_and_nothing_else(tmp_path):
     assert new.exists() and other.exists() and link.is_symlink()
 
 
+def test_a_save_goes_into_a_folder_that_lists_nothing(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    nn.parameter.set_parameter("W", nn.Variable((1,)))
+    nn.save_parameters(tmp_path / "p.npz")
+    nn.load_parameters(tmp_path / "p.npz")
+
+
 def test_a_file_of_many_parameters_is_read_without_a_look_at_the_others(tmp_path, monkeypatch):
     # Counted, not timed: as many calls of HDF5 for each parameter, however many there are.
     from atled import parameter_h5

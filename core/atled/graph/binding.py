@@ -441,15 +441,18 @@ class Binding:
 class _LockOfUserCode:
     """A lock that tells the thread which holds it, and in whose run the code of the user stands, that it does."""
 
-    __slots__ = ("_holder", "_lock")
+    __slots__ = ("_is_held", "_lock")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder = 0
+        # Re-entrant: a signal handler that runs the graph just before `_is_held` is set, or just after it, must not
+        # wait for its own thread.
+        self._lock = threading.RLock()
+        self._is_held = False
 
     def __enter__(self) -> None:
-        here = threading.get_ident()
-        if self._holder == here:
+        self._lock.acquire()
+        if self._is_held:  # by this thread: others wait above
+            self._lock.release()
             raise RuntimeError(
                 four_parts(
                     "running a graph",
@@ -458,11 +461,10 @@ class _LockOfUserCode:
                     "compute in a PythonFunction from the arrays it is given, or on a graph of its own",
                 )
             )
-        self._lock.acquire()
-        self._holder = here
+        self._is_held = True
 
     def __exit__(self, *_: object) -> None:
-        self._holder = 0
+        self._is_held = False
         self._lock.release()
 
 
