@@ -318,7 +318,12 @@ def scratch_of(nbytes: int) -> Scratch:
 
 def all_spares() -> list[Spares | SpareCells]:
     """Every queue there is."""
-    return [*_SPARES.values(), *_SPARE_CELLS.values()]
+    return [*_alive(_SPARES), *_alive(_SPARE_CELLS)]
+
+
+def _alive(queues: WeakValueDictionary[Any, Q]) -> list[Q]:
+    """What is in a table, to which another thread may add meanwhile: its own iterators break off then."""
+    return [queue for reference in queues.valuerefs() if (queue := reference()) is not None]
 
 
 class _Limits:
@@ -339,6 +344,7 @@ class _Limits:
 _LIMITS = _Limits()
 
 S = TypeVar("S", Spares, SpareCells)
+Q = TypeVar("Q", Spares, SpareCells, Scratch)
 
 
 def _counted_in(queue: S) -> S:
@@ -360,5 +366,5 @@ def set_spares_limit(limit_bytes: int) -> None:
 
 def clear_spares() -> None:
     """Keep nothing for later."""
-    for kept in (*all_spares(), *_SCRATCHES.values()):
+    for kept in (*all_spares(), *_alive(_SCRATCHES)):
         kept.clear()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -90,3 +92,18 @@ def test_nothing_is_used_again_where_counts_tell_nothing(claims: Callable[[Any],
         spares.sys, "_jit", type("Enabled", (), {"is_enabled": staticmethod(lambda: True)}), raising=False
     )
     assert spares._candidates() == ()
+
+
+def test_queues_are_counted_while_other_threads_make_some():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            made = list(
+                threads.map(
+                    lambda first: [spares.spares_of(first + i, FLOAT32) for i in range(3000)], (10**6, 10**7, 10**8)
+                )
+            )
+    finally:
+        sys.setswitchinterval(interval)
+    assert {id(queue) for queues in made for queue in queues} <= {id(queue) for queue in spares.all_spares()}
