@@ -9,21 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "docs/architecture.md",
-    "docs/data.md",
-    "docs/dispatch.md",
-    "docs/formulas.md",
-    "docs/gradients.md",
-    "docs/kernels.md",
-    "docs/layers.md",
-    "docs/nnabla_scripts.md",
-    "docs/own_ops.md",
-    "docs/ship-a-device.md",
-    "docs/support.md",
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/README.md", "plugins/*/README.md")
+    for path in ROOT.glob(pattern)
 )
 
 
@@ -108,15 +97,46 @@ def test_code_quoted_with_its_path_is_what_the_file_says():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_files_that_a_page_names_exist(page):
-    text = (ROOT / page).read_text("utf-8")
-    linked = {(ROOT / page).parent / link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link}
-    named = {ROOT / path for path in re.findall(r"`((?:core|contexts|plugins|tests|docs)/[\w/.]+\.\w+)`", text)}
-    assert [path for path in sorted(linked | named) if not path.exists()] == []
+def test_files_and_headings_that_a_page_names_exist(page):
+    path = ROOT / page
+    text = path.read_text("utf-8")
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    linked = {(path.parent / file, heading) for file, _, heading in links if file}
+    linked |= {(path, heading) for file, _, heading in links if not file}
+    named = {
+        ROOT / file
+        for file in re.findall(
+            r"`((?:core|contexts|plugins|tests|docs|tools|benchmarks|examples)/[\w/.-]+\.\w+)`", text
+        )
+    }
+    assert [file for file in sorted({file for file, _ in linked} | named) if not file.exists()] == []
+    assert [(file.name, heading) for file, heading in linked if heading and heading not in headings(file)] == []
 
 
-def test_readme_lists_every_setting():
-    from atled_contexts import declared_settings
+def headings(path):
+    """What links call the headings of a page."""
+    found = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in found}
 
-    listed = set(re.findall(r"^\| `(ATLED_\w+)`", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
-    assert {item.name for item in declared_settings()} <= listed
+
+def test_every_page_can_be_reached_from_the_readme():
+    reached, waiting = set(), {(ROOT / "README.md").resolve()}
+    while waiting:
+        path = waiting.pop()
+        reached.add(path)
+        links = re.findall(r"\]\(([^)#\s]+\.md)", path.read_text("utf-8"))
+        waiting |= {(path.parent / link).resolve() for link in links if "://" not in link} - reached
+    assert [page for page in PAGES if page.startswith("docs/") and ROOT / page not in reached] == []
+
+
+def test_settings_of_the_readme_are_those_that_are_known_from_the_start(tmp_path):
+    known = run(
+        "import atled as nn\n"
+        "from atled_contexts import declared_settings\n"
+        "from atled_contexts.extras import settings_of_extras\n"
+        "nn.get_current_context()  # looks for unknown names\n"
+        "print(*{setting.name for setting in declared_settings()} | set(settings_of_extras()))\n",
+        tmp_path,
+    )
+    listed = re.findall(r"^\| `(ATLED_\w+)`", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(known.split())

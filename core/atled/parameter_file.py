@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import atled.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
 from atled.errors import four_parts, listing
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.parameter_entry import Entry
