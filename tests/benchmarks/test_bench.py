@@ -90,11 +90,13 @@ def test_numpys_adam_is_ours(monkeypatch):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fresh_interpreter_is_timed_and_its_memory_read():
     assert 0.005 < starting.import_time("json").run() < 60
     assert 1e6 < starting.import_memory("json").run() < 1e9
 
 
+@pytest.mark.slow
 def test_a_failing_interpreter_is_an_error_with_its_words():
     with pytest.raises(
         RuntimeError, match="a fresh interpreter failed: ModuleNotFoundError: No module named 'nowhere'"

@@ -35,6 +35,7 @@ def row(function: str, **values) -> Row:
     return Row("toy", f"toy_cases:{function}", ("ours", "peer"), **values)
 
 
+@pytest.mark.slow
 def test_every_library_is_timed_in_every_round_and_compared(processes):
     outcome = measure_row(row("make", per=10), processes, {}, Effort(3, 0.002))
     assert {library: len(times) for library, times in outcome.figures.items()} == {"ours": 3, "peer": 3}
@@ -45,6 +46,7 @@ def test_every_library_is_timed_in_every_round_and_compared(processes):
     assert 0 < outcome.median("ours") < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "reason"), [("fail", "RuntimeError: no such kernel"), ("die", "its process ended with status 3")]
 )
@@ -56,34 +58,40 @@ def test_a_peer_that_fails_is_named_and_leaves_the_others(processes, function, r
     assert report.table_of([outcome])[1][3] == "failed"
 
 
+@pytest.mark.slow
 def test_a_library_whose_process_died_comes_back_for_the_next_row(processes):
     measure_row(row("die"), processes, {}, Effort(1, 0.002))
     outcome = measure_row(row("make"), processes, {}, Effort(1, 0.002))
     assert not outcome.failures and "peer" in outcome.comparisons
 
 
+@pytest.mark.slow
 def test_making_a_case_has_a_limit(processes):
     measure_row(row("make"), processes, {}, Effort(1, 0.002))  # the processes are up
     outcome = measure_row(row("linger"), processes, {}, Effort(1, 0.002, make_s=1))
     assert outcome.failures == {"peer": "make: no answer within 1 s"}
 
 
+@pytest.mark.slow
 def test_a_row_ends_when_its_time_is_used_up(processes):
     outcome = measure_row(row("reading"), processes, {}, Effort(1000, 0.002, row_s=0.05))
     assert 1 <= len(outcome.figures["ours"]) < 1000
 
 
+@pytest.mark.slow
 def test_a_reading_is_taken_as_it_is_once_a_round(processes):
     outcome = measure_row(row("reading"), processes, {}, Effort(3, 0.002))
     assert outcome.figures == {"ours": [1e6, 2e6, 3e6], "peer": [2e6, 4e6, 6e6]}
     assert outcome.comparisons["peer"].ratio == 0.5
 
 
+@pytest.mark.slow
 def test_a_case_is_warmed_up_before_it_is_timed(processes):
     outcome = measure_row(row("slow_at_first"), processes, {}, Effort(1, 0.002))
     assert outcome.median("ours") < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to cores here")
 def test_every_round_is_timed_again_with_a_busy_neighbour(processes):
     with Neighbour(sorted(os.sched_getaffinity(0))) as neighbour:
@@ -95,11 +103,13 @@ def test_every_round_is_timed_again_with_a_busy_neighbour(processes):
     assert "seconds_by_round_with_neighbour" in report.as_json("bench", [outcome], {})["rows"][0]
 
 
+@pytest.mark.slow
 def test_a_missing_peer_is_named(processes):
     outcome = measure_row(row("make"), {"ours": processes["ours"]}, {"peer": "no Python 3.10"}, Effort(1, 0.002))
     assert outcome.failures == {"peer": "no Python 3.10"}
 
 
+@pytest.mark.slow
 def test_an_unknown_request_is_an_error_and_the_process_lives_on(processes):
     with pytest.raises(LibraryError, match="unknown request") as caught:
         processes["ours"].ask("jump")

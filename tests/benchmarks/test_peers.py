@@ -27,6 +27,7 @@ def test_pyenv_gives_its_newest_patch_release(monkeypatch, tmp_path):
     assert peers.find_python("3.10") == str(tmp_path / "versions" / "3.10.13" / "bin" / "python")
 
 
+@pytest.mark.slow
 def test_a_failing_command_is_a_missing_peer_with_its_words():
     with pytest.raises(peers.PeerMissingError, match=r"torch: -c .* failed: no disk"):
         peers._run("torch", [sys.executable, "-c", "import sys; sys.exit('no disk')"])

@@ -54,6 +54,7 @@ def _runs(tmp_path_factory):
 
 
 @NEEDS_CPU
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_has_the_losses_of_nnabla(name, runs):
     folder = runs / name

@@ -8,11 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import atled as nn
+
 pytest.importorskip("matplotlib", reason="the examples draw with matplotlib")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_parameters_are_left_behind():
+    nn.clear_parameters()
+    yield
+    nn.clear_parameters()
 
 
 def load(name):
@@ -41,6 +50,7 @@ def test_help_describes_the_example(name, capsys):
     assert f"python examples/{name}.py" in shown
 
 
+@pytest.mark.slow
 def test_logistic_regression_separates_the_moons(tmp_path, capsys):
     outcome = run("logistic_regression", tmp_path, "--steps", 300)
     assert outcome.losses[-1] < 0.1 < 0.6 < outcome.losses[0]
@@ -48,11 +58,13 @@ def test_logistic_regression_separates_the_moons(tmp_path, capsys):
     assert str(outcome.picture) in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_logistic_regression_with_a_straight_line_cannot(tmp_path):
     outcome = run("logistic_regression", tmp_path, "--steps", 300, "--degree", 1)
     assert 0.8 < outcome.accuracy < 0.95
 
 
+@pytest.mark.slow
 def test_static_and_dynamic_graphs_have_the_same_losses(tmp_path, capsys):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     outcome = run("cnn_static_and_dynamic", tmp_path, "--steps", 15)
@@ -62,12 +74,14 @@ def test_static_and_dynamic_graphs_have_the_same_losses(tmp_path, capsys):
     assert "largest difference: 0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_vector_length_is_learned(tmp_path):
     outcome = run("vector_length", tmp_path, "--steps", 500)
     assert np.mean(outcome.losses[-20:]) < 0.05 * np.mean(outcome.losses[:20])
     assert outcome.error < 0.5
 
 
+@pytest.mark.slow
 def test_a_multi_layer_perceptron_reads_digits(tmp_path):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     outcome = run("mlp", tmp_path, "--epochs", 4, "--hidden", 64, 32)
@@ -75,6 +89,7 @@ def test_a_multi_layer_perceptron_reads_digits(tmp_path):
     assert outcome.errors[-1] < 0.1
 
 
+@pytest.mark.slow
 def test_an_elman_network_knows_more_the_more_rows_it_has_read(tmp_path, capsys):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     outcome = run("elman_rnn", tmp_path, "--epochs", 3)
@@ -83,6 +98,7 @@ def test_an_elman_network_knows_more_the_more_rows_it_has_read(tmp_path, capsys)
     assert "right after row 8" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_siamese_network_maps_equal_digits_close_together(tmp_path):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     outcome = run("siamese", tmp_path, "--steps", 50)
@@ -90,6 +106,7 @@ def test_a_siamese_network_maps_equal_digits_close_together(tmp_path):
     assert outcome.accuracy > 0.4  # by chance it is 0.1
 
 
+@pytest.mark.slow
 def test_mixed_precision_learns_and_finds_its_loss_scale(tmp_path, capsys):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     outcome = run("mixed_precision", tmp_path, "--steps", 30, "--interval", 10, "--batch-size", 32)

@@ -11,6 +11,7 @@ import check_processors  # after the path is set
 from check_processors import Outcome
 
 
+@pytest.mark.slow
 def test_code_for_older_processors_passes():
     outcomes = check_processors.short()
     assert {name: outcome.failures for name, outcome in outcomes.items()} == {name: [] for name in outcomes}
@@ -30,6 +31,7 @@ def test_the_page_tells_what_failed_and_what_was_not_run():
     assert "- `haswell`: `a.py::b`" in text
 
 
+@pytest.mark.slow
 def test_tests_that_end_otherwise_are_no_pass():
     with pytest.raises(RuntimeError, match="no_such_file"):
         check_processors.run("host", ["tests/no_such_file.py"])

@@ -54,6 +54,7 @@ def tried(kind, numbers, limits=None):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("calls", 450), ("files", 250)])
 def test_hostile_attempts_end_in_a_right_result_or_in_an_error_that_helps(kind, count):
     found = tried(kind, range(count))
@@ -64,6 +65,7 @@ def test_hostile_attempts_end_in_a_right_result_or_in_an_error_that_helps(kind, 
     assert min(counts["refused"], counts["right"]) > count / 10
 
 
+@pytest.mark.slow
 def test_each_way_to_end_is_counted_and_the_others_go_on(tmp_path, monkeypatch):
     (tmp_path / "odd_attempts.py").write_text(ODD, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -83,6 +85,7 @@ def test_whole_files_are_read():
     files.whole_files_load()
 
 
+@pytest.mark.slow
 def test_the_command_reports_counts_and_says_by_its_exit_status_whether_all_was_clean():
     command = [sys.executable, ROOT / "tools" / "fuzz.py", "--only", "calls", "--count", "3", "--jobs", "1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
