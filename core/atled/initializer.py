@@ -252,7 +252,12 @@ def _spread(name: str, numerator: float, fan: int) -> float:
         raise ValueError(
             four_parts(name, "no weight leads to a value: maps or kernel are empty", "", "pass positive numbers")
         )
-    return math.sqrt(numerator / fan)
+    try:
+        return math.sqrt(numerator / fan)
+    except OverflowError as error:
+        raise ValueError(
+            four_parts(name, f"counts of maps or sizes of the kernel are too large ({error})", "", "use smaller ones")
+        ) from error
 
 
 def __dir__() -> list[str]:

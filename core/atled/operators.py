@@ -209,7 +209,12 @@ def index(x: Operators, key: Any) -> Any:
             size = shape[axis]
             if not -size <= item < size:
                 raise IndexError(
-                    four_parts(f"index {key!r} of shape {shape}", f"{item} is out of range", "", f"use 0 to {size - 1}")
+                    four_parts(
+                        f"index {shortened(key)} of shape {shape}",
+                        f"{shortened(item)} is out of range",
+                        "",
+                        f"use 0 to {size - 1}",
+                    )
                 )
             position = int(item) % size
             starts.append(position)

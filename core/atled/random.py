@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import RefusedError, four_parts
+from atled.errors import RefusedError, four_parts, shortened
 from atled.whole import whole
 
 __all__ = ["seed"]
@@ -53,7 +53,7 @@ def seed(
 
     TypeError: no whole number.  ValueError: out of range.
     """
-    asked = f"seed({seed_value!r})"
+    asked = f"seed({shortened(seed_value)})"
     remedy = f"use a whole number from 0 to {_LIMIT - 1}"
     try:
         number = whole(seed_value)

@@ -58,6 +58,8 @@ def test_what_no_process_can_address_is_refused_in_four_parts(call):
         lambda: F.top_n_error(nn.Variable((2, 3)), nn.Variable((2, 1)), n=2**63),
         lambda: F.reshape(nn.Variable((0, 3)), (2**63 - 1,) * 100_000),
         lambda: nn.Variable((2,)) + 10**400,
+        lambda: PF.affine(nn.Variable((2, 3)), 10**400),
+        lambda: PF.convolution(nn.Variable((1, 4, 8, 8)), 2, (10**400, 3)),
         lambda: nn.NdArray((2,)).fill(10**400),
         lambda: nn.NdArray((2,)).fill(10**5000),  # which Python does not write in digits
         lambda: S.Sgd().weight_decay(10**400),
@@ -66,6 +68,13 @@ def test_what_no_process_can_address_is_refused_in_four_parts(call):
 def test_numbers_beyond_the_types_of_the_machine_are_value_errors(call):
     with pytest.raises(ValueError, match=r"too (large|many)[\s\S]*What to do"):
         call()
+
+
+def test_numbers_that_python_does_not_write_in_digits_are_refused_in_four_parts():
+    with pytest.raises(IndexError, match=r"out of range[\s\S]*What to do"):
+        nn.Variable((2,))[10**5000]
+    with pytest.raises(ValueError, match=r"out of range[\s\S]*What to do"):
+        nn.seed(10**5000)
 
 
 def test_a_call_that_was_made_before_refuses_vast_numbers_as_well():

@@ -71,10 +71,17 @@ def download(
 
 
 def _name(asked: str, url: str) -> str:
-    name = os.path.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path).replace("\\", "/"))
+    name = os.path.basename(urllib.parse.unquote(_parts(asked, url).path).replace("\\", "/"))
     if name in ("", ".", ".."):
         raise ValueError(four_parts(asked, "the url ends in no name", "", "pass output_file="))
     return name
+
+
+def _parts(asked: str, url: str) -> urllib.parse.SplitResult:
+    try:
+        return urllib.parse.urlsplit(url)
+    except ValueError as error:
+        raise ValueError(four_parts(asked, f"not an url ({error})", "", "check the url")) from error
 
 
 def _digest(asked: str, sha256: str) -> str:
@@ -91,7 +98,7 @@ def _sha256(path: str) -> str:
 
 def _fetch(asked: str, url: str, path: str, wanted: str | None, progress: Progress | None) -> None:
     """Download to a path."""
-    if urllib.parse.urlsplit(url).scheme.lower() not in _SCHEMES:
+    if _parts(asked, url).scheme.lower() not in _SCHEMES:
         raise ValueError(
             four_parts(asked, "not an url that can be downloaded", f"known are {listing(_SCHEMES)}", "check the url")
         )
@@ -145,9 +152,12 @@ def _copy(asked: str, url: str, file: IO[bytes], progress: Progress) -> str:
     return digest.hexdigest()
 
 
-def _unreachable(asked: str, url: str, reason: Any) -> ConnectionError:
-    host = urllib.parse.urlsplit(url).netloc or "the file"
+def _unreachable(asked: str, url: str, reason: Any) -> OSError:
+    parts = _parts(asked, url)
     wrong = in_words(reason) if isinstance(reason, BaseException) else str(reason)
+    if parts.scheme.lower() == "file":
+        return OSError(four_parts(asked, f"the file could not be read ({wrong})", "", "check the url"))
+    host = parts.netloc
     return ConnectionError(
         four_parts(
             asked,

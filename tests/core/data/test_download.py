@@ -101,6 +101,8 @@ def unreachable():
         ("{unreachable}", ConnectionError, "cannot be reached .*\nWhat to do: check the network"),
         ("{server}/", ValueError, "pass output_file="),
         ("ftp://127.0.0.1/a.bin", ValueError, "known are http, https, file"),
+        ("http://[127.0.0.1/a.bin", ValueError, "not an url .*\nWhat to do: check the url"),
+        ("file:///no/such/a.bin", OSError, "the file could not be read .*\nWhat to do: check the url"),
     ],
 )
 def test_what_fails_says_so_and_leaves_nothing(url, error, words, server, tmp_path):
