@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test quick check-opencl check-torch check-lowest check-growth bench check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick check-opencl check-torch check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -142,5 +142,6 @@ generated: $(VENV)/.ready-test
 # The environment is removed only if it is one, whatever VENV says.
 clean:
 	[ ! -f $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
+	[ ! -f .venv-lowest/pyvenv.cfg ] || rm -rf .venv-lowest
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist demo-out
 	find . -path ./.benchenv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
