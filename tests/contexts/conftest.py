@@ -24,6 +24,7 @@ from atled_contexts import (
 
 sys.path.append(os.path.dirname(__file__))  # for fake_plugins: pytest's importlib mode leaves this folder off the path
 
+from fake_installed import installed
 from fake_plugins import FakePlugin, nothing
 
 
@@ -50,18 +51,7 @@ def install(monkeypatch) -> Callable[..., None]:
     """Install fake entry points: `install(name=plugin)`, or an exception to raise when it is imported."""
 
     def put(**plugins: object) -> None:
-        def loader(plugin):
-            def load():
-                if isinstance(plugin, BaseException):
-                    raise plugin
-                return plugin
-
-            return load
-
-        found = tuple(
-            entry_points.InstalledPlugin(name, f"atled-{name}", "0.1", loader(plugin))
-            for name, plugin in sorted(plugins.items())
-        )
+        found = installed(plugins)
         monkeypatch.setattr(entry_points, "installed", lambda: found)
         discovery.reload_plugins()
 

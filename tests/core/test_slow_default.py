@@ -18,6 +18,7 @@ from atled_contexts import (
     reset_default_context,
     scopes,
 )
+from fake_installed import installed
 from wrong_plugin import WrongPlugin
 
 
@@ -28,18 +29,7 @@ def alone(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
     def prepare(**objects):
-        def loader(plugin):
-            def load():
-                if isinstance(plugin, Exception):
-                    raise plugin
-                return plugin
-
-            return load
-
-        found = tuple(
-            entry_points.InstalledPlugin(name, f"atled-{name}", "0.1", loader(plugin))
-            for name, plugin in objects.items()
-        )
+        found = installed(objects)
         monkeypatch.setattr(entry_points, "installed", lambda: found)
         monkeypatch.setattr(scopes, "_told_slow", False)
         reload_plugins()

@@ -20,6 +20,7 @@ from atled_contexts import (
     reset_default_context,
     settings,
 )
+from fake_installed import installed
 from wrong_plugin import WrongPlugin, off_by_one
 
 
@@ -37,18 +38,7 @@ def doctor(monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
 
         def prepare(objects, **settings):
-            def loader(plugin):
-                def load():
-                    if isinstance(plugin, Exception):
-                        raise plugin
-                    return plugin
-
-                return load
-
-            found = tuple(
-                entry_points.InstalledPlugin(name, f"atled-{name}", "0.1", loader(plugin))
-                for name, plugin in sorted(objects.items())
-            )
+            found = installed(objects)
             patch.setattr(entry_points, "installed", lambda: found)
             for name, value in settings.items():
                 patch.setenv(name, value)

@@ -59,6 +59,8 @@ def doubles() -> Any:
     [
         ("haswel", "no processor 'haswel'", "did you mean 'haswell'"),
         ("qqqq", "no processor 'qqqq'", "name one of these"),
+        (",", "no processor ''", "name one of these"),
+        ("nehalem,,+avx", "'' is not a feature", "leave it out"),
         ("nehalem,+avxx", r"'\+avxx' is not a feature", "did you mean 'avx'"),
         ("nehalem,avx", "'avx' is not a feature", r"write \+avx or -avx"),
         ("i386", "makes no code", "generic"),
@@ -81,6 +83,18 @@ def test_a_wrong_name_is_an_error_of_the_program_and_not_a_fallback(monkeypatch:
     finally:
         monkeypatch.undo()
         reload_plugins()
+
+
+def test_blanks_are_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATLED_CPU", "  ")
+    reload_plugins()
+    processor.target.cache_clear()
+    try:
+        assert nn.get_current_context().backend and processor.target() == processor.host()
+    finally:
+        monkeypatch.undo()
+        reload_plugins()
+        processor.target.cache_clear()
 
 
 @only_x86

@@ -39,8 +39,10 @@ declare_setting("ATLED_NUM_THREADS", parse_thread_count, None, "threads for one 
 def _parse_cpu(text: str) -> str:
     from atled_cpu_numba.processor import parse_processor  # asks LLVM, for which only those wait who set it
 
-    parse_processor(text.strip())
-    return text.strip()
+    name = text.strip()
+    if name:
+        parse_processor(name)
+    return name
 
 
 declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+feature,-feature]; empty: this one")

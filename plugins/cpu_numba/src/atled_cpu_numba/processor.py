@@ -104,7 +104,7 @@ def parse_processor(text: str) -> Processor:
 
     Raises SettingError for what LLVM does not know, or makes no code of this process's kind for.
     """
-    name, *features = filter(None, (word.strip() for word in text.split(",")))
+    name, *features = (word.strip() for word in text.strip(" ,").split(","))
     base = host() if name == HOST else Processor(name, "")
     chosen = Processor(base.name, ",".join([base.features, *features] if base.features else features))
     names, known_features, is_usable = _examined(chosen)
