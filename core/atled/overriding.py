@@ -42,7 +42,8 @@ def overridden(using: Using) -> Context:
     key = (present, backends, plugin_generation())
     found = _made.get(key)
     if found is None:
-        found = present.using(list(backends) if isinstance(backends, tuple) else backends)
+        # Frozen: code of the user that runs in the call sees it, and must not change what later calls find here.
+        found = present.using(list(backends) if isinstance(backends, tuple) else backends).frozen
         if len(_made) >= _LIMIT:
             _made.clear()
         _made[key] = found
