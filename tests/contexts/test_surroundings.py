@@ -62,15 +62,18 @@ def test_blocks_that_overlap_leave_no_old_mark():
 
 
 def test_a_thread_is_outside_of_all_blocks_unless_it_is_bound():
-    outside = mark_here()
-    found = []
+    def bound():
+        outside = mark_here()
+        found = []
 
-    def look():
-        found.append((NUMBER.get(), mark_here()))
+        def look():
+            found.append((NUMBER.get(), mark_here()))
 
-    with SetWithin(NUMBER, 1):
-        for target in (look, bind(look)):
-            thread = threading.Thread(target=target)
-            thread.start()
-            thread.join()
-        assert found == [(0, outside), (1, mark_here())]
+        with SetWithin(NUMBER, 1):
+            for target in (look, bind(look)):
+                thread = threading.Thread(target=target)
+                thread.start()
+                thread.join()
+            assert found == [(0, outside), (1, mark_here())]
+
+    contextvars.Context().run(bound)  # outside of all blocks, whatever other tests have set here

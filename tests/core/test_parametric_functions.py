@@ -390,7 +390,7 @@ REFUSED = [
     (ValueError, r"output_stat", lambda: PF.batch_normalization(variable(*image), batch_stat=False, output_stat=True)),
     (ValueError, r"no elements", lambda: PF.batch_normalization(variable(0, 3))),
     (ValueError, r"n_inputs is 0", lambda: PF.embed(leaf([0]), 0, 3)),
-    (TypeError, r"n_features is of type float", lambda: PF.embed(leaf([0]), 3, 3.0)),
+    (TypeError, r"n_features is 3\.5 \(it has a fraction\)", lambda: PF.embed(leaf([0]), 3, 3.5)),
 ]
 
 
