@@ -22,6 +22,7 @@ COMPOSITES = {
     "rnn": Sample((3, 2, 4), (1, 1, 2, 5), (1, 5, 9), None, (1, 1, 5)),
     "clip_by_norm": Sample((3, 4), clip_norm=1.5),
     "clip_by_value": Sample(Away((3, 4), -0.5, 0.5), min=-0.5, max=0.5),
+    "reduce": Sample((3, 4), op="mean"),
     "vat_noise": Sample((3, 4), Normal((3, 4))).no_gradient(),
 }
 # float16 has 11 bits; a value near a step, such as the whole numbers of `round`, may fall on its other side.
