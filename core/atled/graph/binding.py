@@ -222,13 +222,14 @@ class Binding:
 
     def _segment(self, kind: str, first: int, end: int) -> Callable[[], None]:
         if kind == "native":
-            execute = self.template.steps[first].executor.run_program
+            # Its method is looked up at each run: at its first one it may put a quicker one in its place.
+            executor = self.template.steps[first].executor
             rows = self._rows_address
             start, stop = self.template.rows_of(first, end)
             template = self.template  # not `self`: a cycle would keep the storages until the next garbage collection
 
             def run_native() -> None:
-                status = execute(rows, start, stop)
+                status = executor.run_program(rows, start, stop)
                 if status:
                     raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
 

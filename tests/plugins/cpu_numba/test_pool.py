@@ -16,6 +16,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled_contexts import native_executor
 from atled_cpu_numba import pool, pool_ir
 from atled_cpu_numba.store import IRKernel
 from atled_cpu_numba.threads import most_threads
@@ -581,3 +582,15 @@ def test_what_was_interrupted_can_be_run_again(turns_at_once: None) -> None:
     thread.start()
     thread.join(20)
     np.testing.assert_allclose(answers[0], np.full((3, 5), 0.2), rtol=1e-6)
+
+
+def test_a_plan_that_was_made_before_the_pool_was_loaded_calls_it_without_a_detour(monkeypatch: pytest.MonkeyPatch):
+    with nn.context_scope(nn.Context("cpu")):
+        executor = native_executor("cpu")
+        detour, taken = type(executor).run_program, []
+        vars(executor).pop("run_program", None)
+        monkeypatch.setattr(type(executor), "run_program", lambda *given: taken.append(1) or detour(*given))
+        y = F.relu(nn.Variable.from_numpy_array(np.array([-1.0, 2.0], np.float32)))
+        for _ in range(3):
+            y.forward()
+    assert y.d.tolist() == [0, 2] and len(taken) == 1
