@@ -15,14 +15,15 @@ class Epoch:
     Writing new values into an array is none.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("_numbers", "value")
 
     def __init__(self) -> None:
+        self._numbers = itertools.count(1)
         self.value = 0
 
     def bump(self) -> None:
         """Tell all compiled plans to look again."""
-        self.value += 1
+        self.value = next(self._numbers)  # no number comes twice, whichever threads do this at once
 
 
 EPOCH = Epoch()
