@@ -631,3 +631,15 @@ def test_code_that_threads_are_in_is_not_freed():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_a_system_out_of_threads_compiles_and_tells_so_at_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(progress, "_told", False)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert call(IRKernel("sum", SUM_IR), 1, 2) == 3
+    assert "compiling cpu kernels" in capfd.readouterr().err

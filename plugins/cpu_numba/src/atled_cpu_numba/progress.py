@@ -53,7 +53,10 @@ def compiling(name: str) -> Iterator[None]:
     timer = threading.Timer(max(0.0, QUIET_S - _spent_s), _tell)
     timer.daemon = True  # must not hold up the end of the process
     if not _is_shown():
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # the system's limit of threads is no reason not to compile: the line comes at once
+            _tell()
     start = time.perf_counter()
     try:
         yield
