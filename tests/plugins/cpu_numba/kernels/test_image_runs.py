@@ -22,10 +22,8 @@ def gradient_fixture(run, make_call):
             "group": 1,
         }
         note = convolution_weight.prepare(make_call("ConvolutionWeightGrad", [x, gy], [gw], **attributes)).note
-        if host_lanes().vector < 16:  # then dot products of whole planes are quicker
-            assert "dot products" in note
-            pytest.skip("this processor's vectors are too short for it")
-        assert "runs of images" in note
+        # With shorter vectors another kernel, or all images at once, may be quicker: the sums must be right then, too.
+        assert host_lanes().vector < 16 or "runs of images" in note
         assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **attributes) == 0
         return gw
 
