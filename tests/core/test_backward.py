@@ -596,6 +596,7 @@ def test_a_leaf_and_its_unlinked_reshaping_add_up_in_one_gradient():
     assert_array_equal(x.g, [5, 7])
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_rebuilt_every_step_takes_no_new_memory():
     counts = []
     for _ in range(6):

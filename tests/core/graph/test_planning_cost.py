@@ -6,6 +6,7 @@ import cProfile
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 import atled as nn
 import atled.functions as F
@@ -29,6 +30,7 @@ def python_calls(run: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 def test_calls_of_python_per_node_do_not_grow():
     counts = {}
     with nn.context_scope(nn.Context("fusing", fallback="raise")):

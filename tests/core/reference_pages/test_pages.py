@@ -59,6 +59,7 @@ def test_a_docstring_is_taken_apart():
     assert parts.sections["Raises"] == [("ValueError", "it does not fit.")]
 
 
+@pytest.mark.slow
 def test_pages_and_pictures_are_written_where_asked(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     arguments = ["pages", "sim", "--out", str(tmp_path / "out")]

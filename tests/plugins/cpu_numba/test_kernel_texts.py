@@ -75,6 +75,7 @@ def test_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         kernel_texts.decode(data)
 
 
+@pytest.mark.slow
 def test_a_kernel_with_a_text_needs_no_numba(tmp_path: Path) -> None:
     if kernel_texts.find(written_kernels()[0].text_key()) is None:
         pytest.skip("the archive has no texts for this processor or this version of LLVM")

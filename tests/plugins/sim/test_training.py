@@ -61,6 +61,7 @@ def test_a_step_that_is_repeated_allocates_nothing(device):
     assert device.counts.allocations == 0
 
 
+@pytest.mark.slow
 def test_rebuilding_the_graph_needs_no_more_memory_with_time(device):
     training = Training(on_sim())
     used = []
