@@ -8,17 +8,16 @@ without NNabla.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from nnabla_check.processes import run_in
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SCRIPTS = _ROOT / "tests" / "compat" / "scripts"
 _EXPECTED = _ROOT / "tests" / "compat" / "losses.json"
 _SERIES = Path("monitor") / "training-loss.series.txt"
-_TIMEOUT_S = 600
 
 FIRST = 20
 """How many steps are compared one by one."""
@@ -63,16 +62,7 @@ def run_program(python: Path, library: str, name: str, folder: Path) -> Losses:
     """Run a program in a library; RuntimeError with what it says where it fails."""
     folder.mkdir(parents=True)
     through = ["-m", "atled.compat.nnabla"] if library == "atled" else []
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH" or library == "atled"}
-    done = subprocess.run(
-        [str(python), *through, str(script(name))],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    done = run_in(library, [str(python), *through, str(script(name))], folder)
     if done.returncode:
         raise RuntimeError(f"{name} failed in {library}:\n{done.stderr[-3000:]}")
     return losses_in(folder)

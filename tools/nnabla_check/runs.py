@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from nnabla_check.cases import Arrays, Case
+from nnabla_check.processes import run_in
 
 LIBRARIES = ("nnabla", "atled")
 _WORKER = Path(__file__).with_name("worker.py")
-_TIMEOUT_S = 600
 _CRASH_LIMIT = 50
 
 Results = dict[str, np.ndarray]
@@ -38,17 +36,8 @@ def run_all(cases: Sequence[tuple[Case, Arrays]], nnabla_python: Path, folder: P
 
 def _run(python: Path, library: str, folder: Path) -> None:
     """Run a library's worker until no case is left; one that ends the process counts as a crash."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH" or library == "atled"}
     for _ in range(_CRASH_LIMIT):
-        done = subprocess.run(
-            [str(python), str(_WORKER), library, str(folder)],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = run_in(library, [str(python), str(_WORKER), library, str(folder)], folder)
         if done.returncode == 0:
             return
         running = folder / library / "running"
