@@ -36,11 +36,11 @@ def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
     as the bound.
 
     Args:
-        x: float.
-        min, max: numbers, or arrays with as many axes as x that broadcast with it.
+        x: (...) float.
+        min, max: numbers, or (...) float with as many axes as x, broadcast with it.
 
     Returns:
-        y: the broadcast shape. Where min is above max it is max.
+        y: (...) float; the broadcast shape. Where min is above max it is max.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -62,13 +62,13 @@ def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] |
     Smaller inputs are scaled up, too. Zeros have no direction and become NaN.
 
     Args:
-        x: float.
-        clip_norm: the Euclidean norm that y gets: a positive number, or an array with as many axes as x that broadcasts
+        x: (...) float.
+        clip_norm: the Euclidean norm that y gets: a positive number, or (...) float with as many axes as x, broadcast
             with it.
         axis: the axis or axes over which one norm is taken; default all of them.
 
     Returns:
-        y: shape of x; the broadcast shape if clip_norm is an array.
+        y: shape of x, float; the broadcast shape if clip_norm is an array.
 
     Raises:
         ValueError: clip_norm is a number that is not positive, an axis is out of range or named twice.
@@ -91,11 +91,11 @@ def reduce(x: Array, op: str = "sum") -> Any:
     """Sum or mean of all elements; an old name of `sum` and `mean`.
 
     Args:
-        x: float.
+        x: (...) float.
         op: "sum" or "mean".
 
     Returns:
-        y: scalar.
+        y: () float.
 
     Raises:
         ValueError: another op.

@@ -1097,7 +1097,7 @@ def one_hot(
     *,
     using: Using | None = None,
 ) -> Any:
-    """One-hot arrays: `y[i..., j...] = 1` where `x[i...]` is the index tuple j, else 0."""
+    """One-hot arrays: `output[i..., j...] = 1` where `x[i...]` is the index tuple j, else 0."""
 
 def pad(
     x: Array,

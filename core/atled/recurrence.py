@@ -49,8 +49,8 @@ def lstm(
         training: whether dropout is in force.
 
     Returns:
-        y: (T, B, D H); h' of each step in the last layer.
-        h_n, c_n: (L, D, B, H); the states after the last step of each layer and direction.
+        y: (T, B, D H) float; h' of each step in the last layer.
+        h_n, c_n: (L, D, B, H) float; the states after the last step of each layer and direction.
 
     Raises:
         ValueError: a shape that does not match, a weight missing, a dropout out of range.
@@ -90,8 +90,8 @@ def gru(
         training: whether dropout is in force.
 
     Returns:
-        y: (T, B, D H); h' of each step in the last layer.
-        h_n: (L, D, B, H); the states after the last step of each layer and direction.
+        y: (T, B, D H) float; h' of each step in the last layer.
+        h_n: (L, D, B, H) float; the states after the last step of each layer and direction.
 
     Raises:
         ValueError: a shape that does not match, a weight missing, a dropout out of range.
@@ -131,8 +131,8 @@ def rnn(
         training: whether dropout is in force.
 
     Returns:
-        y: (T, B, D H); h' of each step in the last layer.
-        h_n: (L, D, B, H); the states after the last step of each layer and direction.
+        y: (T, B, D H) float; h' of each step in the last layer.
+        h_n: (L, D, B, H) float; the states after the last step of each layer and direction.
 
     Raises:
         ValueError: a shape that does not match, a weight missing, a dropout out of range, another nonlinearity.

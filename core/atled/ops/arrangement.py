@@ -20,11 +20,11 @@ class Transpose(OpSpec):
     """The axes in another order: axis i of y is axis axes[i] of x.
 
     Args:
-        x: float.
+        x: (...) float.
         axes: every axis once; negative ones count from the end.
 
     Returns:
-        y: float; a copy.
+        y: (...) float; axis i has size x.shape[axes[i]]. A copy.
 
     Raises:
         ValueError: axes is not a permutation.
@@ -75,11 +75,11 @@ class Flip(OpSpec):
     """The order of the elements reversed along some axes.
 
     Args:
-        x: float.
+        x: (...) float.
         axes: one or several; default the last one.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: an axis is out of range or named twice.
@@ -129,11 +129,11 @@ class Broadcast(OpSpec):
     """Axes of size 1 repeated to a larger shape.
 
     Args:
-        x: float.
-        shape: of y; as many axes as x, different only where x has size 1.
+        x: (...) float.
+        shape: (S...), of y; as many axes as x, different only where x has size 1.
 
     Returns:
-        y: float.
+        y: (S...) float.
 
     Raises:
         ValueError: the number of axes differs, or an axis that is not 1 would change.
@@ -179,12 +179,12 @@ class BroadcastTo(OpSpec):
     """`y` repeated to the shape of `x`.
 
     Args:
-        x: float; only its shape matters, so it gets no gradient.
-        y: float; its axes equal consecutive ones of x.
-        axis: the axis of x at which those of y start; -1 aligns the last axes.
+        x: (A..., S..., B...) float; only its shape matters, so it gets no gradient.
+        y: (S...) float; its axes equal consecutive ones of x.
+        axis: the axis of x at which S starts; -1 aligns the last axes.
 
     Returns:
-        z: shape of x.
+        z: shape of x, float.
 
     Raises:
         ValueError: the axes of y are not those of x there.
@@ -245,14 +245,14 @@ class Pad(OpSpec):
     """Elements added before and after along each axis.
 
     Args:
-        x: float.
+        x: (...) float.
         pad_width: pairs (before, after) for the trailing axes, flattened: two entries per axis; default nothing.
         mode: "constant": filled with constant_value; "reflect": mirrored at the first and last element, which are not
             repeated, so the widths must be smaller than the axis.
         constant_value: only for mode "constant".
 
     Returns:
-        y: float; each axis is longer by before + after.
+        y: (...) float; each axis is longer by before + after.
 
     Raises:
         ValueError: an odd number of widths, too many, a negative one, or one too wide to reflect.

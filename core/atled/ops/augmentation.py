@@ -142,7 +142,7 @@ class RandomFlip(_Rearranged):
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
         index (auxiliary): shape of x, int64; flat index in x.
 
     Raises:
@@ -211,7 +211,7 @@ class RandomShift(_Rearranged):
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
         index (auxiliary): shape of x, int64; flat index in x.
 
     Raises:

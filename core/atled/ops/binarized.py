@@ -92,7 +92,7 @@ class BinaryConnectAffine(_BinaryConnect):
     Args:
         x: (B..., I...) float; base_axis leading axes are kept.
         weight: (D, L...) float; D = product of x.shape[base_axis:].
-        binary_weight: shape of weight; overwritten with its signs. It gets no gradient.
+        binary_weight: shape of weight, float; overwritten with its signs. It gets no gradient.
         bias: (L...) float, optional.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
 
@@ -125,7 +125,7 @@ class BinaryConnectConvolution(_BinaryConnect):
     Args:
         x: (B..., C, S...) float; base_axis leading axes B are kept.
         weight: (O, C / group, K...) float.
-        binary_weight: shape of weight; overwritten with its signs. It gets no gradient.
+        binary_weight: shape of weight, float; overwritten with its signs. It gets no gradient.
         bias: (O,) float, optional.
         base_axis, pad, stride, dilation, group: as `Convolution`.
 
@@ -201,7 +201,7 @@ class BinaryWeightAffine(_BinaryWeight):
     Args:
         x: (B..., I...) float; base_axis leading axes are kept.
         weight: (D, L...) float; D = product of x.shape[base_axis:].
-        binary_weight: shape of weight; overwritten with its signs. It gets no gradient.
+        binary_weight: shape of weight, float; overwritten with its signs. It gets no gradient.
         alpha: (L...) float, or another shape of that size; overwritten. It gets no gradient.
         bias: (L...) float, optional.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
@@ -240,7 +240,7 @@ class BinaryWeightConvolution(_BinaryWeight):
     Args:
         x: (B..., C, S...) float; base_axis leading axes B are kept.
         weight: (O, C / group, K...) float.
-        binary_weight: shape of weight; overwritten with its signs. It gets no gradient.
+        binary_weight: shape of weight, float; overwritten with its signs. It gets no gradient.
         alpha: (O,) float, or another shape of that size; overwritten. It gets no gradient.
         bias: (O,) float, optional.
         base_axis, pad, stride, dilation, group: as `Convolution`.

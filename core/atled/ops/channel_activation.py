@@ -64,11 +64,11 @@ class CReLU(_Doubling):
     Rectified Linear Units".
 
     Args:
-        x: float, at least one axis.
-        axis: along which the two halves stand; negative counts from the end.
+        x: (..., C, ...) float.
+        axis: that of size C, along which the two halves stand; negative counts from the end.
 
     Returns:
-        y: shape of x, twice as long along axis.
+        y: (..., 2 C, ...) float.
 
     Raises:
         ValueError: axis is out of range.
@@ -102,12 +102,12 @@ class CELU(_Doubling):
     `elu(x) = x where x >= 0, else alpha (exp(x) - 1)`; at 0 both halves have slope 1.
 
     Args:
-        x: float, at least one axis.
+        x: (..., C, ...) float.
         alpha: minus the limit for x -> -infinity.
-        axis: along which the two halves stand; negative counts from the end.
+        axis: that of size C, along which the two halves stand; negative counts from the end.
 
     Returns:
-        y: shape of x, twice as long along axis.
+        y: (..., 2 C, ...) float.
 
     Raises:
         ValueError: axis is out of range.
@@ -156,12 +156,12 @@ class PReLU(OpSpec):
     Source: He, Zhang, Ren, Sun 2015, "Delving Deep into Rectifiers".
 
     Args:
-        x0: float.
-        x1: the slope: one element of any shape, or (C,) with C = x0.shape[base_axis].
+        x0: (...) float.
+        x1: (C,) float with C = x0.shape[base_axis]: a slope per channel; or one element of any shape.
         base_axis: the channel axis, needed only with a slope per channel; negative counts from the end.
 
     Returns:
-        y: shape of x0.
+        y: shape of x0, float.
 
     Raises:
         ValueError: x1 has another shape, base_axis is out of range.

@@ -21,12 +21,12 @@ class ClipGradByValue(OpSpec):
     """A copy whose gradient is clipped element by element: max where gy is above max, else `maximum(gy, min)`.
 
     Args:
-        x: float.
-        min: least gradient; shape of x, or one that broadcasts to it. It gets no gradient.
-        max: largest gradient, likewise.
+        x: (...) float.
+        min: (...) float; least gradient; broadcasts to the shape of x. It gets no gradient.
+        max: (...) float; largest gradient, likewise.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: min or max does not broadcast to the shape of x.
@@ -111,13 +111,13 @@ class ScaleToNorm(_OverAxes):
     become NaN.
 
     Args:
-        x: float.
+        x: (...) float.
         clip_norm: the Euclidean norm that y gets.
         axes: over which one norm is taken; default all of them.
 
     Returns:
-        y: shape of x.
-        norm: shape of x with 1 on the axes, auxiliary.
+        y: shape of x, float.
+        norm: (...) float, auxiliary; shape of x with 1 on the axes.
 
     Raises:
         ValueError: an axis is out of range or named twice.
@@ -169,12 +169,12 @@ class ClipGradByNorm(_OverAxes):
     Gradients that are smaller are scaled up, too. A gradient of zeros has no direction and becomes NaN.
 
     Args:
-        x: float.
+        x: (...) float.
         clip_norm: the Euclidean norm that gradients get.
         axes: over which one norm is taken; default all of them.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: an axis is out of range or named twice.

@@ -21,10 +21,10 @@ class Constant(OpSpec):
 
     Args:
         val: the value.
-        shape: of y; default (), a single number.
+        shape: (S...); default (), a single number.
 
     Returns:
-        y: float32, or the float type of the type config.
+        y: (S...) float32, or the float type of the type config.
 
     Raises:
         ValueError: a negative size.

@@ -73,13 +73,13 @@ class SoftmaxCrossEntropy(_Labelled):
     clipping, so a hopeless score still moves.
 
     Args:
-        x: float; scores, one per class along axis.
-        target: whole numbers in [0, x.shape[axis]), shape of x with 1 on axis; gets no gradient.
-        axis: of the classes; default the last one.
+        x: (..., C, ...) float; scores, one per class along axis.
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis; gets no gradient.
+        axis: of the classes, of size C; default the last one.
 
     Returns:
-        y: shape of target.
-        p: shape of x, auxiliary; softmax(x).
+        y: shape of target, float.
+        p: shape of x, float, auxiliary; softmax(x).
 
     Raises:
         ValueError: target has another shape, axis is out of range.
@@ -135,12 +135,12 @@ class SoftmaxCrossEntropyGrad(_Labelled):
 
     Args:
         gy: shape of target, float.
-        p: softmax(x), float.
-        target: whole numbers, shape of p with 1 on axis.
-        axis: of the classes; default the last one.
+        p: (..., C, ...) float; softmax(x).
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis.
+        axis: of the classes, of size C; default the last one.
 
     Returns:
-        gx: shape of p.
+        gx: shape of p, float.
 
     Raises:
         ValueError: shapes that do not match.
@@ -192,12 +192,12 @@ class CategoricalCrossEntropy(_Labelled):
     tiny is the smallest normal float32 (1.18e-38), in every dtype.
 
     Args:
-        x: float; probabilities, one per class along axis.
-        target: whole numbers in [0, x.shape[axis]), shape of x with 1 on axis; gets no gradient.
-        axis: of the classes; default the last one.
+        x: (..., C, ...) float; probabilities, one per class along axis.
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis; gets no gradient.
+        axis: of the classes, of size C; default the last one.
 
     Returns:
-        y: shape of target.
+        y: shape of target, float.
 
     Raises:
         ValueError: target has another shape, axis is out of range.
@@ -236,12 +236,12 @@ class CategoricalCrossEntropyGrad(_Labelled):
 
     Args:
         gy: shape of target, float.
-        x: probabilities, float.
-        target: whole numbers, shape of x with 1 on axis.
-        axis: of the classes; default the last one.
+        x: (..., C, ...) float; probabilities.
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis.
+        axis: of the classes, of size C; default the last one.
 
     Returns:
-        gx: shape of x.
+        gx: shape of x, float.
 
     Raises:
         ValueError: shapes that do not match.

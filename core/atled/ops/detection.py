@@ -32,7 +32,7 @@ class NmsDetection2d(OpSpec):
         nms_per_class: whether classes are looked at one by one.
 
     Returns:
-        y: shape of x. No gradient flows.
+        y: shape of x, float. No gradient flows.
 
     Raises:
         ValueError: x has not three axes, or less than 6 numbers per box.

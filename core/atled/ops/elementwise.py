@@ -284,8 +284,8 @@ def _describe(row: Row, output: str) -> str:
     for attribute, default in row.attributes.items():
         kind = "bool" if isinstance(default, bool) else "float"
         lines.append(f"    {attribute}: {kind}{'' if default is REQUIRED else f', default {default}'}.")
-    shape = "the broadcast shape" if broadcasts else "the same shape"
-    lines += ["", "Returns:", f"    {output}: {shape}, float."]
+    shape = "(...) float; the broadcast shape" if broadcasts else f"shape of {next(iter(row.gradients))}, float"
+    lines += ["", "Returns:", f"    {output}: {shape}."]
     if len(row.gradients) > 1:
         lines += ["", "Raises:", f"    ValueError: the shapes {'do not broadcast' if broadcasts else 'differ'}."]
     return "\n".join(lines)

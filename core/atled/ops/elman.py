@@ -36,8 +36,8 @@ class RNNSequence(SequenceOp):
         nonlinearity: f.
 
     Returns:
-        y: (T, B, H); h' of each step.
-        h_n: (B, H); the state after the last step gone through.
+        y: (T, B, H) float; h' of each step.
+        h_n: (B, H) float; the state after the last step gone through.
 
     Raises:
         ValueError: a shape that does not match, no steps, another nonlinearity.
@@ -118,12 +118,13 @@ class RNNSequenceGrad(SequenceOp):
     Args:
         y: (T, B, H) float; of `RNNSequence`.
         weight: (1, H, I + H) float.
-        gy, gh_n: what arrives at the outputs of `RNNSequence`, with their shapes; each optional.
+        gy: (T, B, H) float, optional; gradient of y of `RNNSequence`.
+        gh_n: (B, H) float, optional; gradient of h_n of `RNNSequence`.
         reverse, nonlinearity: as `RNNSequence`.
 
     Returns:
-        maps: (T, B, 1, H); the gradient of `W [x h] + b`.
-        gh: (B, H); of the state to begin with.
+        maps: (T, B, 1, H) float; the gradient of `W [x h] + b`.
+        gh: (B, H) float; that of the state to begin with.
 
     Raises:
         ValueError: a shape that does not match, no steps.

@@ -47,7 +47,7 @@ class ReduceSum(_FullReduction):
         x: (...) float.
 
     Returns:
-        y: (), float; 0 for no elements.
+        y: () float; 0 for no elements.
     """
 
     function = "reduce_sum"
@@ -67,7 +67,7 @@ class ReduceMean(_FullReduction):
         x: (...) float.
 
     Returns:
-        y: (), float; NaN for no elements.
+        y: () float; NaN for no elements.
     """
 
     function = "reduce_mean"

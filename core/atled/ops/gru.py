@@ -34,9 +34,9 @@ class GRUSequence(SequenceOp):
         reverse: whether to go from the last step to the first.
 
     Returns:
-        y: (T, B, H); h' of each step.
-        h_n: (B, H); the state after the last step gone through.
-        gates: (T, B, 4, H); r, z, n and `U h + b_h` of each step; auxiliary.
+        y: (T, B, H) float; h' of each step.
+        h_n: (B, H) float; the state after the last step gone through.
+        gates: (T, B, 4, H) float; r, z, n and `U h + b_h` of each step; auxiliary.
 
     Raises:
         ValueError: a shape that does not match, no steps.
@@ -117,12 +117,14 @@ class GRUSequenceGrad(SequenceOp):
         y: (T, B, H) float; of `GRUSequence`.
         h: (B, H) float; the state to begin with.
         weight: (3, H, I + H) float.
-        gy, gh_n, ggates: what arrives at the outputs of `GRUSequence`, with their shapes; each optional.
+        gy: (T, B, H) float, optional; gradient of y of `GRUSequence`.
+        gh_n: (B, H) float, optional; gradient of h_n of `GRUSequence`.
+        ggates: (T, B, 4, H) float, optional; gradient of gates of `GRUSequence`.
         reverse: as `GRUSequence`.
 
     Returns:
-        of_x, of_h: (T, B, 3, H); the gradients of the maps of x and of h.
-        gh: (B, H); of the state to begin with.
+        of_x, of_h: (T, B, 3, H) float; the gradients of the maps of x and of h.
+        gh: (B, H) float; that of the state to begin with.
 
     Raises:
         ValueError: a shape that does not match, no steps.

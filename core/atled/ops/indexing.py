@@ -68,14 +68,14 @@ class Slice(_Slicing):
     """`y = x[start:stop:step]` on every axis, by NumPy's rules: negative bounds count from the end, all are clipped.
 
     Args:
-        x: float.
+        x: (...) float.
         start: first element per axis; default 0, or the last one where step is negative.
         stop: end per axis, not included; default the size, or past the first element where step is negative. A negative
             step reaches the first element with stop=-size-1.
         step: per axis, not 0; default 1.
 
     Returns:
-        y: float; a copy.
+        y: (...) float; as many axes as x. A copy.
 
     Raises:
         ValueError: not one entry per axis, a step of 0.
@@ -123,12 +123,12 @@ class SliceGrad(_Slicing):
     """The adjoint of slicing: zeros of the given shape with `gx[start:stop:step] = gy`.
 
     Args:
-        gy: float.
+        gy: (...) float; as many axes as shape has entries.
         start, stop, step: as `Slice`, with respect to shape.
-        shape: of gx.
+        shape: (S...), of gx.
 
     Returns:
-        gx: float.
+        gx: (S...) float.
 
     Raises:
         ValueError: gy has not the shape of the slice.
@@ -280,14 +280,14 @@ class EmbedGrad(OpSpec):
 
 
 class OneHot(OpSpec):
-    """One-hot arrays: `y[i..., j...] = 1` where `x[i...]` is the index tuple j, else 0.
+    """One-hot arrays: `output[i..., j...] = 1` where `x[i...]` is the index tuple j, else 0.
 
     Args:
         x: (I..., n) whole numbers; the last axis holds one index per axis of shape. Gets no gradient.
         shape: (J...), n sizes.
 
     Returns:
-        y: (I..., J...) float32, or the float type of the type config.
+        output: (I..., J...) float32, or the float type of the type config.
 
     Raises:
         ValueError: the last axis of x is not as long as shape, a negative size.

@@ -110,8 +110,11 @@ class INQAffine(_Incremental):
     Args:
         x: (B..., I...) float; base_axis leading axes are kept.
         weight: (D, L...) float; D = product of x.shape[base_axis:]; changed in place.
-        indicator_fixedweights: shape of weight; 1 where the weight is fixed, else 0; changed in place. No gradient.
+        indicator_fixedweights: shape of weight, float; 1 where the weight is fixed, else 0; changed in place. No
+            gradient.
         bias: (L...) float, optional.
+        kept: shape of weight, float32; the fixed weights as the last forward left them; supplied by the engine.
+        stream: (2,) int64, key and call count; supplied by the engine.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
         num_bits: of a weight, sign and 0 included; 2 to 8.
         inq_iterations: the forwards at which weights are fixed, the last one being that of the rest.
@@ -173,8 +176,11 @@ class INQConvolution(_Incremental):
     Args:
         x: (B..., C, S...) float; base_axis leading axes B are kept.
         weight: (O, C / group, K...) float; changed in place.
-        indicator_fixedweights: shape of weight; 1 where the weight is fixed, else 0; changed in place. No gradient.
+        indicator_fixedweights: shape of weight, float; 1 where the weight is fixed, else 0; changed in place. No
+            gradient.
         bias: (O,) float, optional.
+        kept: shape of weight, float32; the fixed weights as the last forward left them; supplied by the engine.
+        stream: (2,) int64, key and call count; supplied by the engine.
         base_axis, pad, stride, dilation, group: as `Convolution`.
         num_bits, inq_iterations, selection_algorithm, seed: as `INQAffine`.
 

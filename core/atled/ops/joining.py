@@ -21,11 +21,11 @@ class Concatenate(OpSpec):
     """Arrays one behind the other along an axis.
 
     Args:
-        x: one or more float arrays with equal shapes but for the axis.
+        x: (..., K, ...) float, at least one; only K, the size of axis, may differ between them.
         axis: default the last one.
 
     Returns:
-        y: float; its axis is as long as those of all x together.
+        y: (..., L, ...) float; L is the sum of all K.
 
     Raises:
         ValueError: axis is out of range, the other axes differ.
@@ -88,11 +88,11 @@ class Stack(OpSpec):
     """Arrays of one shape side by side along a new axis.
 
     Args:
-        x: one or more float arrays of equal shape.
+        x: (...) float, K of them, at least one, of equal shape.
         axis: where the new axis goes, 0 to ndim; negative counts from the end of y's shape.
 
     Returns:
-        y: float; the new axis is as long as there are arrays.
+        y: (..., K, ...) float; K is the size of the new axis.
 
     Raises:
         ValueError: axis is out of range, the shapes differ.
@@ -147,11 +147,11 @@ class Split(OpSpec):
     """One array per index of an axis: `y[i] = x[..., i, ...]`, without that axis.
 
     Args:
-        x: float, at least one axis.
-        axis: negative counts from the end.
+        x: (..., K, ...) float.
+        axis: that of size K; negative counts from the end.
 
     Returns:
-        y: x.shape[axis] arrays.
+        y: (...) float, K of them; shape of x without the axis.
 
     Raises:
         ValueError: axis is out of range or has size 0.

@@ -33,10 +33,10 @@ class LSTMSequence(SequenceOp):
         reverse: whether to go from the last step to the first.
 
     Returns:
-        y: (T, B, H); h' of each step.
-        h_n, c_n: (B, H); the states after the last step gone through.
-        gates: (T, B, 4, H); i, f, g, o of each step; auxiliary.
-        cells: (T, B, H); c' of each step; auxiliary.
+        y: (T, B, H) float; h' of each step.
+        h_n, c_n: (B, H) float; the states after the last step gone through.
+        gates: (T, B, 4, H) float; i, f, g, o of each step; auxiliary.
+        cells: (T, B, H) float; c' of each step; auxiliary.
 
     Raises:
         ValueError: a shape that does not match, no steps.
@@ -121,12 +121,15 @@ class LSTMSequenceGrad(SequenceOp):
         cells: (T, B, H) float; of `LSTMSequence`.
         c: (B, H) float; the cell to begin with.
         weight: (4, H, I + H) float.
-        gy, gh_n, gc_n, ggates, gcells: what arrives at the outputs of `LSTMSequence`, with their shapes; each optional.
+        gy: (T, B, H) float, optional; gradient of y of `LSTMSequence`.
+        gh_n, gc_n: (B, H) float, optional; gradient of h_n and c_n of `LSTMSequence`.
+        ggates: (T, B, 4, H) float, optional; gradient of gates of `LSTMSequence`.
+        gcells: (T, B, H) float, optional; gradient of cells of `LSTMSequence`.
         reverse: as `LSTMSequence`.
 
     Returns:
-        maps: (T, B, 4, H); the gradient of `W [x h] + b`.
-        gh, gc: (B, H); of the states to begin with.
+        maps: (T, B, 4, H) float; the gradient of `W [x h] + b`.
+        gh, gc: (B, H) float; those of the states to begin with.
 
     Raises:
         ValueError: a shape that does not match, no steps.

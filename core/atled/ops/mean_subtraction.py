@@ -32,14 +32,14 @@ class MeanSubtraction(OpSpec):
         x: (B..., S...) float; base_axis leading axes B are averaged over.
         mean: (S...) float; running mean, changed in place with update_running_mean; float32 under half. It gets no
             gradient.
-        t: one whole number, of any shape; how many calls the mean is made of, changed in place with
-            update_running_mean.
+        t: (1,) whole number, or another shape of one element; how many calls the mean is made of, changed in place
+            with update_running_mean.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
         update_running_mean: whether mean and t move.
 
     Returns:
-        y: shape of x.
-        scale: 1 on every axis, float, auxiliary; what the gradient multiplies gy with.
+        y: shape of x, float.
+        scale: (1...) float, auxiliary; as many axes as x; what the gradient multiplies gy with.
 
     Raises:
         ValueError: mean has not the shape S, t is not one number, base_axis is out of range, an empty batch with

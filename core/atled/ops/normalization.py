@@ -58,10 +58,10 @@ class BatchNormalization(_ByChannel):
     Source: Ioffe and Szegedy 2015, "Batch Normalization", algorithms 1 and 2.
 
     Args:
-        x: float, any shape with at least one axis; C is the size of its channel axis.
-        beta, gamma: float, shape of x with 1 on every axis but the channel axis, such as (1, C, 1, 1).
-        mean, variance: running statistics, same shape; changed in place with batch_stat. They get no gradient. Under
-            half they, batch_mean and batch_variance are float32.
+        x: (B..., C, S...) float; C is the size of its channel axis.
+        beta, gamma: (1..., C, 1...) float; shape of x with 1 on every axis but the channel axis.
+        mean, variance: (1..., C, 1...) float; running statistics, changed in place with batch_stat. They get no
+            gradient. Under half they, batch_mean and batch_variance are float32.
         axes: the channel axis, exactly one; default 1.
         decay_rate: weight of the past in the running statistics, 0 to 1.
         eps: added to the variance, >= 0.
@@ -69,8 +69,8 @@ class BatchNormalization(_ByChannel):
         output_stat: whether the user gets batch_mean and batch_variance; needs batch_stat.
 
     Returns:
-        y: shape of x.
-        batch_mean, batch_variance: m and v, shape of beta; auxiliary unless output_stat.
+        y: shape of x, float.
+        batch_mean, batch_variance: shape of beta, float; m and v; auxiliary unless output_stat.
 
     Raises:
         ValueError: not exactly one axis, a shape that does not match, an empty batch with batch_stat.
@@ -228,13 +228,13 @@ class BatchNormalizationGrad(_ByChannel):
     depend on x, else `gx = gamma gy / sqrt(batch_variance + eps)`.
 
     Args:
-        gy, x: float, same shape.
-        gamma, batch_mean, batch_variance: float, shape of x with 1 on every axis but the channel axis.
+        gy, x: (B..., C, S...) float, of one shape.
+        gamma, batch_mean, batch_variance: (1..., C, 1...) float; shape of x with 1 on every axis but the channel axis.
         axes, eps, batch_stat: as `BatchNormalization`.
 
     Returns:
-        gx: shape of x.
-        gbeta, ggamma: shape of gamma.
+        gx: shape of x, float.
+        gbeta, ggamma: shape of gamma, float.
 
     Raises:
         ValueError: a shape that does not match, an empty batch with batch_stat.

@@ -34,7 +34,7 @@ class VATNoise(OpSpec):
         eps: the length of the noise of one sample.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: x and w differ in shape, base_axis is out of range.
@@ -91,7 +91,7 @@ class VATNoiseGrad(OpSpec):
     """What backward of `VATNoise` does: `w <- eps gy`. It has no output, and so no gradient of its own.
 
     Args:
-        gy: float.
+        gy: (...) float.
         w: shape of gy, any dtype; overwritten.
         eps: the factor.
 
@@ -132,11 +132,11 @@ class Sink(OpSpec):
     the gradients that the inputs hold: those that are computed by something send up what was put into their `g`.
 
     Args:
-        x: one or more arrays of any shape and dtype.
+        x: (...) any dtype, at least one.
         one_input_grad: whether backward sends 1 up each input, or what each holds.
 
     Returns:
-        y: a single 0, in the dtype of the first input, or float32 if that is not a floating-point one.
+        y: () dtype of the first x, or float32 where that is not a floating-point one; 0.
     """
 
     function = "sink"

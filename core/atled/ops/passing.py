@@ -21,10 +21,10 @@ class Identity(OpSpec):
     """A copy: `y = x`, in the dtype of x.
 
     Args:
-        x: any shape and dtype.
+        x: (...) any dtype.
 
     Returns:
-        y: shape and dtype of x.
+        y: shape of x, dtype of x.
     """
 
     function = "identity"
@@ -49,10 +49,10 @@ class Unlink(OpSpec):
     """`y = x` in the same memory, through which no gradient flows.
 
     Args:
-        x: any shape and dtype.
+        x: (...) any dtype.
 
     Returns:
-        y: shape and dtype of x; a view.
+        y: shape of x, dtype of x; a view.
     """
 
     function = "unlink"
@@ -75,12 +75,12 @@ class Reshape(OpSpec):
     """The same elements, in C order, under another shape.
 
     Args:
-        x: any shape and dtype.
-        shape: the new shape; one entry may be -1 and then follows from the others.
+        x: (...) any dtype.
+        shape: (S...), the new shape; one entry may be -1 and then follows from the others.
         inplace: whether y shares the memory of x.
 
     Returns:
-        y: dtype of x; a view.
+        y: (S...) dtype of x; a view.
 
     Raises:
         ValueError: the sizes differ, or -1 has no one meaning.
@@ -148,11 +148,12 @@ class Cast(OpSpec):
     """The same values in another dtype, rounded or truncated as NumPy's `astype` does.
 
     Args:
-        x: any shape and dtype.
+        x: (...) any dtype.
         dtype: that of y.
 
     Returns:
-        y: shape of x. Gradients flow out of floating-point dtypes only; that of a whole-number x has the dtype of gy.
+        y: shape of x, any dtype: the one given. Gradients flow out of floating-point dtypes only; that of a
+            whole-number x has the dtype of gy.
     """
 
     category = "array"

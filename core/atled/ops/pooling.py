@@ -232,7 +232,7 @@ class MaxPoolingGrad(_Placed):
 
     Args:
         gy: (B..., T...) float.
-        place: (B..., T...) as `MaxPooling` gives it; a place outside x gets nothing.
+        place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gets nothing.
         kernel, stride, ignore_border, pad: as `MaxPooling`.
         shape: S, the spatial shape of x.
 
@@ -305,7 +305,7 @@ class MaxPoolingGather(_Placed):
 
     Args:
         x: (B..., S...) float.
-        place: (B..., T...) as `MaxPooling` gives it; a place outside x gives 0.
+        place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gives 0.
         kernel, stride, ignore_border, pad: as `MaxPooling`.
         shape: S; says how many of the axes are spatial.
 

@@ -87,7 +87,7 @@ class FixedPointQuantize(_Quantizer):
         ste_fine_grained: whether the gradient is 0 where x is clipped.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: n is out of range, delta is not above 0.
@@ -175,7 +175,7 @@ class Pow2Quantize(_Quantizer):
         ste_fine_grained: whether the gradient is 0 where x is clipped.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: n or m is out of range.

@@ -115,7 +115,7 @@ class Sum(Reduction):
         keep_dims: whether the reduced axes stay, with size 1.
 
     Returns:
-        y: x.shape without the reduced axes, or with 1 in their place; () for a full reduction.
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
 
     Raises:
         ValueError: an axis is out of range or named twice.
@@ -143,7 +143,7 @@ class Mean(Reduction):
         keep_dims: whether the reduced axes stay, with size 1.
 
     Returns:
-        y: x.shape without the reduced axes, or with 1 in their place; () for a full reduction.
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
 
     Raises:
         ValueError: an axis is out of range or named twice.
@@ -176,7 +176,7 @@ class Prod(Reduction):
         keep_dims: whether the reduced axes stay, with size 1.
 
     Returns:
-        y: x.shape without the reduced axes, or with 1 in their place; () for a full reduction.
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
 
     Raises:
         ValueError: an axis is out of range or named twice.
@@ -248,8 +248,8 @@ class Max(Extremum):
         keep_dims: whether the reduced axes stay, with size 1.
 
     Returns:
-        y: x.shape without the reduced axes, or with 1 in their place; () for a full reduction.
-        index (auxiliary): the shape of y, int64; where the first maximum is: the flat index in C order within
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
+        index (auxiliary): shape of y, int64; where the first maximum is: the flat index in C order within
             the reduced axes.
 
     Raises:
@@ -271,8 +271,8 @@ class Min(Extremum):
         keep_dims: whether the reduced axes stay, with size 1.
 
     Returns:
-        y: x.shape without the reduced axes, or with 1 in their place; () for a full reduction.
-        index (auxiliary): the shape of y, int64; where the first minimum is: the flat index in C order within
+        y: (...) float; shape of x without the reduced axes, or with 1 in their place; () for a full reduction.
+        index (auxiliary): shape of y, int64; where the first minimum is: the flat index in C order within
             the reduced axes.
 
     Raises:
@@ -303,13 +303,13 @@ class MaxMinGrad(OpSpec):
     """Gradient of Max and Min: zeros of the given shape with `gy` put where `index` says.
 
     Args:
-        gy: float, as many elements as there are outside the reduced axes, in C order.
-        index: the shape of gy, int64; flat index in C order within the reduced axes.
+        gy: (...) float; as many elements as there are outside the reduced axes, in C order.
+        index: shape of gy, int64; flat index in C order within the reduced axes.
         axes: the reduced axes, sorted.
-        shape: shape of the result.
+        shape: (S...), of gx.
 
     Returns:
-        gx: shape, float.
+        gx: (S...) float.
 
     Raises:
         ValueError: shapes do not fit, an axis is out of range or named twice.
@@ -367,12 +367,12 @@ class MaxMinGather(OpSpec):
 
     Args:
         x: (...) float.
-        index: x.shape without the reduced axes, or with 1 in their place, int64; flat index in C order within
+        index: (...) int64; shape of x without the reduced axes, or with 1 in their place; flat index in C order within
             the reduced axes.
         axes: the reduced axes, sorted.
 
     Returns:
-        y: the shape of index, float.
+        y: shape of index, float.
 
     Raises:
         ValueError: shapes do not fit, an axis is out of range or named twice.

@@ -100,13 +100,13 @@ class Shift(_Shifting):
     """Elements moved along the trailing axes, those of the border filling the gap: `y[i] = x[source(i - shift)]`.
 
     Args:
-        x: float.
+        x: (...) float.
         shifts: how far, for each of the trailing axes; positive moves to higher indices; default 0 everywhere.
         border_mode: "nearest": source(i) is the element of the axis that is nearest to i; "reflect": the axis is
             continued by its mirror image, the first and last element repeated once (c b a | a b c | c b a).
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: more shifts than axes, another border_mode.
@@ -126,11 +126,11 @@ class ShiftGrad(_Shifting):
     """Gradient of `Shift`, its adjoint: each gy is added to the place from which its element came.
 
     Args:
-        gy: float.
+        gy: (...) float.
         shifts, border_mode: as `Shift`.
 
     Returns:
-        gx: shape of gy.
+        gx: shape of gy, float.
 
     Raises:
         ValueError: more shifts than axes, another border_mode.

@@ -32,11 +32,11 @@ class Softmax(OpSpec):
     """Softmax along one axis: `y = exp(x) / sum(exp(x))`, computed without overflow.
 
     Args:
-        x: float, at least one axis.
-        axis: along which y sums to 1; default the last one.
+        x: (..., K, ...) float; at least one axis.
+        axis: that of size K, along which y sums to 1; default the last one.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: axis is out of range.

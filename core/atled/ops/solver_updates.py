@@ -61,7 +61,7 @@ class Update(ProgramOp, abstract=True):
             f"    {', '.join(x.name for x in self.inputs)}: (...) float, all of one shape and dtype.",
             f"    {', '.join(attribute.name for attribute in self.attributes)}: float.",
         ]
-        returns = [f"    {', '.join(self.updates)}: the inputs of these names, changed in place."]
+        returns = [f"    {', '.join(self.updates)}: (...) float; the inputs of these names, changed in place."]
         raises = ["    ValueError: shapes or dtypes differ."]
         return "\n".join([doc, "", *rules, "", "Args:", *arguments, "", "Returns:", *returns, "", "Raises:", *raises])
 

@@ -74,7 +74,7 @@ class FFT(_Fourier):
         normalized: whether to divide by sqrt(N).
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: the last axis has not size 2, signal_ndim is out of range, a signal axis is empty.
@@ -104,7 +104,7 @@ class IFFT(_Fourier):
         normalized: whether to divide by sqrt(N) instead of N.
 
     Returns:
-        y: shape of x.
+        y: shape of x, float.
 
     Raises:
         ValueError: the last axis has not size 2, signal_ndim is out of range, a signal axis is empty.

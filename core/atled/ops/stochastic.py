@@ -62,12 +62,12 @@ class Rand(Draw):
     Args:
         stream: (2,) int64, key and call count; supplied by the engine.
         low, high: bounds; low included, high not, except where rounding to the dtype reaches it.
-        shape: shape of the result.
+        shape: (S...), of y.
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
         dtype: dtype of the result; set by the engine.
 
     Returns:
-        y: shape, float.
+        y: (S...) float.
 
     Raises:
         ValueError: a size is negative.
@@ -103,12 +103,12 @@ class Randn(Draw):
         stream: (2,) int64, key and call count; supplied by the engine.
         mu: mean.
         sigma: standard deviation, 0 or more.
-        shape: shape of the result.
+        shape: (S...), of y.
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
         dtype: dtype of the result; set by the engine.
 
     Returns:
-        y: shape, float.
+        y: (S...) float.
 
     Raises:
         ValueError: sigma is negative, a size is negative.
@@ -151,11 +151,11 @@ class Randint(Draw):
     Args:
         stream: (2,) int64, key and call count; supplied by the engine.
         low, high: bounds, low included, high not; both fit int32.
-        shape: shape of the result.
+        shape: (S...), of y.
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
 
     Returns:
-        y: shape, int32.
+        y: (S...) int32.
 
     Raises:
         ValueError: high is not above low, a bound does not fit int32, a size is negative.
@@ -208,8 +208,8 @@ class Dropout(OpSpec):
         seed: whole number that fixes the stream of this function; -1: fresh entropy.
 
     Returns:
-        y: the shape of x, float.
-        mask (auxiliary): the shape of x, float; what x was multiplied with.
+        y: shape of x, float.
+        mask (auxiliary): shape of x, float; what x was multiplied with.
 
     Raises:
         ValueError: p is out of range.

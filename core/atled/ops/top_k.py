@@ -122,7 +122,7 @@ class TopKGrad(_TopK):
         base_axis: first axis of a sample; negative counts from the end.
 
     Returns:
-        y: x.
+        y: shape of x, float; the values of x.
 
     Raises:
         ValueError: k or base_axis is out of range.

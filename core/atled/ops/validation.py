@@ -42,13 +42,13 @@ class TopNError(_Scored):
     equal or larger.
 
     Args:
-        x: float; scores, one per class along axis.
-        target: whole numbers in [0, x.shape[axis]), shape of x with 1 on axis.
-        axis: of the classes; default the last one.
+        x: (..., C, ...) float; scores, one per class along axis.
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis.
+        axis: of the classes, of size C; default the last one.
         n: how many best scores count; at least 1.
 
     Returns:
-        output: shape of target, 0 or 1. No gradient flows.
+        output: shape of target, float; 0 or 1. No gradient flows.
 
     Raises:
         ValueError: target has another shape, axis is out of range, n is below 1.
@@ -90,10 +90,10 @@ class BinaryError(OpSpec):
     """1 where `x >= 0.5` differs from `target >= 0.5`, else 0.
 
     Args:
-        x, target: float, same shape.
+        x, target: (...) float, of one shape.
 
     Returns:
-        output: shape of x, 0 or 1. No gradient flows.
+        output: shape of x, float; 0 or 1. No gradient flows.
 
     Raises:
         ValueError: the shapes differ.
@@ -129,9 +129,9 @@ class ConfusionMatrix(_Scored):
     """Counts of class (row) taken for class (column); what a position is taken for is the first maximum of its scores.
 
     Args:
-        x: float; scores, one per class along axis, at least one class.
-        target: whole numbers in [0, x.shape[axis]), shape of x with 1 on axis.
-        axis: of the classes; default the last one.
+        x: (..., C, ...) float; scores, one per class along axis; C at least 1.
+        target: (..., 1, ...) whole numbers in [0, C), 1 being the size of axis.
+        axis: of the classes, of size C; default the last one.
 
     Returns:
         output: (C, C) int32 counts. No gradient flows.
