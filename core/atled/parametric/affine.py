@@ -10,7 +10,7 @@ from atled import functions
 from atled.initializer import UniformInitializer
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.parametric.api import parametric_function_api
-from atled.parametric.known import LayerCall
+from atled.parametric.cached_layers import LayerCall
 from atled.parametric.layer import AffineLayer, Array, Layer, bias
 
 

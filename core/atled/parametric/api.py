@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from atled.errors import four_parts
 from atled.overriding import takes_using
 from atled.parameter import FINDINGS, parameter_scope, undone_on_error
-from atled.parametric.known import KnownCall, LayerCall, key_of, remember
+from atled.parametric.cached_layers import CachedLayer, LayerCall, key_of, remember
 
 _R = TypeVar("_R")
 
@@ -43,8 +43,8 @@ def parametric_function_api(scope_name: str | None = None) -> Callable[[Callable
         def call(*args: Any, **kwargs: Any) -> Any:
             table = FINDINGS.table
             key = key_of(function, args, kwargs)
-            found: KnownCall | None = None if key is None else table.get(key)
-            if found is not None and found.is_so():
+            found: CachedLayer | None = None if key is None else table.get(key)
+            if found is not None and found.is_valid():
                 return found.run(args[0])
             if position is not None and len(args) == position + 1 and "name" not in kwargs:
                 args, kwargs["name"] = args[:-1], args[-1]
@@ -81,7 +81,7 @@ def _with_name(function: Callable[..., Any], signature: inspect.Signature) -> tu
     kinds = [parameter.kind for parameter in parameters]
     takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
     kind = inspect.Parameter.KEYWORD_ONLY if takes_any else inspect.Parameter.POSITIONAL_OR_KEYWORD
-    position = sum(1 for known in kinds if known <= kind)
+    position = sum(1 for other in kinds if other <= kind)
     added = inspect.Parameter("name", kind, default=None, annotation="str | None")
     parameters.insert(position, added)
     return signature.replace(parameters=parameters), None if takes_any else position

@@ -8,7 +8,7 @@ from typing import Any
 from atled import functions
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.parametric.api import parametric_function_api
-from atled.parametric.known import LayerCall
+from atled.parametric.cached_layers import LayerCall
 from atled.parametric.layer import Array, ConvolutionLayer, SpatialLayer, bias
 
 

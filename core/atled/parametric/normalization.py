@@ -9,7 +9,7 @@ from atled import functions
 from atled.initializer import ConstantInitializer
 from atled.parameter import get_parameter_or_create
 from atled.parametric.api import parametric_function_api
-from atled.parametric.known import LayerCall
+from atled.parametric.cached_layers import LayerCall
 from atled.parametric.layer import Array, Layer, without_gradient
 
 

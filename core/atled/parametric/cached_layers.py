@@ -1,4 +1,4 @@
-"""Calls of layers that were made before: their parameters are found again without a look at names or arguments."""
+"""The cache of calls of layers, which finds the parameters of a call made before without checking it again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ _UNREAD = (BaseInitializer, FunctionType, np.random.RandomState, np.random.Gener
 
 
 class LayerCall:
-    """What a layer comes to: one function of its input, of parameters that stand in its own scope, and of attributes.
+    """The one call a layer reduces to: `function(input, *parameters, **attributes)`.
 
-    A layer returns this instead of calling the function to say that it does nothing else, and that all of this but for
-    the input's values follows from the shape of the input, the other arguments, and the parameters of those names.
+    A layer returns it instead of calling the function to say that it may be cached: that the layer does nothing else,
+    that the parameters are in its own scope, and that the shape of the input, the other arguments and the parameters
+    of those names determine the call but for the input's values.
 
-    inputs: the input of the layer, then parameters; None for an absent one.
+    Args:
+        function: one of `atled.functions`.
+        inputs: the input of the layer, of any shape and dtype; then its parameters, None for an absent one.
+        attributes: the other arguments of the function; a list is taken as a tuple.
     """
 
     __slots__ = ("attributes", "function", "inputs")
@@ -42,8 +46,13 @@ class LayerCall:
         return self.function(*self.inputs, **self.attributes)
 
 
-class KnownCall:
-    """A call of a layer but for its input."""
+class CachedLayer:
+    """A cached call of a layer, complete but for its input.
+
+    Args:
+        call: what the layer reduced to.
+        parameters: those of the call; None for an absent one.
+    """
 
     __slots__ = ("_attributes", "_function", "_guards", "_parameters")
 
@@ -53,37 +62,41 @@ class KnownCall:
         self._attributes = call.attributes
         self._guards = [(p.value, p.value.need_grad, p.value.shape) for p in parameters if p is not None]
 
-    def is_so(self) -> bool:
-        """Whether the parameters are as they were."""
+    def is_valid(self) -> bool:
+        """Whether no parameter's shape or need_grad has changed."""
         for value, need_grad, shape in self._guards:
             if value.need_grad is not need_grad or value.shape != shape:
                 return False
         return True
 
     def run(self, inp: Variable | NdArray) -> Any:
-        """Call the function."""
+        """Call the function on an input of the shape that the key of the call has."""
         return self._function(inp, *self._parameters, **self._attributes)
 
 
 def remember(table: dict[Hashable, Any], key: Hashable, call: LayerCall) -> None:
-    """Know a call from now on, if all its parameters are stored ones; to be called in the scope of the layer.
+    """Cache a call, if all its parameters are stored ones; to be called in the scope of the layer.
 
-    table: that of `FINDINGS` before the parameters were asked for.
+    Args:
+        table: that of `FINDINGS` before the parameters were asked for.
+        key: the call's `key_of`.
+        call: what the layer reduced to.
     """
     parameters = [x for x in call.inputs[1:] if x is None or isinstance(x, Variable)]
     if len(parameters) != len(call.inputs) - 1:
         return
     if not all(p is None or (p.value.is_leaf and holds_parameter(p)) for p in parameters):
-        return  # such as one that shares the stored one's arrays: each call makes it anew
+        return  # such as one that shares the stored one's arrays: each call makes another
     if len(table) >= _LIMIT:
         table.clear()
-    table[key] = KnownCall(call, parameters)
+    table[key] = CachedLayer(call, parameters)
 
 
 def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable | None:
-    """What a call of a layer depends on, as the user made it: the layer, scope, shape of the input, other arguments.
+    """The key of a call in the cache: the layer, scope, kind and shape of the input, and the other arguments.
 
-    None for a call that cannot be remembered.
+    Returns:
+        None for a call that cannot be cached.
     """
     inp: Any = args[0] if args else None
     kind = type(inp)

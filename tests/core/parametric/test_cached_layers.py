@@ -1,4 +1,4 @@
-"""Calls of layers that are known: taken when nothing changed, left as soon as something did."""
+"""Cached calls of layers: taken when nothing changed, left as soon as something did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import atled.functions as F
 import atled.initializer as I
 import atled.parametric_functions as PF
 from atled.parameter import parameter_scope
-from atled.parametric import known
+from atled.parametric import cached_layers
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -29,13 +29,13 @@ def no_parameters():
 def taken(monkeypatch):
     """The functions called in the short way."""
     names: list[str] = []
-    run = known.KnownCall.run
+    run = cached_layers.CachedLayer.run
 
     def noted(self, inp):
         names.append(self._function.__name__)
         return run(self, inp)
 
-    monkeypatch.setattr(known.KnownCall, "run", noted)
+    monkeypatch.setattr(cached_layers.CachedLayer, "run", noted)
     return names
 
 
@@ -61,7 +61,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("auto", [False, True])
-def test_a_call_made_again_is_known_and_gives_the_same(name, auto, taken):
+def test_a_call_made_again_is_cached_and_gives_the_same(name, auto, taken):
     x, make = image(2, 4, 6, 6), LAYERS[name]
     with nn.auto_forward(auto):
         first, second = make(x), make(x)
@@ -103,7 +103,7 @@ def test_another_shape_of_the_input_that_does_not_fit_the_parameters_is_refused(
     assert taken == []
 
 
-def test_a_list_changed_after_the_call_does_not_change_what_is_known(taken):
+def test_a_list_changed_after_the_call_does_not_change_the_cached_call(taken):
     x, pad = image(1, 2, 4, 4), [1, 1]
     PF.convolution(x, 2, (3, 3), pad=pad)
     pad[0] = 0
@@ -149,7 +149,7 @@ def test_a_parameter_of_another_shape_is_refused():
         PF.affine(x, 3)
 
 
-def test_parameters_taken_out_after_an_error_are_not_known(taken):
+def test_parameters_taken_out_after_an_error_are_not_cached(taken):
     x = image(2, 4)
 
     @PF.parametric_function_api("outer")
@@ -163,7 +163,7 @@ def test_parameters_taken_out_after_an_error_are_not_known(taken):
     assert taken == [] and not nn.get_parameters()
 
 
-def test_parameters_with_the_other_need_grad_are_made_anew_each_time(taken):
+def test_parameters_with_the_other_need_grad_are_made_again_each_time(taken):
     x = image(2, 4)
     PF.affine(x, 3)
     first, second = (PF.affine(x, 3, fix_parameters=True).parent.inputs[1] for _ in range(2))
@@ -171,7 +171,7 @@ def test_parameters_with_the_other_need_grad_are_made_anew_each_time(taken):
     assert nn.get_parameters()["affine/W"].need_grad
 
 
-def test_new_parameters_leave_known_calls_known(taken):
+def test_new_parameters_leave_cached_calls_valid(taken):
     x = image(2, 4)
     PF.affine(x, 3, name="a")
     PF.affine(x, 3, name="b")
@@ -187,7 +187,7 @@ def test_removed_parameters_are_not_kept_alive():
     assert reference() is None
 
 
-def test_a_known_call_keeps_the_context_of_the_call(taken):
+def test_a_cached_call_keeps_the_context_of_the_call(taken):
     x = image(2, 4)
     PF.affine(x, 3)
     assert PF.affine(x, 3, using="reference").parent.context.backend == ["reference:float"]
