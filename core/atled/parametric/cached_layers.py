@@ -117,8 +117,10 @@ def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 if type(item) is not int:
                     return None
             parts.append(tuple(value))
-        elif kind is np.ndarray:
-            parts.append(value.shape)
+        elif kind is np.ndarray and value.ndim > 1:
+            parts.append(value.shape)  # first values of a parameter
+        elif kind is np.ndarray and not value.dtype.hasobject:
+            parts += (value.dtype.str, value.tobytes(), value.ndim)  # may be sizes, such as `pad`
         elif not isinstance(value, _UNREAD):
             return None
     return tuple(parts)

@@ -112,6 +112,23 @@ def test_a_list_changed_after_the_call_does_not_change_the_cached_call(taken):
     assert taken == ["convolution"]
 
 
+def test_arrays_of_other_sizes_are_another_call(taken):
+    x = image(1, 2, 4, 4)
+    shapes = [PF.convolution(x, 2, (3, 3), pad=np.array([size, 0])).shape for size in (0, 1, 1)]
+    assert shapes == [(1, 2, 2, 2), (1, 2, 4, 2), (1, 2, 4, 2)]
+    PF.affine(x, np.array([2, 3]))
+    with pytest.raises(ValueError, match="stored parameter has shape"):
+        PF.affine(x, np.array([3, 2]))
+    assert taken == ["convolution"]
+
+
+def test_an_array_of_first_values_is_not_compared(taken):
+    x = image(2, 4)
+    ys = [PF.affine(x, 3, w_init=np.full((4, 3), value)) for value in (1.0, 2.0)]
+    assert ys[0].parent.inputs[1] == ys[1].parent.inputs[1]
+    assert taken == ["affine"]
+
+
 def _replaced(w):
     nn.parameter.set_parameter("affine/W", nn.Variable.from_numpy_array(np.ones((4, 3), np.float32)))
     return lambda y: y.parent.inputs[1] != w
