@@ -27,6 +27,7 @@ from atled.ops import (
     logical,
     losses,
     lstm,
+    max_pooling,
     mean_subtraction,
     normalization,
     opaque_gradients,
@@ -40,7 +41,6 @@ from atled.ops import (
     solver_updates,
     spectral,
     stochastic,
-    sum_pooling,
     top_k,
     validation,
 )
@@ -72,6 +72,7 @@ __all__ = [
     "logical",
     "losses",
     "lstm",
+    "max_pooling",
     "mean_subtraction",
     "normalization",
     "opaque_gradients",
@@ -85,7 +86,6 @@ __all__ = [
     "solver_updates",
     "spectral",
     "stochastic",
-    "sum_pooling",
     "top_k",
     "validation",
 ]

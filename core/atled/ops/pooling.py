@@ -1,4 +1,4 @@
-"""Pooling over the trailing axes: maxima and averages of windows."""
+"""Pooling over the trailing axes: sums and averages of windows, and unpooling, which spreads each element over one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from atled.call import ArrayDesc
-from atled.ops.indices import check_range
-from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
+from atled.ops.samples import Refused, Sample
 from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
     from atled.graph.gradient import GradientCall
     from atled.graph.ir import IRValue
-
-
-class _Places(Ints):
-    """Places of windows, as max pooling numbers them."""
-
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        return super().draw(rng).astype(np.uint8)
 
 
 class Pooling(OpSpec, abstract=True):
@@ -84,290 +76,6 @@ def pooled_sizes(
     return tuple(-(-(n + 2 * p) // s) for n, p, s in zip(sizes, pad, stride, strict=True))
 
 
-class MaxPooling(Pooling):
-    """Maximum of each window over the trailing axes.
-
-    Window i covers elements i * stride - pad to i * stride - pad + kernel - 1 of its axis, those of them that exist:
-    padding never wins. Of equal maxima the first in C order counts; the first NaN of a window is its maximum.
-
-    Args:
-        x: (B..., S...) float; as many spatial axes S as kernel has entries.
-        kernel: window size per spatial axis.
-        stride: step between windows; default kernel.
-        ignore_border: True: only windows that lie within the padded input, T = (S + 2 pad - kernel) // stride + 1;
-            False: all windows that start within it, T = ceil((S + 2 pad) / stride).
-        pad: places on both sides of each axis; default 0.
-
-    Returns:
-        y: (B..., T...) float.
-        place: (B..., T...) uint8 for windows of up to 256 places, else int32; auxiliary: which place of its window,
-            counted in C order, holds the maximum.
-
-    Raises:
-        ValueError: no window fits, or one would see no element of x.
-    """
-
-    function = "max_pooling"
-    outputs = ("y", "place")
-    auxiliary = ("place",)
-
-    def infer(
-        self,
-        x: ArrayDesc,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-    ) -> Sequence[ArrayDesc]:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        counts = self.window_counts((x,), sizes, kernel, stride, ignore_border, pad)
-        if math.prod(kernel) >= 2**31:
-            raise self.error(
-                (x,), f"kernel={kernel} has 2^31 places or more, more than are numbered", "use a smaller kernel"
-            )
-        for n, count, k, s, p in zip(sizes, counts, kernel, stride, pad, strict=True):
-            # The first window ends earliest and the last one starts latest, so they tell for all.
-            if p >= k or (count - 1) * s - p >= n:
-                raise self.error(
-                    (x,),
-                    f"a window of kernel {list(kernel)} with pad {list(pad)} would see padding only",
-                    "use less padding or ignore_border=True",
-                )
-        shape = leading + counts
-        return ArrayDesc(shape, x.dtype), ArrayDesc(shape, _place_dtype(kernel))
-
-    def reference(
-        self,
-        x: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-    ) -> Sequence[np.ndarray]:
-        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
-        counts = pooled_sizes(sizes, kernel, stride, ignore_border, pad)
-        y = np.zeros(leading + counts, x.dtype)
-        place = np.full(leading + counts, -1)
-        for position, windows, elements in taps(sizes, counts, kernel, pad, stride, (1,) * len(kernel)):
-            best, found = y[(..., *windows)], place[(..., *windows)]
-            candidate = x[(..., *elements)]
-            wins = (found < 0) | (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
-            best[...] = np.where(wins, candidate, best)
-            found[...] = np.where(wins, np.ravel_multi_index(position, kernel), found)
-        return y, place.astype(_place_dtype(kernel))
-
-    def gradient(
-        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
-    ) -> Sequence[IRValue | None]:
-        return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
-
-    def samples(self) -> Sequence[Sample]:
-        return (
-            Sample(Distinct((2, 3, 4, 6)), kernel=(2, 2)),
-            Sample(Distinct((2, 2, 5, 7)), kernel=(3, 2), stride=(2, 1)),
-            Sample(Distinct((2, 2, 5, 7)), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
-            Sample(Distinct((2, 5, 7)), kernel=(2, 3), ignore_border=False),
-            Sample(Distinct((2, 6, 4)), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1)),
-            Sample(Distinct((2, 1, 9)), kernel=(3,), stride=(2,), pad=(1,)),
-            Sample(Distinct((2, 4, 3, 4)), kernel=(2, 2, 2), stride=(1, 1, 2)),
-            Sample(Distinct((7,)), kernel=(7,)),
-            Sample(Distinct((0, 3, 4, 4)), kernel=(2, 2)),
-            Sample(Exact(np.zeros((1, 2, 4, 4))), kernel=(2, 2)).no_gradient(),
-            Sample(Exact(np.full((2, 3, 3), -np.inf)), kernel=(2, 2), pad=(1, 1)).no_gradient(),
-            Sample((3, 8, 17, 19), kernel=(3, 3), stride=(2, 2), pad=(1, 1)).no_gradient(),
-        )
-
-    def refused(self) -> Sequence[Refused]:
-        return (
-            Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
-            Refused(ValueError, "padding only", (2, 3, 4), kernel=(2, 2), pad=(2, 0)),
-            Refused(
-                ValueError, "padding only", (2, 4, 4), kernel=(2, 2), stride=(1, 1), pad=(1, 1), ignore_border=False
-            ),
-            Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
-            Refused(ValueError, "stride=.* has 1 entries", (3, 4), kernel=(2, 2), stride=(1,)),
-            Refused(ValueError, "kernel=.* below 1", (3, 4), kernel=(0, 2)),
-            Refused(ValueError, "more than are numbered", (3, 4), kernel=(2**16, 2**16), pad=(2**15, 2**15)),
-            Refused(ValueError, "pad=.* above 2147483647", (3, 4), kernel=(2, 2), pad=(2**31, 0)),
-            Refused(TypeError, "kernel is missing", (3, 4)),
-        )
-
-
-def _place_dtype(kernel: Sequence[int]) -> np.dtype:
-    """The dtype that numbers the places of a window: as little memory as will do, since it is kept for the gradient."""
-    return np.dtype(np.uint8 if math.prod(kernel) <= 256 else np.int32)
-
-
-class _Placed(Pooling, abstract=True):
-    """What the two adjoint ops share that move values between windows and their places."""
-
-    attributes = (*Pooling.attributes, Attribute("shape", "ints"))
-
-    def check_places(
-        self,
-        inputs: tuple[ArrayDesc, ArrayDesc],
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> None:
-        """Refuse places that are not those of a pooling of `shape`."""
-        place = inputs[1]
-        counts = self.window_counts(inputs, shape, kernel, stride, ignore_border, pad)
-        if place.shape[-len(kernel) :] != counts:
-            raise self.error(
-                inputs, f"place has spatial shape {list(place.shape[-len(kernel) :])}", f"use {list(counts)}"
-            )
-        wanted = _place_dtype(kernel)
-        # While a graph is built dtypes are unknown, and stand as floats.
-        if place.dtype != wanted and place.dtype.kind != "f":
-            raise self.error(inputs, f"place is {place.dtype}", f"use {wanted}, as MaxPooling gives it")
-
-
-class MaxPoolingGrad(_Placed):
-    """Gradient of max pooling: each `gy` is added to the element at its window's place.
-
-    Args:
-        gy: (B..., T...) float.
-        place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gets nothing.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
-        shape: S, the spatial shape of x.
-
-    Returns:
-        gx: (B..., S...) float; 0 where no maximum was.
-
-    Raises:
-        ValueError: gy and place differ in shape, or are not the windows of S; place has another dtype.
-        IndexError: a place that a window does not have.
-    """
-
-    inputs = (Input("gy"), Input("place", kind="keep", gradient="none"))
-    outputs = ("gx",)
-
-    def infer(
-        self, gy: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
-    ) -> ArrayDesc:
-        if gy.shape != place.shape:
-            raise self.error((gy, place), "gy and place differ in shape", "pass the place of the same pooling")
-        self.check_places((gy, place), kernel, shape=shape, **geometry)
-        return ArrayDesc(gy.shape[: -len(shape)] + shape, gy.dtype)
-
-    def reference(
-        self,
-        gy: np.ndarray,
-        place: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> np.ndarray:
-        check_range(self.name, "place", place, math.prod(kernel))
-        leading, counts = gy.shape[: -len(kernel)], gy.shape[-len(kernel) :]
-        gx = np.zeros(leading + shape, gy.dtype)
-        for position, windows, elements in taps(shape, counts, kernel, pad, stride, (1,) * len(kernel)):
-            here = place[(..., *windows)] == np.ravel_multi_index(position, kernel)
-            gx[(..., *elements)] += np.where(here, gy[(..., *windows)], 0)
-        return gx
-
-    def gradient(self, g: GradientCall, gy: IRValue, place: IRValue, **attributes: Any) -> Sequence[IRValue | None]:
-        return g.op("MaxPoolingGather", g.gy, place, **attributes), None
-
-    def samples(self) -> Sequence[Sample]:
-        return (
-            Sample((2, 3, 2, 3), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(4, 6)),
-            Sample((2, 3, 2, 3), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(5, 7)),
-            Sample((2, 5), _Places((2, 5), 3), kernel=(3,), stride=(1,), shape=(7,)),
-            Sample((2, 3, 5), _Places((2, 3, 5), 9), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
-            Sample((2, 2, 2), _Places((2, 2, 2), 4), kernel=(2, 2), ignore_border=False, shape=(3, 4)),
-            Sample((2, 2, 1, 2), _Places((2, 2, 1, 2), 8), kernel=(2, 2, 2), shape=(4, 2, 4)),
-            Sample((2, 1), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
-            Sample((0, 2, 2), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
-            Sample((4, 9, 8, 8), _Places((4, 9, 8, 8), 4), kernel=(2, 2), shape=(16, 16)).no_gradient(),
-        )
-
-    def refused(self) -> Sequence[Refused]:
-        return (
-            Refused(ValueError, "differ in shape", (2, 2, 2), _Places((2, 2, 1), 4), kernel=(2, 2), shape=(4, 4)),
-            Refused(ValueError, "place has spatial shape", (1, 2), _Places((1, 2), 2), kernel=(2,), shape=(9,)),
-            Refused(ValueError, "place is int64", (1, 2), Ints((1, 2), 2), kernel=(2,), shape=(4,)),
-            Refused(ValueError, "shape=.* has 3 entries", (2, 2), _Places((2, 2), 4), kernel=(2, 2), shape=(4, 4, 4)),
-            Refused(IndexError, "out of range", (1, 2), Exact(np.array([[0, 2]], np.uint8)), kernel=(2,), shape=(4,)),
-        )
-
-
-class MaxPoolingGather(_Placed):
-    """The adjoint of `MaxPoolingGrad`: the elements of x at the places of an earlier pooling's maxima.
-
-    Args:
-        x: (B..., S...) float.
-        place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gives 0.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
-        shape: S; says how many of the axes are spatial.
-
-    Returns:
-        y: (B..., T...) float.
-
-    Raises:
-        ValueError: x is not (B..., S...), or place not that of a pooling of S.
-        IndexError: a place that a window does not have.
-    """
-
-    inputs = (Input("x"), Input("place", kind="keep", gradient="none"))
-
-    def infer(
-        self, x: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
-    ) -> ArrayDesc:
-        self.check_places((x, place), kernel, shape=shape, **geometry)
-        expected = place.shape[: -len(shape)] + shape
-        if x.shape != expected:
-            raise self.error((x, place), f"x has shape {list(x.shape)}", f"use {list(expected)}, or another shape=")
-        return ArrayDesc(place.shape, x.dtype)
-
-    def reference(
-        self,
-        x: np.ndarray,
-        place: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        stride: tuple[int, ...],
-        ignore_border: bool,
-        pad: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> np.ndarray:
-        check_range(self.name, "place", place, math.prod(kernel))
-        y = np.zeros(place.shape, x.dtype)
-        for position, windows, elements in taps(
-            shape, place.shape[-len(kernel) :], kernel, pad, stride, (1,) * len(kernel)
-        ):
-            here = place[(..., *windows)] == np.ravel_multi_index(position, kernel)
-            y[(..., *windows)] += np.where(here, x[(..., *elements)], 0)
-        return y
-
-    def gradient(self, g: GradientCall, x: IRValue, place: IRValue, **attributes: Any) -> Sequence[IRValue | None]:
-        return g.op("MaxPoolingGrad", g.gy, place, **attributes), None
-
-    def samples(self) -> Sequence[Sample]:
-        return (
-            Sample((2, 3, 4, 6), _Places((2, 3, 2, 3), 4), kernel=(2, 2), shape=(4, 6)),
-            Sample((2, 5), _Places((2, 3), 3), kernel=(3,), stride=(1,), shape=(5,)),
-            Sample((2, 5, 7), _Places((2, 3, 5), 9), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
-            Sample((2, 300), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
-            Sample((2, 4, 2, 4), _Places((2, 2, 1, 2), 8), kernel=(2, 2, 2), shape=(4, 2, 4)),
-            Sample((0, 4, 4), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
-        )
-
-    def refused(self) -> Sequence[Refused]:
-        return (
-            Refused(ValueError, "x has shape", (2, 3, 4), _Places((2, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
-            Refused(IndexError, "out of range", (1, 4), Exact(np.array([[2, 0]], np.uint8)), kernel=(2,), shape=(4,)),
-        )
-
-
 class WindowSums(Pooling, abstract=True):
     """Sums of windows over the trailing axes, each divided by something; padding adds nothing."""
 
@@ -411,6 +119,19 @@ class WindowSums(Pooling, abstract=True):
         self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
     ) -> Sequence[IRValue | None]:
         return (g.op(self.gradient_name, g.gy, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+
+    def samples(self) -> Sequence[Sample]:
+        return (
+            Sample((2, 3, 4, 6), kernel=(2, 2)),
+            Sample((2, 2, 5, 7), kernel=(3, 2), stride=(2, 1)),
+            Sample((2, 2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
+            Sample((2, 5, 7), kernel=(2, 3), ignore_border=False),
+            Sample((2, 5, 6), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1)),
+            Sample((2, 1, 9), kernel=(3,), stride=(2,), pad=(1,)),
+            Sample((2, 4, 3, 4), kernel=(2, 2, 2), stride=(1, 1, 2)),
+            Sample((0, 3, 4, 4), kernel=(2, 2)),
+            Sample((3, 8, 17, 19), kernel=(3, 3), stride=(2, 2), pad=(1, 1)).no_gradient(),
+        )
 
 
 class WindowSumsGrad(Pooling, abstract=True):
@@ -464,6 +185,71 @@ class WindowSumsGrad(Pooling, abstract=True):
     ) -> Sequence[IRValue | None]:
         return (g.op(self.sums.__name__, g.gy, **geometry),)
 
+    def samples(self) -> Sequence[Sample]:
+        return (
+            Sample((2, 3, 2, 3), kernel=(2, 2), shape=(4, 6)),
+            Sample((2, 3, 2, 3), kernel=(2, 2), shape=(5, 7)),
+            Sample((2, 2, 3, 5), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
+            Sample((2, 4, 4), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1), shape=(5, 6)),
+            Sample((2, 5), kernel=(3,), stride=(2,), pad=(1,), shape=(9,)),
+            Sample((0, 2, 2), kernel=(2, 2), shape=(4, 4)),
+            Sample((3, 8, 9, 10), kernel=(3, 3), stride=(2, 2), pad=(1, 1), shape=(17, 19)).no_gradient(),
+        )
+
+    def refused(self) -> Sequence[Refused]:
+        return (
+            Refused(ValueError, "gy has spatial shape", (2, 3, 2, 3), kernel=(2, 2), shape=(6, 6)),
+            Refused(ValueError, "shape=.* has 1 entries", (2, 3, 2, 3), kernel=(2, 2), shape=(6,)),
+        )
+
+
+class SumPooling(WindowSums):
+    """Sum of each window over the trailing axes; padding adds nothing.
+
+    Args:
+        x: (B..., S...) float; as many spatial axes S as kernel has entries.
+        kernel, stride, ignore_border, pad: as `MaxPooling`.
+
+    Returns:
+        y: (B..., T...) float; T as `MaxPooling`.
+
+    Raises:
+        ValueError: no window fits.
+    """
+
+    function = "sum_pooling"
+    gradient_name = "SumPoolingGrad"
+
+    def samples(self) -> Sequence[Sample]:
+        return (*super().samples(), Sample((2, 3, 3), kernel=(1, 2), pad=(2, 2)), Sample((7,), kernel=(7,)))
+
+    def refused(self) -> Sequence[Refused]:
+        return (
+            Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),
+            Refused(ValueError, "pad=.* below 0", (2, 3, 4), kernel=(2, 2), pad=(-1, 0)),
+            Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
+            Refused(TypeError, "kernel is missing", (3, 4)),
+        )
+
+
+class SumPoolingGrad(WindowSumsGrad):
+    """Gradient of sum pooling: each `gy` is added to all real elements of its window.
+
+    Args:
+        gy: (B..., T...) float.
+        kernel, stride, ignore_border, pad: as `SumPooling`.
+        shape: S, the spatial shape of x.
+
+    Returns:
+        gx: (B..., S...) float.
+
+    Raises:
+        ValueError: gy has not the shape of the pooling's output.
+    """
+
+    attributes = (*SumPooling.attributes, Attribute("shape", "ints"))
+    sums = SumPooling
+
 
 class AveragePooling(WindowSums):
     """Average of each window over the trailing axes.
@@ -510,18 +296,10 @@ class AveragePooling(WindowSums):
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample((2, 3, 4, 6), kernel=(2, 2)),
-            Sample((2, 2, 5, 7), kernel=(3, 2), stride=(2, 1)),
-            Sample((2, 2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
+            *super().samples(),
             Sample((2, 2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2), including_pad=False),
-            Sample((2, 5, 7), kernel=(2, 3), ignore_border=False),
-            Sample((2, 5, 6), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1)),
             Sample((2, 5, 6), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1), including_pad=False),
             Sample((2, 3, 3), kernel=(1, 2), pad=(2, 2), including_pad=False),
-            Sample((2, 1, 9), kernel=(3,), stride=(2,), pad=(1,)),
-            Sample((2, 4, 3, 4), kernel=(2, 2, 2), stride=(1, 1, 2)),
-            Sample((0, 3, 4, 4), kernel=(2, 2)),
-            Sample((3, 8, 17, 19), kernel=(3, 3), stride=(2, 2), pad=(1, 1)).no_gradient(),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -552,20 +330,8 @@ class AveragePoolingGrad(WindowSumsGrad):
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample((2, 3, 2, 3), kernel=(2, 2), shape=(4, 6)),
-            Sample((2, 3, 2, 3), kernel=(2, 2), shape=(5, 7)),
-            Sample((2, 2, 3, 5), kernel=(3, 3), stride=(2, 2), pad=(1, 2), shape=(5, 7)),
+            *super().samples(),
             Sample((2, 2, 3, 5), kernel=(3, 3), stride=(2, 2), pad=(1, 2), including_pad=False, shape=(5, 7)),
-            Sample((2, 4, 4), kernel=(3, 3), stride=(2, 2), ignore_border=False, pad=(1, 1), shape=(5, 6)),
-            Sample((2, 5), kernel=(3,), stride=(2,), pad=(1,), shape=(9,)),
-            Sample((0, 2, 2), kernel=(2, 2), shape=(4, 4)),
-            Sample((3, 8, 9, 10), kernel=(3, 3), stride=(2, 2), pad=(1, 1), shape=(17, 19)).no_gradient(),
-        )
-
-    def refused(self) -> Sequence[Refused]:
-        return (
-            Refused(ValueError, "gy has spatial shape", (2, 3, 2, 3), kernel=(2, 2), shape=(6, 6)),
-            Refused(ValueError, "shape=.* has 1 entries", (2, 3, 2, 3), kernel=(2, 2), shape=(6,)),
         )
 
 
@@ -607,4 +373,71 @@ class GlobalAveragePooling(OpSpec):
         return (
             Refused(ValueError, "x has 2 axes", (2, 3)),
             Refused(ValueError, "nothing to average", (2, 3, 0, 4)),
+        )
+
+
+class Unpooling(OpSpec):
+    """Every element repeated over a window: nearest-neighbour enlargement of the trailing axes.
+
+    `y[..., i] = x[..., i // kernel]` on each of the axes.
+
+    Args:
+        x: (B..., S...) float; as many spatial axes S as kernel has entries.
+        kernel: how often each element is repeated, per spatial axis.
+
+    Returns:
+        y: (B..., S kernel...) float.
+
+    Raises:
+        ValueError: more entries in kernel than axes in x, or one below 1.
+    """
+
+    function = "unpooling"
+    category = "layer"
+    inputs = (Input("x"),)
+    attributes = (Attribute("kernel", "ints"),)
+
+    def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
+        axes = len(attributes["kernel"])
+        if not 1 <= axes <= inputs[0].ndim:
+            raise self.error(
+                inputs,
+                f"kernel={attributes['kernel']} has {axes} entries",
+                f"give one per axis to enlarge, the trailing ones: 1 to {inputs[0].ndim}",
+            )
+        per_axis(self, inputs, attributes, "kernel", axes, least=1)
+        return attributes
+
+    def infer(self, x: ArrayDesc, *, kernel: tuple[int, ...]) -> ArrayDesc:
+        leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
+        return ArrayDesc(leading + tuple(n * k for n, k in zip(sizes, kernel, strict=True)), x.dtype)
+
+    def reference(self, x: np.ndarray, *, kernel: tuple[int, ...]) -> np.ndarray:
+        y = x
+        for axis, repeats in enumerate(kernel, start=x.ndim - len(kernel)):
+            y = y.repeat(repeats, axis=axis)
+        return y
+
+    def gradient(self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...]) -> Sequence[IRValue | None]:
+        if not x.size:
+            return (g.op("Constant", val=0.0, shape=x.shape, dtype=x.dtype),)  # windows of nothing have no sums
+        return (g.op("SumPooling", g.gy, kernel=kernel),)
+
+    def samples(self) -> Sequence[Sample]:
+        return (
+            Sample((2, 3, 2, 4), kernel=(2, 3)),
+            Sample((2, 3, 4), kernel=(2,)),
+            Sample((2, 3, 2), kernel=(1, 2, 3)),
+            Sample((3,), kernel=(4,)),
+            Sample((2, 3), kernel=(1,)),
+            Sample((0, 3, 2), kernel=(2, 2)),
+            Sample((2, 0, 2), kernel=(2, 2)),
+        )
+
+    def refused(self) -> Sequence[Refused]:
+        return (
+            Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
+            Refused(ValueError, "kernel=.* has 0 entries", (3, 4), kernel=()),
+            Refused(ValueError, "kernel=.* below 1", (3, 4), kernel=(0, 2)),
+            Refused(TypeError, "kernel", (3, 4), kernel=(1.5, 2)),
         )

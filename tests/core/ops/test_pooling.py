@@ -1,4 +1,4 @@
-"""Pooling: sizes, clipped windows, and which maximum wins."""
+"""Pooling and unpooling: sizes, clipped windows, and which maximum wins."""
 
 import itertools
 import math
@@ -55,6 +55,40 @@ def test_average_divides_by_the_clipped_window(reference, geometry, ignore_borde
         expected.append(real.sum(axis=1) / max(count, 1))
     y = reference("AveragePooling", x, including_pad=including_pad, **attributes)
     np.testing.assert_allclose(y, np.stack(expected, axis=1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("ignore_border", [True, False])
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_sum_is_of_the_real_elements_of_each_window(reference, geometry, ignore_border):
+    n, kernel, stride, pad = geometry.values()
+    x = np.random.default_rng(0).standard_normal((2, n))
+    attributes = {"kernel": (kernel,), "stride": (stride,), "pad": (pad,), "ignore_border": ignore_border}
+    parts = windows(n, kernel, stride, pad, ignore_border)
+    if not parts:
+        with pytest.raises(ValueError, match="no window"):
+            reference("SumPooling", x, **attributes)
+        return
+    expected = [x[:, max(start, 0) : max(stop, 0)].sum(axis=1) for start, stop in parts]
+    y = reference("SumPooling", x, **attributes)
+    np.testing.assert_allclose(y, np.stack(expected, axis=1), rtol=1e-12, atol=1e-12)
+
+
+def test_sum_is_the_average_times_the_window_where_no_window_is_clipped(reference):
+    x = np.random.default_rng(1).standard_normal((2, 3, 6, 8))
+    average = reference("AveragePooling", x, kernel=(2, 3), stride=(2, 1))
+    np.testing.assert_allclose(reference("SumPooling", x, kernel=(2, 3), stride=(2, 1)), 6 * average)
+
+
+def test_unpooling_repeats_each_element_over_a_window(reference):
+    y = reference("Unpooling", np.array([[[1.0, 2.0], [3.0, 4.0]]]), kernel=(1, 3))
+    assert y.tolist() == [[[1, 1, 1, 2, 2, 2], [3, 3, 3, 4, 4, 4]]]
+
+
+def test_average_pooling_undoes_unpooling(reference):
+    x = np.random.default_rng(2).standard_normal((2, 3, 4))
+    y = reference("Unpooling", x, kernel=(2, 3))
+    assert y.shape == (2, 6, 12)
+    np.testing.assert_allclose(reference("AveragePooling", y, kernel=(2, 3)), x)
 
 
 def test_first_of_equal_maxima_wins(reference):
