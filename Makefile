@@ -33,7 +33,7 @@ help:
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
-	@echo "make generated  write what is generated from op specs and kernels: stubs, manifests, pages, kernels' texts"
+	@echo "make generated  write what is generated from op specs, kernels and imports: stubs, manifests, pages, kernels' texts"
 	@echo "make clean    remove the virtual environment, caches and built files"
 
 # One stamp for each extra; newer than every pyproject.toml means up to date. `dev` holds `test`, that holds `demo`.
@@ -137,6 +137,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) tools/cpu_page.py
 	@$(RUN) tools/accuracy.py
+	@$(RUN) tools/house.py --write
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 
 # The environment is removed only if it is one, whatever VENV says.
