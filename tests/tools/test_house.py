@@ -181,14 +181,23 @@ def test_a_circle_within_a_layer_is_found():
     assert fault == "left, right import each other: left -> right, right -> left"
 
 
+def test_a_circle_of_modules_of_one_room_is_found():
+    sources = {"core/atled/low/a.py": b"from atled.low import b", "core/atled/low/b.py": b"import atled.low.a"}
+    order = Order((Layer("low", ("low",)),))
+    (fault,) = faults(order, Code(sources), "core")
+    assert fault.startswith("the modules atled.low.a, atled.low.b import each other")
+    sources["core/atled/low/b.py"] = b"if TYPE_CHECKING:\n    import atled.low.a"
+    assert faults(order, Code(sources), "core") == []
+
+
 def test_an_exception_covers_its_arrow_in_its_kind():
     up = ("low", "high")
     for text, typing in (("import atled.high", ()), ("if TYPE_CHECKING:\n    import atled.high", (up,))):
         assert found(Order(LAYERS, {up: "because"}, typing), low=text) == []
     # What is excepted for typing is not for execution.
     assert len(found(Order(LAYERS, {up: "because"}, (up,)), low="import atled.high")) == 2
-    circle = Order(LAYERS, {("right", "left"): "because"})
-    assert found(circle, left="import atled.right", right="import atled.left") == []
+    circle = Order(LAYERS, {("right", "left"): "because"}, {("right", "left")})
+    assert found(circle, left="import atled.right", right="if TYPE_CHECKING:\n    import atled.left") == []
 
 
 @pytest.mark.parametrize(
@@ -221,11 +230,16 @@ def test_rooms_and_places_belong_together():
 
 def test_a_former_name_counts_as_the_room_of_now():
     order = Order(LAYERS, former={"old": "low"}, moving=True)
-    assert found(order, old="import atled.low", low="import atled.old") == []
+    assert found(order, old="import atled.low", low="if TYPE_CHECKING:\n    import atled.old") == []
     (fault,) = found(order, old="import atled.high")
     assert fault.startswith("low -> high is an arrow up: core/atled/old.py:1")
     (fault,) = found(Order(LAYERS, former={"old": "low"}), old="")
     assert fault.startswith("old is a former name of low")
+
+
+def test_what_became_one_room_was_not_apart():
+    order = Order((Layer("low", ("low", "cellar"), apart=True),), former={"old": "low", "older": "low"})
+    assert order.upward([("old", "older"), ("old", "low"), ("old", "cellar")]) == [("old", "cellar")]
 
 
 def test_private_names_stay_in_their_room():
@@ -265,8 +279,10 @@ def test_measures_and_their_ratio():
         "circles": 1,
         "rooms in circles": 2,
         "circles by typing only": 0,
+        "circles of modules": 1,
         "arrows up": 2,
         "typing arrows up": 0,
+        "arrows of calls up": 0,
         "rooms without a place": 1,
         "private names taken": 1,
     }

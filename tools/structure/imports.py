@@ -89,7 +89,7 @@ def _imports(module: str, path: str, text: bytes, modules: Mapping[str, str]) ->
     package = module if path.endswith("/__init__.py") else module.rpartition(".")[0]
     for node, when in _import_statements(ast.parse(text, path).body, AT_IMPORT):
         for target, names in _targets(node, package, modules):
-            if target in modules and target != module:
+            if target in modules:
                 yield Import(path, node.lineno, module, target, when, tuple(filter(_is_private, names)))
 
 

@@ -22,8 +22,10 @@ def measure(hall: Hall, order: Order) -> Measures:
         "circles": len(hall.circles),
         "rooms in circles": sum(map(len, hall.circles)),
         "circles by typing only": sum(map(hall.is_typing_only, hall.circles)),
+        "circles of modules": len(hall.module_circles),
         "arrows up": len(order.upward(hall.arrows)),
         "typing arrows up": len(order.upward(hall.typing_arrows)),
+        "arrows of calls up": len(order.upward(hall.call_arrows)),
         "rooms without a place": sum(order.layer(room) is None for room in hall.rooms),
         "private names taken": sum(len(line.private) for lines in hall.lines.values() for line in lines),
     }

@@ -144,6 +144,8 @@ def _circular(order: Order, hall: Hall) -> Iterator[str]:
     for circle in circles(hall.rooms, kept):
         inside = [f"{high} -> {low}" for high, low in kept if high in circle and low in circle]
         yield f"{', '.join(circle)} import each other: {', '.join(inside)}"
+    for circle in hall.module_circles:
+        yield f"the modules {', '.join(circle)} import each other while they are imported: move what both need"
 
 
 def _in_order(order: Order, hall: Hall) -> list[Arrow]:

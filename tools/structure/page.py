@@ -27,10 +27,13 @@ holds the code against the declared order.
   make is a **typing arrow**; one that only imports inside functions make is an **arrow of calls**.
 - A **circle** is a group of two or more rooms each of which leads to all others by arrows and typing arrows: a strongly
   connected component. It is one by typing only if none of its rooms is in a circle without the typing arrows.
+- A **circle of modules** is the same of single modules, whatever their rooms, by what is executed while they are
+  imported.
 - **Floors**: the number of rooms on the longest path along arrows and typing arrows, where a circle counts as one
   room. A room that imports no other is on floor 1.
 - An **arrow up** leads from a room to one of a higher layer in the declared order, or between rooms of a layer that are
-  to be apart. Arrows within other layers are not up, but must not make a circle.
+  to be apart. Arrows within other layers are not up, but must not make a circle. Typing arrows and arrows of calls that
+  lead up are counted by themselves.
 - A **private name taken** is a name with one leading underscore that a module imports from one of another room,
   wherever the import stands.
 """

@@ -79,6 +79,12 @@ class Hall:
         """Groups of rooms that import each other without typing."""
         return circles(self.rooms, self.arrows)
 
+    @cached_property
+    def module_circles(self) -> list[list[str]]:
+        """Groups of modules that import each other as they are imported, whatever their rooms."""
+        pairs = {(line.source, line.target) for line in self._code.imports if line.when == AT_IMPORT}
+        return circles(self.modules, [(high, low) for high, low in pairs if {high, low} <= self.modules.keys()])
+
     def is_typing_only(self, circle: list[str]) -> bool:
         """Whether the rooms of a circle are in none any more without the typing arrows."""
         return not any(set(circle) & set(other) for other in self.import_circles)
