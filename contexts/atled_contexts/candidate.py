@@ -167,7 +167,7 @@ class Inquiry(Generic[C]):
         return self._choose(answers, status.info, call, listed)
 
     def _device_id(self, info: BackendInfo) -> str | None:
-        """The device id for a backend; the host has one device, whatever the id of the other one."""
+        """That of the Context if the backend has it; else "" for a host, which has one device, and None for others."""
         wanted = self._context.device_id
         if wanted in self._registry.devices(info.name):
             return wanted

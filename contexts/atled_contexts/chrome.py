@@ -34,7 +34,7 @@ def chrome_trace(trace: Trace) -> dict[str, Any]:
 
 
 def save_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write the trace to a file. Raises OSError where that fails; the file is then as it was."""
+    """Write the trace to a file. Raises OSError where that fails; an earlier file then stays."""
     target = os.fspath(path)
     beside = f"{target}.{os.getpid()}.part"
     try:

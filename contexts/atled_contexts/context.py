@@ -54,7 +54,7 @@ class Context:
 
     __slots__ = ("_frozen", "_hash", "_values")
 
-    _frozen: Context | None  # itself for one that cannot be changed; None while nobody asked for it
+    _frozen: Context | None  # itself for one that cannot be changed; None until it is first read
     _hash: int | None  # None until it is asked for
     _values: _Values
 
@@ -193,7 +193,7 @@ class Context:
     def _arguments(self) -> tuple[Any, ...]:
         """The values in the order of `_ARGUMENTS`."""
         values = self._values
-        # The array class as it was given: "" stays free to mean the default of wherever a pickle arrives.
+        # The array class as given: "" stays "", the default of the machine that loads a pickle.
         flags = values.fallback, values.deterministic, values.local_errors
         return self.backend, values.array_class_given, values.device_id, *flags
 
@@ -240,7 +240,7 @@ class Context:
             message(f"{self!r}.{name}", f"cannot be changed: {reason}", "", f"make another: ctx.replace({name}=...)")
         )
 
-    # Made anew from its arguments where it arrives, for what is usable there decides whether it can be.
+    # Loading makes a Context of the arguments: the plugins that are usable there decide whether it can be.
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, self._arguments()
 

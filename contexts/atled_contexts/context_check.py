@@ -1,4 +1,4 @@
-"""The checks of what a Context asks for against the plugins that are there."""
+"""Checks of a Context's arguments: whether the plugins that are there have what it asks for."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BackendCheck:
         )
 
     def _devices(self, backend: str) -> tuple[tuple[str, ...], str]:
-        """The devices of one backend and the line that tells of them."""
+        """The devices of one backend, and the line of a message that lists them."""
         try:
             found = self._registry.devices(backend)
         except PluginError as error:  # a plugin that cannot list its devices has none, and the line says why
@@ -137,7 +137,7 @@ def check_fallback(asked: str, fallback: str) -> str:
 
 
 def known_lines(registry: Registry, skip: dict[str, BackendStatus] | None = None) -> list[str]:
-    """One line for each backend that some plugin tells of, and for each plugin that never told."""
+    """One line for each backend that a plugin declares, and for each plugin that did not get so far."""
     told = skip or {}
     lines = [_status_line(registry.status(name)) for name in registry.known_backends() if name not in told]
     lines += [

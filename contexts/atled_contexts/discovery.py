@@ -1,4 +1,4 @@
-"""Discovery of plugins: lazily, in order, under one lock, each one inside a guard."""
+"""Discovery of plugins: at first need, in order, under one lock; one that fails is set aside and harms no other."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Plugins:
         self._installed: tuple[_Source, ...] | None = None
         self._examined: dict[_Source, PluginRecord | Loaded] = {}
         self._registry: Registry | None = None
-        self._discovering = 0  # the thread that is at it; a child knows none of its parent's
+        self._discovering = 0  # ident of the thread that discovers; a forked child does not have that thread
 
     def add(self, name: str, kind: str, load: Callable[[], object]) -> None:
         """Give a plugin that is not found through an entry point."""
@@ -123,7 +123,7 @@ class Plugins:
             self._changed()
 
     def reload(self) -> None:
-        """Forget what was found and read: the next need examines every plugin and setting anew."""
+        """Forget plugins and settings; the next access examines all of them again."""
         with self._lock:
             self._installed = None
             self._examined.clear()
@@ -278,7 +278,7 @@ def _examine(source: _Source) -> PluginRecord | Loaded:
 
 def _standing(source: _Source, info: PluginInfo) -> tuple[str, str, str]:
     """State, reason and remedy of a plugin that works: usable, or experimental while nothing proves it right."""
-    if source.kind != INSTALLED:  # what a program brings is its own word; the built-in one is what others are held to
+    if source.kind != INSTALLED:  # a program vouches for its own; the built-in one is the measure of the others
         return USABLE, "", ""
     remedy = f"pytest --pyargs atled.conformance --atled-plugin {source.name}"
     try:
@@ -301,7 +301,7 @@ def _manifest_refusal(source: _Source) -> _Refusal | None:
     try:
         manifest = read_package_file(source.module, MANIFEST) or {}
         return _api_refusal(source.distribution, source.version, manifest.get("api_version", API_VERSION))
-    except (PluginError, ValueError):  # the manifest is broken as well: the failure itself is what can be told
+    except (PluginError, ValueError):  # the manifest is broken as well: the failure itself is reported
         return None
 
 
@@ -336,7 +336,7 @@ def _mend(source: _Source, info: PluginInfo | None) -> str:
     return f"pip install --upgrade {distribution}, or set ATLED_PLUGINS_BLOCK={source.name}"
 
 
-# What a program registers by itself is its own word; the two settings govern what is found installed.
+# The two settings govern installed plugins, not those that the program registers itself.
 def _blocked(source: _Source) -> PluginRecord | None:
     if source.kind != INSTALLED:
         return None
@@ -361,7 +361,7 @@ def _normal(name: str) -> str:
 
 
 def _missing_names(installed: Iterable[_Source], taken: Iterable[str]) -> list[PluginRecord]:
-    """A record for every name in the two settings that is not installed, so that no slip is lost in silence.
+    """A record for every name in the two settings that is not installed, so that a misspelled one shows.
 
     taken: names that have a record.
     """
@@ -504,7 +504,7 @@ def plugin_generation() -> int:
 
 
 def when_plugins_change(listener: Callable[[], object]) -> None:
-    """Call `listener()` whenever `plugin_generation()` has changed: for whoever keeps what a decision led to.
+    """Call `listener()` whenever `plugin_generation()` has changed: for caches of what follows from decisions.
 
     For the life of the process, in the thread that makes the change; the listener must not ask for plugins.
     """
@@ -539,7 +539,7 @@ def unregister_plugin(name: str) -> None:
 
 
 def reload_plugins() -> None:
-    """Forget what discovery found; the next need lists, probes and registers everything anew."""
+    """Forget what discovery found; the next access lists, probes and registers everything again."""
     current.reload()
 
 

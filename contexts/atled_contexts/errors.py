@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 class ContextError(ValueError):
-    """A Context that cannot be: malformed, unknown, or without a usable backend."""
+    """A Context that cannot be made: malformed, unknown, or without a usable backend."""
 
 
 class ContextScopeError(AssertionError):
@@ -29,7 +29,7 @@ class VerificationError(RuntimeError):
     """An op gave something else than its reference.
 
     op: its name.  backend, plugin: who computed it.  call: its description.
-    error: the largest absolute difference; nan where it cannot be told.
+    error: the largest absolute difference; nan where it is not known.
     """
 
     # Defaults, because an unpickled exception is made from its text alone and gets its fields afterwards.
@@ -52,15 +52,15 @@ class VerificationError(RuntimeError):
 
 
 class FallbackWarning(UserWarning):
-    """An op ran somewhere that the Context did not name first; told once per op and reason."""
+    """An op ran somewhere that the Context did not name first; shown once per op and reason."""
 
 
 class ReferenceWarning(UserWarning):
-    """The default Context computes on the reference, for want of a faster backend; told once per process."""
+    """The default Context computes on the reference, for want of a faster backend; shown once per process."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin failed beside an op call, which went on: its observer, or what is asked whether it computes the call."""
+    """A plugin failed beside an op call, which went on: in its observer, or when asked whether it computes the call."""
 
 
 def message(asked: str, wrong: str, considered: str | Sequence[str] = "", remedy: str = "") -> str:

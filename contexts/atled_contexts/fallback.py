@@ -1,4 +1,4 @@
-"""What is told of fallbacks: counts, one warning per op and reason, and events for observers."""
+"""Reports of fallbacks: counts, one warning per op and reason, and events for observers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atled_contexts.plugin import FallbackEvent
 from atled_contexts.record import PluginRecord
 from atled_contexts.registry import Registry
 
-# Reasons may hold shapes, so there can be any number of them; the oldest is forgotten, and told again when it recurs.
+# Reasons may hold shapes, so there can be any number of them; the oldest is forgotten, and shown again when it recurs.
 _TOLD_LIMIT = 4096
 
 
@@ -46,8 +46,8 @@ _told: dict[tuple[str, str], None] = {}
 def count_fallback(op: str, backend: str, *, calls: int = 1, bytes_moved: int = 0) -> None:
     """Add to the counts of (op, backend).
 
-    `select` counts one call each time it gives a decision that is a fallback, unless told not to. Whoever runs a
-    decision without asking again (a plan), or moves bytes for it, adds those here.
+    `select` counts one call each time it gives a decision that is a fallback, unless called with count=False. A plan,
+    which runs decisions without asking again, adds its calls and the bytes moved for them here.
     """
     with _lock:
         count = _counts.setdefault((op, backend), FallbackCount())
@@ -62,7 +62,7 @@ def fallback_counts() -> dict[tuple[str, str], FallbackCount]:
 
 
 def reset_fallback_counts() -> None:
-    """Start anew: forget the counts and what was warned about."""
+    """Forget the counts, and which warnings were shown."""
     with _lock:
         _counts.clear()
         _told.clear()

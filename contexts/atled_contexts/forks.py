@@ -1,6 +1,7 @@
 """What a child process needs after a fork: locks that are free, and no module half imported.
 
-A fork copies the thread that forks and no other. What another thread was at stays as it was, for ever.
+A fork copies the thread that forks and no other. A lock that another thread held, or a module that it was
+importing, stays so for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _locks: dict[str, object] = _frozen_importlib._module_locks  # type: ignore[attr
 def lock_across_forks() -> threading.RLock:
     """A re-entrant lock that is free in a child after a fork: the thread that held it is not there to release it.
 
-    For what lasts as long as the process, and is whole at any time, or made anew by whoever finds it missing.
+    For state that lasts as long as the process, and is consistent at any time or rebuilt where it is missing.
     """
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
@@ -60,8 +61,8 @@ def _before_fork() -> None:
         _imp.release_lock()
         with _logging_unlocked():
             for name in underway:
-                with contextlib.suppress(Exception):  # its own thread is told why it cannot be imported
-                    importlib.import_module(name)  # waits for the thread that is at it; if it is this one, it does not
+                with contextlib.suppress(Exception):  # the importing thread gets the exception
+                    importlib.import_module(name)  # waits for the importing thread; not if that is this one
         waited |= underway
 
 

@@ -54,14 +54,14 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def atled_warm(self, backend: str, type_config: str) -> Iterable[Warming]:  # type: ignore[empty-body]  # as above
-        """What is slow to prepare and can be prepared before anybody calls an op, such as kernels to compile.
+        """What is slow to prepare and can be prepared before the first call of an op, such as kernels to compile.
 
         Without this hook, a warm-up only prepares the samples of the op specs.
         """
 
     @hookspec
     def atled_observe(self, event: FallbackEvent) -> None:
-        """Told of every new decision that was a fallback."""
+        """Gets every new decision that is a fallback."""
 
 
 class PluginHooks:

@@ -51,7 +51,7 @@ def devices(backend: str) -> tuple[str, ...]:
 
 
 def warmings(backend: str, type_config: str) -> tuple[Warming, ...]:
-    """What a usable backend's plugin offers to prepare before anybody calls an op; PluginError for any other name."""
+    """What a usable backend's plugin offers to prepare before an op is called; PluginError for any other name."""
     return discovery.registry().warmings(backend, type_config)
 
 

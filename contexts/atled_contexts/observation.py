@@ -1,4 +1,4 @@
-"""What watches the calls made around here, as one context variable that costs next to nothing to ask."""
+"""The trace and the verification in force, in one context variable: reading it costs next to nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Observation:
     """A trace, a verification, or both.
 
-    active: whether calls must take the long way on which they can be watched.
+    active: whether calls must take the slower path on which they are recorded or verified.
     trace: what collects them, or None.
     """
 
@@ -24,7 +24,7 @@ class Observation:
     def __init__(self, trace: Trace | None = None, verification: Verification | bool = True) -> None:
         self.trace = trace
         self.active = trace is not None or not isinstance(verification, bool)
-        # True: that of the process, whatever it will be.
+        # True: that of the process, as it is at the time of reading.
         self._verification = verification
 
     @property

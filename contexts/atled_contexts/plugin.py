@@ -151,7 +151,7 @@ class Warming:
 
 
 class FallbackEvent:
-    """What `atled_observe` is told: an op went to a backend as a fallback, decided anew (not per call).
+    """The argument of `atled_observe`: an op goes to a backend as a fallback; one per new decision, not per call.
 
     op: name of the op.  context: the Context in force.  backend: where it went.  reason: why, in words.
     """

@@ -26,7 +26,7 @@ class Preparation:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the batch is through, so that nobody waits for this plugin any more."""
+        """Whether the batch is done, so that no thread waits for this plugin any more."""
         return self.done >= self.total
 
     def __repr__(self) -> str:
@@ -41,13 +41,13 @@ _watchers: tuple[Watcher, ...] = ()
 
 @contextmanager
 def watch_preparation(watcher: Watcher) -> Iterator[None]:
-    """Within the block, `watcher` is told of all preparation in the process, in the thread that prepares.
+    """Within the block, `watcher` gets every report of preparation in the process, in the thread that prepares.
 
         with watch_preparation(lambda report: print(report.plugin, report.name)):
             loss.forward()
 
-    Plugins that would else tell the user themselves leave it to the watcher. What it raises reaches whoever waits
-    for the preparation.
+    Plugins that would else show their progress themselves leave it to the watcher. What it raises reaches the call
+    that waits for the preparation.
     """
     global _watchers
     with _lock:
@@ -61,14 +61,14 @@ def watch_preparation(watcher: Watcher) -> Iterator[None]:
 
 
 def is_preparation_watched() -> bool:
-    """Whether anybody shows what `report_preparation` is told."""
+    """Whether there is a watcher to show what `report_preparation` reports."""
     return bool(_watchers)
 
 
 def report_preparation(plugin: str, done: int, total: int, name: str) -> None:
     """Called by plugins before each slow piece of preparation, and once more when a batch is through.
 
-    Arguments as the fields of `Preparation`. Costs next to nothing where nobody watches.
+    Arguments as the fields of `Preparation`. Costs next to nothing without a watcher.
     """
     watchers = _watchers
     if watchers:

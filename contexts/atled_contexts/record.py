@@ -1,4 +1,4 @@
-"""What became of one plugin at discovery."""
+"""PluginRecord: the state of one plugin after discovery, with the reason for it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PluginRecord:
         if self._manifest_backends is None:
             try:
                 manifest = read_package_file(self.module, MANIFEST) or {}
-            except PluginError:  # the state is told already; a broken manifest adds nothing but is no reason to fail
+            except PluginError:  # the state says enough; a broken manifest is no reason to fail
                 manifest = {}
             listed = manifest.get("backends")
             self._manifest_backends = tuple(sorted(listed)) if isinstance(listed, dict) else ()

@@ -1,4 +1,4 @@
-"""What one plugin hands over in `atled_register`, checked as it comes."""
+"""Registrar: takes and checks the implementations and array classes that a plugin hands over in `atled_register`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Implementation:
     prefers: `prefers(call)` ranks it among the accepting ones of its backend, highest first. None: 0.
     note: what `explain` shows, such as "direct" or "adopted reference".
     op_version: the version of the op spec that it was written for; where the spec has another one by now, it is
-        refused. None: it follows the spec whatever its version, because it is made from it (formulas, references).
+        refused. None: it fits every version, because it is made from the spec (formulas, references).
     fuses: whether `prepare` computes any scalar formula: it may then be given calls that fuse several such ops.
     """
 

@@ -1,4 +1,4 @@
-"""What all usable plugins offer together: one immutable picture per plugin generation."""
+"""Registry: what all usable plugins offer together, one immutable snapshot per plugin generation."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Registry:
             listed = ("0",) if answer is None else tuple(answer)
             if not all(isinstance(device, str) for device in listed):
                 raise TypeError(f"atled_devices gave {answer!r} instead of a list of strings")
-        except Exception as error:  # third-party code: whatever it raises is told as its failure
+        except Exception as error:  # third-party code: any exception is reported as its failure
             raise PluginError(
                 message(
                     f"devices of backend {backend!r}",
@@ -277,7 +277,7 @@ class Registry:
         return tuple(plugin for plugin in self._loaded if name in _extensions(plugin.record))
 
     def observers(self) -> tuple[Loaded, ...]:
-        """The usable plugins that want to be told of fallbacks."""
+        """The usable plugins with the hook `atled_observe`, which gets fallbacks."""
         return tuple(plugin for plugin in self._loaded if plugin.hooks.has("atled_observe"))
 
 

@@ -33,8 +33,8 @@ class _Default:
 
     def __init__(self) -> None:
         self.chosen: Context | None = None
-        # Made of the plugins of a generation, with its frozen form before anybody assigned to it. One tuple: threads
-        # that look meanwhile find all of it or nothing.
+        # The Context made of the plugins of a generation, its frozen form before any assignment to it, and that
+        # generation. One tuple: threads that look meanwhile find all of it or nothing.
         self.own: tuple[Context, Context, int] | None = None
 
     def get(self) -> Context:
@@ -65,7 +65,7 @@ def get_current_context() -> Context:
 
 
 def context_in_force() -> Context:
-    """The frozen form of the Context in force, for whoever keeps it beyond the present call; see `surroundings`."""
+    """The frozen form of the Context in force, for code that keeps it beyond the present call; see `surroundings`."""
     return get_current_context().frozen
 
 

@@ -99,8 +99,8 @@ def select(
         implementations written for another version of the op spec are refused.
     count: whether to count a fallback; False for a caller who counts what it runs by `count_fallback`.
 
-    Asked are the backends of the Context in order, then the reference. A fallback is counted at every call and told
-    as `context.fallback` says. SelectionError: nobody whom the Context allows computes it. Thread-safe.
+    Asked are the backends of the Context in order, then the reference. A fallback is counted at every call and
+    reported as `context.fallback` says. SelectionError: no backend that the Context allows computes it. Thread-safe.
     """
     context = context.frozen
     decision = _cache.get((op, context, key))
@@ -114,7 +114,7 @@ def select(
 
 
 def consider(op: str, context: Context, make_call: Callable[[str, str], C]) -> tuple[Candidate, ...]:
-    """All candidates for one call, each asked, without choosing for good: nothing is counted, told or cached.
+    """All candidates for one call, each asked, without choosing for good: nothing is counted, reported or cached.
 
     Where none is chosen, `select` would raise. What `make_call` raises passes through.
     """
@@ -127,7 +127,7 @@ def selection_count() -> int:
 
 
 def clear_selection_cache() -> None:
-    """Forget all decisions; the next calls decide anew."""
+    """Forget all decisions; the next calls select again."""
     with _lock:
         _cache.clear()
 

@@ -91,12 +91,12 @@ def setting_source(name: str) -> str:
 
 
 def forget_settings() -> None:
-    """Read the environment anew at the next need."""
+    """Forget the values; the next access reads the environment again."""
     _values.clear()
 
 
 def check_names(*, complete: bool) -> None:
-    """Raise SettingError for an `ATLED_*` variable that nobody declared and no extra brings.
+    """Raise SettingError for an `ATLED_*` variable that no package declared and no extra brings.
 
     complete: every installed plugin was loaded and had its chance to declare. Otherwise a variable may belong to
         one that was not, so only a near miss of a known name counts.
@@ -109,14 +109,14 @@ def check_names(*, complete: bool) -> None:
 
 
 def idle_settings() -> dict[str, Extra]:
-    """Variables in the environment that nobody reads, because the plugin that declares them is not loaded."""
+    """Variables in the environment without effect, because the plugin that declares them is not loaded."""
     return {
         name: extra for name, extra in settings_of_extras().items() if name not in _declared and os.environ.get(name)
     }
 
 
 def _is_slip(name: str) -> bool:
-    import difflib  # only for a name that nobody declared: keeps the import of the package quick
+    import difflib  # only for an undeclared name: keeps the import of the package quick
 
     return bool(difflib.get_close_matches(name, _known(), n=1, cutoff=_SLIP))
 

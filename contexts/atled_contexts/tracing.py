@@ -204,7 +204,7 @@ class Trace:
     def save_chrome(self, path: str | PathLike[str]) -> None:
         """Write `to_chrome()` to a file, for chrome://tracing or https://ui.perfetto.dev.
 
-        Written beside and renamed: OSError where that fails, and the file is as it was.
+        Written to a temporary file and renamed: OSError where that fails, and an earlier file stays.
         """
         from atled_contexts.chrome import save_chrome  # lazy: few ask for it
 

@@ -1,4 +1,4 @@
-"""Verification: which calls the reference is to compute a second time, and what came of it."""
+"""Verification: picks and counts the calls that the reference computes a second time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verify(rate: float = 1.0) -> Iterator[Verification]:
 
     The first call that differs by more than its op's tolerance raises VerificationError, and so does one that changes
     an input which its op leaves alone, or writes beside an output in host memory. Calls of the reference itself are
-    left out. 0 checks nothing in the block, whatever ATLED_VERIFY says.
+    left out. 0 checks nothing in the block, also where ATLED_VERIFY is set.
 
     ValueError or TypeError: `rate` is not a number from 0 to 1.
     """

@@ -545,7 +545,7 @@ def equal(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Equal. 1 where it is so, else 0."""
+    """Equal. 1 where true, else 0."""
 
 def equal_scalar(
     x0: Array,
@@ -555,7 +555,7 @@ def equal_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Equal. 1 where it is so, else 0."""
+    """Equal. 1 where true, else 0."""
 
 def exp(
     x: Array,
@@ -627,7 +627,7 @@ def greater(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Greater. 1 where it is so, else 0."""
+    """Greater. 1 where true, else 0."""
 
 def greater_equal(
     x0: Array,
@@ -637,7 +637,7 @@ def greater_equal(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Greater or equal. 1 where it is so, else 0."""
+    """Greater or equal. 1 where true, else 0."""
 
 def greater_equal_scalar(
     x0: Array,
@@ -647,7 +647,7 @@ def greater_equal_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Greater or equal. 1 where it is so, else 0."""
+    """Greater or equal. 1 where true, else 0."""
 
 def greater_scalar(
     x0: Array,
@@ -657,7 +657,7 @@ def greater_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Greater. 1 where it is so, else 0."""
+    """Greater. 1 where true, else 0."""
 
 def gru(
     x: Array,
@@ -796,7 +796,7 @@ def less(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Less. 1 where it is so, else 0."""
+    """Less. 1 where true, else 0."""
 
 def less_equal(
     x0: Array,
@@ -806,7 +806,7 @@ def less_equal(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Less or equal. 1 where it is so, else 0."""
+    """Less or equal. 1 where true, else 0."""
 
 def less_equal_scalar(
     x0: Array,
@@ -816,7 +816,7 @@ def less_equal_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Less or equal. 1 where it is so, else 0."""
+    """Less or equal. 1 where true, else 0."""
 
 def less_scalar(
     x0: Array,
@@ -826,7 +826,7 @@ def less_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Less. 1 where it is so, else 0."""
+    """Less. 1 where true, else 0."""
 
 def log(
     x: Array,
@@ -845,7 +845,7 @@ def logical_and(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Both are true. 1 where it is so, else 0."""
+    """Both are true. 1 where true, else 0."""
 
 def logical_and_scalar(
     x0: Array,
@@ -855,7 +855,7 @@ def logical_and_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Both are true. 1 where it is so, else 0."""
+    """Both are true. 1 where true, else 0."""
 
 def logical_not(
     x0: Array,
@@ -874,7 +874,7 @@ def logical_or(
     *,
     using: Using | None = None,
 ) -> Any:
-    """One or both are true. 1 where it is so, else 0."""
+    """One or both are true. 1 where true, else 0."""
 
 def logical_or_scalar(
     x0: Array,
@@ -884,7 +884,7 @@ def logical_or_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """One or both are true. 1 where it is so, else 0."""
+    """One or both are true. 1 where true, else 0."""
 
 def logical_xor(
     x0: Array,
@@ -894,7 +894,7 @@ def logical_xor(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Exactly one is true. 1 where it is so, else 0."""
+    """Exactly one is true. 1 where true, else 0."""
 
 def logical_xor_scalar(
     x0: Array,
@@ -904,7 +904,7 @@ def logical_xor_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Exactly one is true. 1 where it is so, else 0."""
+    """Exactly one is true. 1 where true, else 0."""
 
 def lstm(
     x: Array,
@@ -1077,7 +1077,7 @@ def not_equal(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Not equal. 1 where it is so, else 0."""
+    """Not equal. 1 where true, else 0."""
 
 def not_equal_scalar(
     x0: Array,
@@ -1087,7 +1087,7 @@ def not_equal_scalar(
     *,
     using: Using | None = None,
 ) -> Any:
-    """Not equal. 1 where it is so, else 0."""
+    """Not equal. 1 where true, else 0."""
 
 def one_hot(
     x: Array,

@@ -26,7 +26,7 @@ _NOT_READ = 141  # 128 + SIGPIPE
 
 
 class CommandError(Exception):
-    """What the user can mend; shown without a traceback."""
+    """An error that the user can correct; shown without a traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = USER_ERROR
         else:
             status = parsed.run(parsed)
-        sys.stdout.flush()  # here, where it is noticed that nobody reads any more
+        sys.stdout.flush()  # here, where a closed pipe is an exception that is handled
         return status
     except (CommandError, ContextError, PluginError, SelectionError, SettingError) as error:
         print(f"atled: {error}", file=sys.stderr)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size", type=_whole(1), default=32, metavar="N", help="images per training step (default: 32)"
     )
-    parser.add_argument("--dynamic", action="store_true", help="record the graph anew at every step, computing at once")
+    parser.add_argument("--dynamic", action="store_true", help="record a new graph at every step, computing at once")
     # The limit is that of numpy.random.seed.
     parser.add_argument("--seed", type=_whole(0, 2**32 - 1), default=0, metavar="N", help="of all chance (default: 0)")
     parser.add_argument("--out", default="demo-out", metavar="DIR", help="folder for files (default: ./demo-out)")

@@ -90,7 +90,7 @@ def _output(stream: Any) -> Iterator[None]:
 
 
 def _run_script(script: str, arguments: list[str]) -> int:
-    """Run a file as the main program; its exit status, after telling of an exception."""
+    """Run a file as the main program; its exit status; prints its exception."""
     import runpy
     import traceback
 
@@ -104,7 +104,7 @@ def _run_script(script: str, arguments: list[str]) -> int:
             return stop.code or 0
         print(stop.code, file=sys.stderr)
         return 1
-    except Exception:  # the script's own: told as Python would, and what ran until then is still reported
+    except Exception:  # the script's own: printed as Python would; what ran before it is still reported
         traceback.print_exc()
         return 1
     finally:

@@ -2,7 +2,7 @@
 
 Kernels are compiled when they are first needed and kept for later processes. This compiles all of them: those that the
 backend's plugin is written with, and the formulas of all elementwise ops. Chains of ops that a plan fuses into one
-kernel are known only when a graph is; each takes some milliseconds when it is first met.
+kernel are known only with the graph; each takes some milliseconds at its first run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Line:
-    """One line on stderr that is written anew for every piece; nothing where stderr is no terminal."""
+    """One line on stderr, rewritten for every piece; nothing where stderr is no terminal."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -78,7 +78,7 @@ class _Line:
         self._width = len(text)
 
     def end(self) -> None:
-        """Leave an empty line for what comes next."""
+        """Clear the line for the output that follows."""
         if self._width:
             sys.stderr.write(f"\r{'':{self._width}}\r")
             sys.stderr.flush()

@@ -1,1 +1,1 @@
-"""Running programs written for other libraries. Nothing here changes anything before it is asked for."""
+"""Running programs written for other libraries. Importing this package alone changes nothing."""

@@ -91,7 +91,7 @@ ABSENT: Mapping[str, tuple[str, str]] = {
 
 
 class Alias(ModuleType):
-    """A module under a foreign name that has whatever its target has at the time of asking.
+    """A module under a foreign name; each access looks the attribute up in its target.
 
     Everything has an (empty) path, so that `from nnabla.functions import name` of a missing name asks the finder,
     which can say more than "cannot import name".

@@ -34,15 +34,15 @@ def has_gradient(spec: OpSpec, sample: Sample | Refused) -> bool:
 
 
 class Named(Protocol):
-    """What a check can be given: something that says what it is about."""
+    """One case of a check, with the names under which it is reported."""
 
     @property
     def name(self) -> str:
-        """What an expected failure calls it: an op, mostly."""
+        """The name in lines of expected failures, mostly that of an op."""
 
     @property
     def id(self) -> str:
-        """The same, told apart from all others of the check."""
+        """A name that no other case of the check has."""
 
 
 class Topic:
@@ -126,7 +126,7 @@ class Case:
         )
 
     def expected(self, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
-        """Outputs by the reference in float64, and the inputs as they are afterwards. Computed once per seed.
+        """Outputs by the reference in float64, and the inputs after the run. Computed once per seed.
 
         The reference sees inputs rounded to the type config, so that only arithmetic is judged.
         """

@@ -1,4 +1,4 @@
-"""The file of expected failures: lines `check::op::reason`, with those noticed that expect what does not fail."""
+"""The file of expected failures: lines `check::op::reason`; a line whose cases pass is stale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from atled.errors import did_you_mean, four_parts, in_words
 
 
 class ExpectedFailure:
-    """One line: a check that fails for an op, and why that is so.
+    """One line: a check that fails for an op, and the reason.
 
     check: name of the check, such as "values".
     op: what it is about, as the report names it: an op, or one case of it, such as "Affine-0-float".

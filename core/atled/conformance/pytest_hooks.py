@@ -72,7 +72,7 @@ def _file(config: pytest.Config, option: str) -> Path | None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave the process as it was."""
+    """Unregister what the run registered."""
     subject = config.stash.get(_SUBJECT, None)
     if subject is not None:
         subject.release()
@@ -108,7 +108,7 @@ def max_examples(pytestconfig: pytest.Config) -> int:
 
 
 class Run:
-    """What is kept during one run: expected failures, outcomes, files to write."""
+    """The state of one run: expected failures, outcomes, files to write."""
 
     def __init__(self, subject: Subject, expected: ExpectedFailures, files: dict[str, Path | None]) -> None:
         self.expected = expected
@@ -136,11 +136,11 @@ class Run:
             self.problems += self.expected.unknown(known)
 
     def pytest_runtest_teardown(self) -> None:
-        """Each case is the first one that asks the plugin."""
+        """Have the next case ask the plugin again, even if this one made it fail."""
         self.report.subject.revive()
 
     def pytest_deselected(self) -> None:
-        """Something is left out: the run proves less."""
+        """A run with deselected cases is not complete."""
         self.report.complete = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -174,7 +174,7 @@ class Run:
             self.report.write_badge(self.files["badge"])
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:  # Any: pytest's reporter is not public
-        """Say what the counts cannot."""
+        """Print the reasons why the plugin is not conformant, besides the counts."""
         if self.problems:
             terminalreporter.section("expected failures", red=True)
             for problem in self.problems:

@@ -50,7 +50,7 @@ class Report:
 
     @property
     def conformant(self) -> bool:
-        """Whether all of the kit ran and nothing failed but what was expected to."""
+        """Whether the whole kit ran, without a failure that was not expected."""
         return self.complete and self.counts["passed"] > 0 and not self.counts["failed"]
 
     def to_json(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ Build = Callable[[Graph, list[IRValue | None]], Sequence[IRValue]]
 
 
 class Outcome:
-    """What a run gave: the results as NumPy arrays, the inputs as they were afterwards, and the plan."""
+    """What a run gave: the results as NumPy arrays, the inputs after it, and the plan."""
 
     def __init__(self, results: list[np.ndarray], inputs: list[np.ndarray | None], template: Template) -> None:
         self.results = results
@@ -98,7 +98,7 @@ def _outputs(made: Any) -> tuple[IRValue, ...]:
 def oracle(
     spec: OpSpec, arrays: Sequence[np.ndarray | None], attributes: dict[str, Any]
 ) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
-    """Outputs by the reference of the spec in float64, and the inputs as they are afterwards."""
+    """Outputs by the reference of the spec in float64, and the inputs after the run."""
     inputs = [None if a is None else a.copy() for a in arrays]
     descs = [None if a is None else ArrayDesc(a.shape, a.dtype) for a in inputs]
     checked = spec.check_attributes(attributes, descs)

@@ -1,4 +1,4 @@
-"""Notices what an implementation does beside computing: asking others, moving data between memories."""
+"""Detects what an implementation does besides computing: asking others, moving data between memories."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The demonstration `python -m atled demo`: data, network, training, and what is shown of them."""
+"""The demonstration `python -m atled demo`: data, network, training, display and files."""

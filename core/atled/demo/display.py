@@ -1,4 +1,4 @@
-"""What one sees while the demo trains: a live bar in a terminal, else a line per epoch."""
+"""The display while the demo trains: a live bar in a terminal, else a line per epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 from atled.demo.training import Display, Epoch
 from atled_contexts import Preparation
 
-_LINE_EVERY_S = 5.0  # of preparation, where nothing can be drawn anew
+_LINE_EVERY_S = 5.0  # between lines about preparation, where there is no bar
 
 
 class Screen(Display, Protocol):

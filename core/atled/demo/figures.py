@@ -1,4 +1,4 @@
-"""Pictures of the demo, as PNG: the learning curve, and held-out digits with what they were taken for."""
+"""Pictures of the demo, as PNG: the learning curve, and held-out digits with their predictions."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from atled_contexts import Context, Trace, TraceRow
 
 
 def as_text(result: Result, files: dict[str, Path]) -> str:
-    """Who ran what, what came of it, and where it lies."""
+    """Which backend ran which op, the accuracy, and the paths of the files."""
     last = result.epochs[-1]
     lines = ["Who ran what:", str(result.trace), *_by_note(result.trace), ""]
     lines.append(f"test accuracy: {last.accuracy:.2%} of {len(result.predictions)} held-out images")

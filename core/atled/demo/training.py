@@ -21,7 +21,7 @@ _LEARNING_RATE = 5e-3
 
 
 class Plan(NamedTuple):
-    """How to train. dynamic: record the graph anew at every step, computing at once."""
+    """How to train. dynamic: record a new graph at every step, computing at once."""
 
     epochs: int
     batch_size: int
@@ -54,7 +54,7 @@ class Result(NamedTuple):
 
 
 class Display(Protocol):
-    """Who is told how it goes on."""
+    """Receives the progress of training."""
 
     def step(self, epoch: int, loss: float, images_per_second: float) -> None:
         """A step of the epoch with this number, from 1, is done."""

@@ -106,7 +106,7 @@ def _plugin(record: PluginRecord) -> Report:
 
 
 def _facts(record: PluginRecord) -> dict[str, str]:
-    """What a usable plugin says of itself; what its hook raises is told instead."""
+    """What a usable plugin says of itself, or the error that its hook raised."""
     try:
         return {str(name): str(text) for name, text in plugin_facts(record.name).items()} if record.usable else {}
     except Exception as error:  # a plugin's own: the examination goes on
@@ -114,20 +114,20 @@ def _facts(record: PluginRecord) -> dict[str, str]:
 
 
 def _spares_hints() -> list[str]:
-    """That results of small ops are not used again, where counts of references do not tell who holds them."""
+    """A hint where memory of small results cannot be reused, because reference counts do not show what is in use."""
     places = places_without_spares()
     if not places:
         return []
     hint = (
-        f"{len(places)} places make a new array for each small result, which takes longer, since this interpreter's "
-        f"counts of references do not tell whether somebody holds one ({', '.join(places[:3])}): use a released "
+        f"{len(places)} places make a new array for each small result, which takes longer, since the reference "
+        f"counts of this interpreter do not show whether one is in use ({', '.join(places[:3])}): use a released "
         "CPython with the interpreter lock and without its just-in-time compiler"
     )
     return [hint]
 
 
 def _own_devices(backend: str) -> list[str]:
-    """The device ids of a backend, host memory once; none where they cannot be listed, which `_devices` tells."""
+    """The device ids of a backend, host memory once; none where they cannot be listed, which `_devices` reports."""
     listed = _devices(backend)["devices"]
     info = backend_status(backend).info
     return listed[:1] if info is not None and info.host else listed
@@ -137,7 +137,7 @@ def _devices(backend: str) -> Report:
     try:
         found = [device for device in devices(backend) if device]
         return {"backend": backend, "devices": found, "error": ""}
-    except Exception as error:  # what a plugin's hook raises; it is told
+    except Exception as error:  # a plugin's own; it is reported
         return {"backend": backend, "devices": [], "error": str(error)}
 
 

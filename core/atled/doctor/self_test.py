@@ -19,7 +19,7 @@ _FUNCTIONS = ("add2", "mul2", "relu", "exp", "affine", "softmax", "sum")
 
 # Any: strings, numbers and None, as JSON has them.
 def self_test(backend: str, device_id: str) -> dict[str, Any]:
-    """What came of it: backend, device, op, passed, seconds of the first call, error in words or ""."""
+    """The result: backend, device, op, passed, seconds of the first call, error in words or ""."""
     found: dict[str, Any] = {"backend": backend, "device": device_id, "op": "", "passed": False, "seconds": None}
     try:
         type_config = backend_info(backend).type_configs[0]

@@ -1,4 +1,4 @@
-"""Detections in images: what is left of overlapping boxes."""
+"""Non-maximum suppression: of boxes detected in images, those without a better one over them."""
 
 from __future__ import annotations
 

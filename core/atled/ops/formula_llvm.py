@@ -338,7 +338,7 @@ class _Writer:
             code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
         code.do("br i1 %is.last, label %piece.done, label %piece")
         code.label("piece.done")
-        # Other threads are told that the work is done by ordinary stores, which could overtake these.
+        # Ordinary stores tell other threads that the work is done, and could overtake these.
         code.do("fence seq_cst")
 
     def may_pass_caches(self, output: int, addresses: list[str], begin: str) -> str:
@@ -350,7 +350,7 @@ class _Writer:
         return result
 
     def varying_angles(self) -> list[Expr]:
-        """The arguments of sines and the like that are computed in float32, element by element."""
+        """The arguments of sine, cosine and tangent that are computed in float32, element by element."""
         if self.real.type != FLOAT:
             return []
         found = [node.args[0] for node in self.nodes if node.op in LARGE_ANGLES and not self.is_uniform(node)]

@@ -5,7 +5,7 @@ writer of the loop sees to it that a chunk with a larger one takes the other cod
 numbers too and four times as slow.
 
 Polynomials without a source are fits of our own: the least maximal relative error of the function over the interval
-(least squares on 4000 Chebyshev points, weighted anew until the errors level, after Lawson), each coefficient rounded
+(least squares on 4000 Chebyshev points, reweighted until the errors are level, after Lawson), each coefficient rounded
 to float32 from the lowest power up and the rest fitted again.
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _FullReduction(OpSpec, abstract=True):
-    """What both share: one number comes out."""
+    """What both share: the result is one number."""
 
     category = "reduction"
     inputs = (Input("x"),)

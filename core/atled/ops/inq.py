@@ -1,4 +1,4 @@
-"""Incremental network quantization: layers whose weights become powers of two, some more at given forwards."""
+"""Incremental network quantization: layers whose weights are fixed to powers of two, in steps at given forwards."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Incremental(ReplacedWeight, abstract=True):
             raise self.error(
                 inputs,
                 f"weight had shape {list(kept.shape)} before, and its fixed elements are remembered",
-                "call the function anew on a weight of another shape",
+                "make a new call of the function for a weight of another shape",
             )
         if indicator.shape != weight.shape:
             raise self.error(
@@ -77,7 +77,7 @@ class _Incremental(ReplacedWeight, abstract=True):
 
     def reference(self, *inputs: Any, **attributes: Any) -> np.ndarray | Sequence[np.ndarray]:
         x, weight, indicator, bias, kept, stream = inputs
-        # What a solver added since the last forward is undone, whatever the indicator says now.
+        # Undoes what a solver added since the last forward; what the indicator says now does not matter.
         weight[...] = np.where(np.isnan(kept), weight, kept)
         is_fixed = (indicator != 0) | _selected(stream, weight, indicator != 0, attributes)
         weight[...] = np.where(is_fixed, _quantized(weight, attributes["num_bits"]), weight)
@@ -100,10 +100,10 @@ class INQAffine(_Incremental):
     `n1 = floor(log2(4 M / 3))` and `n2 = n1 + 1 - 2^(num_bits - 2)`: a weight goes to the nearest one, or to 0
     if |weight| is below `2^n2 / 2`.
 
-    Solvers change fixed weights, too; each forward sets them back to what this function left them at, whatever was
-    added since. M and with it the powers move with the free weights; fixed ones follow where they leave the range.
+    Solvers change fixed weights, too; each forward undoes that, and sets them back to the values of the last forward.
+    M and with it the powers move with the free weights; fixed ones follow where they leave the range.
 
-    The gradients are those of `Affine` with the weight as it was changed.
+    The gradients are those of `Affine` with the changed weight.
 
     Source: Zhou, Yao, Guo, Xu, Chen, "Incremental Network Quantization", ICLR 2017.
 

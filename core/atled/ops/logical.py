@@ -13,7 +13,7 @@ def _pair(name: str, function: str, condition: str, doc: str) -> Row:
     """A condition on two arrays as 0 or 1."""
     return Row(
         name, function, f"where({condition}, 1, 0)", {"x0": None, "x1": None},
-        doc=f"{doc} 1 where it is so, else 0.", data=_MEETING, no_gradient="raises",
+        doc=f"{doc} 1 where true, else 0.", data=_MEETING, no_gradient="raises",
     )  # fmt: skip
 
 
@@ -21,7 +21,7 @@ def _scalar(name: str, function: str, condition: str, doc: str, default: float =
     """A condition on an array and a number as 0 or 1."""
     return Row(
         name, function, f"where({condition}, 1, 0)", {"x0": None}, {"val": default},
-        doc=f"{doc} 1 where it is so, else 0.", data=_MEETING, tried={"val": 0.5}, no_gradient="raises",
+        doc=f"{doc} 1 where true, else 0.", data=_MEETING, tried={"val": 0.5}, no_gradient="raises",
     )  # fmt: skip
 
 

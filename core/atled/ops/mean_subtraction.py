@@ -25,8 +25,8 @@ class MeanSubtraction(OpSpec):
     the mean of x over the axes before base_axis, N elements of x for each of m. So after t calls on equally large
     batches it is the mean of all of them.
 
-    The gradient is `gx = gy (1 - 1 / (t N))` with the t that the call left, `gx = gy` without the update. That is how
-    NNabla has it: of what an element adds to the mean it counts the part that comes back to the element itself.
+    The gradient is `gx = gy (1 - 1 / (t N))` with t as the call left it, `gx = gy` without the update. As in NNabla,
+    it counts the effect that an element has on itself through the mean, not that on the other elements.
 
     Args:
         x: (B..., S...) float; base_axis leading axes B are averaged over.

@@ -1,4 +1,4 @@
-"""Ops whose backward does something else than to differentiate: it writes into arrays, or sends given numbers up."""
+"""Ops whose backward is no derivative: it writes into an array (VATNoise), or sends given numbers up (Sink)."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ class VATNoiseGrad(OpSpec):
 class Sink(OpSpec):
     """One root for several ends of a graph: a single 0, whose forward computes all inputs.
 
-    Backward sends 1 up each of the inputs, whatever the gradient of y is, with one_input_grad. Without, it goes on from
-    the gradients that the inputs hold: those that are computed by something send up what was put into their `g`.
+    Backward ignores the gradient of y. With one_input_grad it sends 1 up each input; without, each input that a
+    function computes sends up what was put into its `g`.
 
     Args:
         x: (...) any dtype, at least one.

@@ -24,8 +24,8 @@ _lock = lock_across_forks()
 def admit(spec: OpSpec, *, replace: bool) -> None:
     """Check an op from outside the library and enter it into the tables; ValueError, with nothing changed, else.
 
-    The second definition of a name is told apart by a number, `SoftClip_2`: graphs and functions made with the first
-    may go on with it.
+    The op of a second definition has a number in its name, `SoftClip_2`: graphs and functions made with the first
+    definition go on with that.
     """
     with _lock:
         title = spec.name

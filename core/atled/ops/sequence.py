@@ -74,7 +74,7 @@ class SequenceOp(OpSpec, abstract=True):
         return steps, batch, size, gates.dtype
 
     def check_weight(self, inputs: Sequence[ArrayDesc | None], size: int) -> None:
-        """Refuse a weight that is not (G, H, I + H), whatever I is."""
+        """Refuse a weight that is not (G, H, I + H) for any I."""
         weight = inputs[self.input_names.index("weight")]
         assert weight is not None
         if weight.ndim != 3 or weight.shape[:2] != (self.gate_count, size) or weight.shape[2] < size:
@@ -148,7 +148,7 @@ def columns(g: GradientCall, matrix: IRValue, first: int, after: int) -> IRValue
 
 
 def split(g: GradientCall, value: IRValue | None, axis: int, count: int) -> list[Any]:
-    """The parts of a value along an axis, which goes; `count` times None for an absent value."""
+    """The parts of a value along an axis, which they do not have; `count` times None for an absent value."""
     if value is None:
         return [None] * count
     parts = g.op("Split", value, axis=axis)
@@ -156,7 +156,7 @@ def split(g: GradientCall, value: IRValue | None, axis: int, count: int) -> list
 
 
 def added(*values: Any) -> Any:
-    """The sum of those that are there; None if there is none."""
+    """The sum of the values that are not None; None if all are."""
     there = [value for value in values if value is not None]
     total = there[0] if there else None
     for value in there[1:]:

@@ -19,7 +19,7 @@ BORDER_MODES = ("nearest", "reflect")
 
 
 def sources(size: int, shift: int, border_mode: str) -> np.ndarray:
-    """(size,) int64: which element of an axis comes to each place when all move up by `shift`.
+    """(size,) int64: the element of an axis that moves to each place when all move up by `shift`.
 
     border_mode: "nearest" repeats the first and the last element, "reflect" goes on with the mirror image, in which
         they are repeated once (c b a | a b c | c b a), then with the image of that.

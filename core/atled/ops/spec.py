@@ -1,4 +1,4 @@
-"""What an op spec is: everything about one op that is true on every device."""
+"""OpSpec, the base class of all ops: what is true of one op on every device, from its signature to its samples."""
 
 from __future__ import annotations
 
@@ -189,12 +189,12 @@ class OpSpec:
             implementations written for another version are refused then.
         category: heading under which the pages list it.
         inputs, attributes: see `Input`, `Attribute`.
-        outputs: names; the last may be variadic ("y...").  auxiliary: those of them at the end which the user
-            does not see but the gradient needs.  kept: those the user does see, but may drop before the gradient, which
-            needs them, too.
+        outputs: names; the last may be variadic ("y...").  auxiliary: the last of them, which the gradient needs
+            and the user does not get.  kept: those that the gradient needs, too, but that the user gets and may drop.
         mutates: names of inputs that the op changes in place.
         repeats: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is computed
-            again from the inputs that it left; a plan need then not store what nobody looks at.
+            a second time, from the inputs as the first time left them; a plan may then leave outputs out that are not
+            read, and recompute them if they are.
         views: True if the output shares the memory of the first input (reshape).
         copies: True if the output is the input, element by element, broadcast to the output's shape.
         random: True if it draws from a stream; its last input then has kind "stream".
@@ -292,7 +292,7 @@ class OpSpec:
         """Refuse values of attributes, the float ones included, that make no sense (a probability of 2)."""
 
     def resumes(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether a backward that comes here starts anew from the gradients that the op's inputs hold."""
+        """Whether backward goes on behind this op with the gradients that its inputs hold already."""
         return False
 
     def first_state(self, name: str, *inputs: ArrayDesc | None) -> np.ndarray:

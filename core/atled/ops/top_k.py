@@ -1,4 +1,4 @@
-"""The k largest elements of each sample: as data, and as what is left of a gradient."""
+"""The k largest elements of each sample: of the data (TopKData), or of the gradient (TopKGrad)."""
 
 from __future__ import annotations
 

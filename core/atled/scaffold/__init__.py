@@ -1,6 +1,6 @@
 """New plugins: a complete distribution written from the templates beside this module, to be changed step by step.
 
-In a template `$name` and its likes are replaced; a folder `package` is named after the plugin's package.
+In a template, placeholders such as `$name` are replaced; a folder `package` is named after the plugin's package.
 """
 
 from __future__ import annotations

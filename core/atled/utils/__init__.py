@@ -1,1 +1,1 @@
-"""What NNabla keeps beside its core: data, profiling, saved networks. Each module is imported by its own name."""
+"""NNabla's utilities: data sets, images, downloads, profiling, saved networks. Import each module by its own name."""

@@ -1,4 +1,4 @@
-"""Files of one array per variable, as caches of samples are made of: `.npy` (arrays one after the other) or `.h5`."""
+"""The files of a cache of samples, one array per variable: `.npy` (arrays one after the other) or `.h5`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DataIterator: batches of samples without end, read ahead by a thread; and functions that make one."""
+"""DataIterator, an endless iterator over batches that a thread reads ahead, and the functions that make one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DataIterator:
         self._closed = False
         self._lock = threading.Lock()
         data_source.reset()
-        # Not a thread of our own: these end when nobody refers to the executor any more, and before the program does.
+        # Not a thread of our own: an executor's threads end once it is garbage, and before the program ends.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="atled-data") if use_thread else None
         self._ahead: Future[_Batch] | None = None
         self._read_ahead()
@@ -109,7 +109,7 @@ class DataIterator:
         self.close()
 
     def close(self) -> None:
-        """End the thread and close the source; a second time does nothing."""
+        """End the thread and close the source; a second call does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -150,7 +150,7 @@ class DataIterator:
         Raises:
             StopIteration: with `stop_exhausted`, where no full batch is left.
             RuntimeError: after `close()`.
-            Whatever reading a sample raises; the next call goes on behind that sample.
+            Exception: of the source, while it read a sample; the next call goes on behind that sample.
         """
         with self._lock:
             if self._closed:

@@ -36,7 +36,7 @@ class DataSource:
     """Base of all sources of samples.
 
     A subclass calls this constructor, sets `_size` (count of samples) and `_variables` (a name per array of a sample),
-    and defines `_get_data(position)`, which gives the arrays of one sample, and `reset()`, which begins an epoch anew,
+    and defines `_get_data(position)`, which gives the arrays of one sample, and `reset()`, which begins an epoch,
     reshuffles where `shuffle` is true, and calls this class's `reset()`. Caches, slices and iterators may call
     `_get_data` from several threads at the same time.
 
@@ -80,7 +80,7 @@ class DataSource:
         return self._get_data(int(order[position]))
 
     def _generate_order(self, generation: int) -> None:
-        """Draw the order of that number, unless that was done."""
+        """Draw the order of that number, unless it is drawn already."""
         with self._slice_lock:
             if generation <= max(self._slice_orders, default=-1):
                 return
@@ -107,7 +107,7 @@ class DataSource:
         self.close()
 
     def close(self) -> None:
-        """Give back what it holds; a second time does nothing."""
+        """Release what the source holds; a second call does nothing."""
         self._closed = True
 
     @property
@@ -146,11 +146,11 @@ class DataSource:
         self._shuffle = value
 
     def reset(self) -> None:
-        """Begin an epoch anew."""
+        """Begin an epoch."""
         self._position = 0
 
     def apply_order(self) -> None:
-        """Told after the batch in which an epoch ended; the time for a new order where `reset` draws none."""
+        """Called after the batch in which an epoch ended; draws a new order where `reset` draws none."""
 
 
 def _drop_old(orders: dict[int, np.ndarray]) -> None:
@@ -287,7 +287,7 @@ class DataSourceWithFileCache(DataSource):
         return permuted_blocks([len(self._data_orders[file]) for file in self._file_order], self._rng)
 
     def reset(self) -> None:
-        """Begin an epoch anew, in a new order of files and within files where it shuffles."""
+        """Begin an epoch, in a new order of files and within files where it shuffles."""
         if self._shuffle:
             self._file_order = list(self._rng.permutation(self._file_order))
             self._data_orders = [list(self._rng.permutation(order)) for order in self._data_orders]
@@ -341,7 +341,7 @@ class DataSourceWithMemoryCache(DataSource):
         return data
 
     def reset(self) -> None:
-        """Begin an epoch anew."""
+        """Begin an epoch."""
         if self._on_memory:
             self._generation += 1
             is_shuffled = self._shuffle and self._generation > 0
@@ -358,7 +358,7 @@ class DataSourceWithMemoryCache(DataSource):
         super().reset()
 
     def apply_order(self) -> None:
-        """Passed on where the samples stay in the source."""
+        """Passed on to the source, unless the samples are in memory."""
         if not self._on_memory:
             self._data_source.apply_order()
 
@@ -408,8 +408,7 @@ class SlicedDataSource(DataSource):
         self._slice_start = start
         self._slice_end = end
         self._size = end - start
-        # The first epoch of every slice is the first of all, also of one made later; if that is not known any more, the
-        # earliest that is.
+        # Every slice begins with the first order, also one made later; where that is dropped, with the earliest kept.
         self._generation = min(data_source._slice_orders, default=0)
 
     def _get_data(self, position: int) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""The data sources that there are: a function, a CSV table, a folder of cache files, several sources in a row."""
+"""The data sources: a function, a CSV table, a folder of cache files, several sources in a row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SimpleDataSource(DataSource):
 
     def _get_data_of_generation(self, position: int, generation: int) -> Sequence[Any]:
         order = self._slice_orders.get(generation)
-        if order is None:  # not there yet, or there no more, which the base says
+        if order is None:  # not drawn yet, or dropped: the base draws it or raises
             return super()._get_data_of_generation(position, generation)
         return self._load_func(int(order[position]))
 
@@ -199,7 +199,7 @@ class CsvDataSource(DataSource):
             ) from error
 
     def reset(self) -> None:
-        """Begin an epoch anew, in a new order where it shuffles."""
+        """Begin an epoch, in a new order where it shuffles."""
         if self._shuffle:
             self._order = list(self._permutation())
         self._generation += 1
@@ -277,7 +277,7 @@ class CacheDataSource(DataSource):
     def _file(self, name: str, count: int) -> tuple[str, int]:
         """Path of a file and its count of samples, which cannot be more than it has bytes."""
         path = self._path(name)
-        if os.path.isfile(path) and count > os.path.getsize(path):  # a missing one is told of when it is opened
+        if os.path.isfile(path) and count > os.path.getsize(path):  # a missing one is an error when it is opened
             raise ValueError(
                 four_parts(
                     f"cache file {path!r}",
@@ -368,7 +368,7 @@ class CacheDataSource(DataSource):
         return permuted_blocks([self._files[file][1] for file in self._sequence], self._rng)
 
     def reset(self) -> None:
-        """Begin an epoch anew, in a new order of files and within files where it shuffles."""
+        """Begin an epoch, in a new order of files and within files where it shuffles."""
         with self._lock:
             places: list[tuple[int, int]] = []
             sequence = list(range(len(self._files)))
@@ -436,7 +436,7 @@ class ConcatDataSource(DataSource):
         return self._data_sources[number]._get_data(index - int(self._starts[number]))
 
     def reset(self) -> None:
-        """Begin an epoch anew, in a new order where it shuffles."""
+        """Begin an epoch, in a new order where it shuffles."""
         self._indexes = self._permutation() if self._shuffle else np.arange(self._size)
         super().reset()
 

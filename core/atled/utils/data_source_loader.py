@@ -55,7 +55,7 @@ class FileReader:
     ) -> Iterator[IO[Any]]:
         """A file for reading: the base itself, or one named relative to its folder.
 
-        Raises OSError where it is missing, must not be read, or is not a regular file: a pipe would be waited for.
+        Raises OSError where it is missing, must not be read, or is not a regular file: a pipe could block.
         """
         path = self.path(filename)
         with open_regular(f"data file {path!r}", path) as file:
@@ -136,7 +136,7 @@ def load_csv(file: IO[bytes], shape: tuple[int, ...] | None = None, normalize: b
 
 
 def load_npy(file: IO[bytes], shape: tuple[int, ...] | None = None, normalize: bool = False) -> np.ndarray:
-    """An array as it was saved; one of Python objects is refused, because reading it would run code from the file."""
+    """The array of a file; one of Python objects is refused, because reading it would run code from the file."""
     try:
         # Not numpy.load, which takes archives and pickles too.
         values = np.lib.format.read_array(file, allow_pickle=False)

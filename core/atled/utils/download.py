@@ -1,4 +1,4 @@
-"""Downloading files: with progress and checksum, complete or not there at all."""
+"""Downloading files, with progress and checksum; an interrupted download leaves no file."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _fetch(asked: str, url: str, path: str, wanted: str | None, progress: Progre
 
 
 def _copy(asked: str, url: str, file: IO[bytes], progress: Progress) -> str:
-    """Copy what an url gives into a file; the SHA-256."""
+    """Copy the contents of a URL into a file; their SHA-256."""
     digest = hashlib.sha256()
     count = 0
     try:

@@ -1,4 +1,4 @@
-"""Loading the networks of files with what runs them."""
+"""Loading networks from files, with their parameters and executors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoadedNetwork:
 
 
 class Executor:
-    """What runs a network: which Variables are fed, and which are the results.
+    """An executor of a network: which Variables are fed, and which are the results.
 
     dataset_assign: per input the name of its data.  output_assign: per result its type and the name of its data.
     forward_target: a Variable whose forward computes all results.
@@ -105,8 +105,8 @@ class Executor:
 class Loaded:
     """What `load` found.
 
-    networks, executors: by name.  default_context: the Context in force, whatever the file says: it was written on
-        another machine.  proto: the whole description as a message, datasets, optimizers and monitors included.
+    networks, executors: by name.  default_context: the Context in force; the file names one of the machine
+        that wrote it.  proto: the whole description as a message, datasets, optimizers and monitors included.
     """
 
     def __init__(self, proto: Message) -> None:

@@ -1,4 +1,4 @@
-"""Networks of `.nnp` files as graphs: inference on what was trained elsewhere."""
+"""Networks of `.nnp` files as graphs, for inference with networks that were trained elsewhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NnpNetwork:
 
     @property
     def outputs(self) -> Mapping[str, Variable]:
-        """What nothing in the network reads, and what an executor of the file gives, by name."""
+        """The results by name: what no function of the network reads, and what an executor of the file names."""
         return self._network.outputs
 
     @property
@@ -91,8 +91,7 @@ class NnpLoader:
 
     Args:
         filepath: `.nnp`, `.nntxt`, `.prototxt` or `.protobuf`; by atled or by NNabla.
-        scope: a dict that gets the parameters of the file by name. Those that it has already, and the file has not, are
-            there for the networks as well.
+        scope: a dict that gets the parameters of the file by name. The networks use its other parameters, too.
 
     Raises:
         ValueError: unknown suffix, or a damaged file.

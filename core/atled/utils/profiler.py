@@ -44,8 +44,8 @@ class GraphProfiler:
     """Measures each function of a graph by itself, then the whole graph, then training steps.
 
     The times of single functions come from a trace: the work of the kernels, by the clock of the device where it has
-    one, casts and transfers included. Those of the whole graph are what a caller waits for, and what fusion
-    and one native program for all steps make of it.
+    one, casts and transfers included. Those of the whole graph are what a caller waits for, with fusion
+    and with one native program for all steps.
 
         profiler = GraphProfiler(loss, device_id=0, ext_name="cpu", solver=solver, n_run=100)
         profiler.run()
@@ -189,7 +189,7 @@ class GraphProfiler:
         self.result[f"n_run_{name}"] = count
 
     def _repeat(self, execute: Callable[[], object]) -> int:
-        """Execute once to compile whatever there is to compile, then until enough; the count of the latter."""
+        """Execute once, which compiles, then n_run times or until the time is up; the count without the first."""
         execute()
         end = time.perf_counter() + self.max_measure_execution_time
         count = 0

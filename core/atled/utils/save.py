@@ -31,12 +31,12 @@ def save(
     parameters: Mapping[str, Variable] | None = None,
     parameter_format: str = ".h5",
 ) -> None:
-    """Write networks, what runs them and their parameters to a file.
+    """Write networks, their executors and their parameters to a file.
 
     `.nnp`: an archive of the description and the parameters. `.nntxt`, `.prototxt`: the description as text;
     `.protobuf`: the same in binary form; both with the parameters if `include_params`.
 
-    The file is written beside and renamed: whatever goes wrong, a file of that name that was there before stays.
+    It is written to a temporary file and renamed: where anything fails, an earlier file of that name stays.
 
     Args:
         filename: path of the file; its suffix says the format.

@@ -26,7 +26,7 @@ _FINDER = Finder()
 
 
 def install() -> None:
-    """Let NNabla's names mean atled, as importing this module does; a second time does nothing.
+    """Let NNabla's names mean atled, as importing this module does; a second call does nothing.
 
     ImportError where the real NNabla was imported before: two libraries under one name would mix.
     """

@@ -1,4 +1,4 @@
-"""Exp computed in float16, whatever the type config."""
+"""Exp computed in float16 under every type config."""
 
 import numpy as np
 
