@@ -39,7 +39,7 @@ PARTS = {
 # Quick ones that differ between processors: functions, with and without fused instructions, and products in registers.
 SHORT = (
     "tests/tools/test_accuracy.py::test_functions_are_as_exact_as_stated",
-    "tests/plugins/cpu_numba/kernels/test_row_products.py",
+    "tests/plugins/cpu_numba/kernels/products/test_row_products.py",
 )
 SHORT_FOR = {"x86_64": ("x86-64",), "aarch64": ("generic",)}
 

@@ -46,7 +46,7 @@ def page() -> str:
     lines += [f"| {what} | {len(ops)} |" for what, ops in counts] + [f"| all | {len(specs)} |", ""]
     lines += ["## Kernels", "", "| file | ops | what it does |", "|---|---|---|"]
     for module, ops in sorted(plugin._KERNELS.items()):
-        lines.append(f"| `{module.rpartition('.')[2]}` | {', '.join(sorted(ops))} | {_first_paragraph(module)} |")
+        lines.append(f"| `{module.removeprefix('kernels.')}` | {', '.join(sorted(ops))} | {_first_paragraph(module)} |")
     lines += ["", "## Formulas", "", f"{', '.join(formulas)}; and the gradients of all these.", ""]
     lines += ["## Adopted references", "", "| op | why |", "|---|---|"]
     lines += [f"| {op} | {reason(op)} |" for op in adopted]

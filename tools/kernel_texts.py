@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 FEATURES = {"AVX-512": "+avx2,+avx512f", "AVX2": "+avx2", "SSE": ""}
-"""The widths, by the features that `kernels.lanes` looks for."""
+"""The widths, by the features that `kernels.shared.lanes` looks for."""
 
 
 class Written(NamedTuple):

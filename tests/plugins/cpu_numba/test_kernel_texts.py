@@ -80,7 +80,7 @@ def test_a_kernel_with_a_text_needs_no_numba(tmp_path: Path) -> None:
     if kernel_texts.find(written_kernels()[0].text_key()) is None:
         pytest.skip("the archive has no texts for this processor or this version of LLVM")
     program = (
-        "import sys; from atled_cpu_numba.kernels.reduction import _ROWS; "
+        "import sys; from atled_cpu_numba.kernels.reduction.any_axes import _ROWS; "
         "assert _ROWS['float32'].address(); print('numba' in sys.modules)"
     )
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("atled_cpu_numba")
 
 from atled.call import Native
-from atled_cpu_numba.kernels import lanes, launch
+from atled_cpu_numba.kernels.shared import lanes, launch
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "kernels.md").read_text("utf-8")

@@ -166,8 +166,8 @@ from atled.ops.formula import Program
 from atled.ops.formula_layout import plan_layout
 from atled_cpu_numba import elementwise, machine_code, processor
 from atled_cpu_numba.codegen import JIT
-from atled_cpu_numba.kernels.row_products import MULTIPLY_ROWS
-from atled_cpu_numba.kernels.small_products import SMALL_PRODUCT
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
+from atled_cpu_numba.kernels.products.small_products import SMALL_PRODUCT
 assert not processor.has_fused_instructions()
 program = Program(("x", "y"), (), (("z", "x ** y + tanh(x) * sigmoid(y)"),))
 layout = plan_layout(program, [(9,)] * 3, [np.dtype(np.float32)] * 3, "float32").layout

@@ -28,14 +28,14 @@ USER = """
 from atled_cpu_numba.store import Kernel
 
 def _build():
-    from atled_cpu_numba.kernels import (  # the pieces (all of them)
+    from atled_cpu_numba.kernels.shared import (  # the pieces (all of them)
         options,
-        shared_piece as piece,
+        one_more as piece,
     )
 
 USER = Kernel("user", _build)
 """
-ALONE = USER.replace('"user"', '"alone"').replace("        shared_piece as piece,\n", "")
+ALONE = USER.replace('"user"', '"alone"').replace("        one_more as piece,\n", "")
 
 KEYS = """
 import importlib, json, sys
@@ -72,8 +72,8 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
     (copy / "kernels" / "deep").mkdir()
     (copy / "kernels" / "deep" / "__init__.py").touch()
     (copy / "kernels" / "deep" / "user.py").write_text(USER)
-    (copy / "kernels" / "shared_piece.py").write_text("STEP = 1\n")
-    modules = ["deep.user", "matmul", "winograd", "shifting", "reduction"]
+    (copy / "kernels" / "shared" / "one_more.py").write_text("STEP = 1\n")
+    modules = ["deep.user", "products.matmul", "winograd.forward", "shifting", "reduction.any_axes"]
     before = keys(copy, *modules)
     assert {"user", "matmul", "winograd", "shift_float32"} < before.keys()
 
@@ -86,7 +86,7 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
         )
         return differing
 
-    edit(copy / "kernels" / "shared_piece.py")
+    edit(copy / "kernels" / "shared" / "one_more.py")
     assert changed() == {"user"}
 
     for folder in ("kernels", "kernels/deep"):
@@ -97,7 +97,7 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
     assert changed() == set()
     assert {"alone in kernels", "alone in kernels/deep"} < before.keys()
 
-    edit(copy / "kernels" / "vectors.py")
+    edit(copy / "kernels" / "shared" / "vectors.py")
     vectors = changed()
     assert {"matmul", "pack", "winograd"} < vectors and not vectors & {"user", "shift_float32", "alone in kernels"}
 
@@ -108,37 +108,40 @@ def test_keys_change_with_what_a_kernel_is_built_from_and_with_nothing_else(copy
 @pytest.mark.parametrize(
     "line",
     [
-        "from atled_cpu_numba.kernels import vectors",
-        "    from atled_cpu_numba.kernels import vectors",
-        "from atled_cpu_numba.kernels.vectors import copy_rows",
-        "from atled_cpu_numba.kernels import lanes as l, vectors as v  # both",
-        "from atled_cpu_numba.kernels import (lanes,\n  # one (of many)\n  vectors)",
-        "from atled_cpu_numba.kernels \\\n  import lanes, \\\n  vectors",
-        "import os, atled_cpu_numba.kernels.vectors as v",
-        'importlib.import_module("atled_cpu_numba.kernels.vectors")',
+        "from atled_cpu_numba.kernels.shared import vectors",
+        "    from atled_cpu_numba.kernels.shared import vectors",
+        "from atled_cpu_numba.kernels.shared.vectors import copy_rows",
+        "from atled_cpu_numba.kernels.shared import lanes as l, vectors as v  # both",
+        "from atled_cpu_numba.kernels.shared import (lanes,\n  # one (of many)\n  vectors)",
+        "from atled_cpu_numba.kernels.shared \\\n  import lanes, \\\n  vectors",
+        "import os, atled_cpu_numba.kernels.shared.vectors as v",
+        'importlib.import_module("atled_cpu_numba.kernels.shared.vectors")',
         "from . import vectors",
         "from .vectors import copy_rows",
-        "from ..kernels import vectors",
-        "from .. import codegen; from ..kernels.vectors import copy_rows",
-        "from atled_cpu_numba.kernels import launch; from atled_cpu_numba.kernels import vectors",
+        "from ..shared import vectors",
+        "from ... import codegen; from ..shared.vectors import copy_rows",
+        "from atled_cpu_numba.kernels.shared import launch; from atled_cpu_numba.kernels.shared import vectors",
     ],
 )
 def test_an_import_is_followed_in_whatever_form_it_is_written(line: str, copy: Path, monkeypatch: pytest.MonkeyPatch):
-    importing = copy / "kernels" / "importing.py"
+    importing = copy / "kernels" / "shared" / "importing.py"
     importing.write_text(line + "\n")
     monkeypatch.setattr(sources, "_ROOT", str(copy))
-    assert {str(copy / "kernels" / "vectors.py"), str(copy / "kernels" / "lanes.py")} <= sources.imported_by(
-        str(importing)
-    )
+    assert {
+        str(copy / "kernels" / "shared" / "vectors.py"),
+        str(copy / "kernels" / "shared" / "lanes.py"),
+    } <= sources.imported_by(str(importing))
 
 
 def test_packages_on_the_way_are_followed_too(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (copy / "kernels" / "deep").mkdir()
     package = copy / "kernels" / "deep" / "__init__.py"
-    package.write_text("from atled_cpu_numba.kernels.lanes import host_lanes\n")
-    (importing := copy / "kernels" / "importing.py").write_text("from atled_cpu_numba.kernels.deep import host_lanes\n")
+    package.write_text("from atled_cpu_numba.kernels.shared.lanes import host_lanes\n")
+    (importing := copy / "kernels" / "shared" / "importing.py").write_text(
+        "from atled_cpu_numba.kernels.deep import host_lanes\n"
+    )
     monkeypatch.setattr(sources, "_ROOT", str(copy))
-    assert {str(package), str(copy / "kernels" / "lanes.py")} <= sources.imported_by(str(importing))
+    assert {str(package), str(copy / "kernels" / "shared" / "lanes.py")} <= sources.imported_by(str(importing))
 
 
 def test_a_build_is_known_with_what_it_was_given(tmp_path: Path) -> None:

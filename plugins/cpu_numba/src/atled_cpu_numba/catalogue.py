@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from atled_cpu_numba import kernels
-from atled_cpu_numba.kernels.small_products import SMALL_PRODUCT
+from atled_cpu_numba.kernels.products.small_products import SMALL_PRODUCT
 from atled_cpu_numba.store import IRKernel, Kernel, registered
 
 

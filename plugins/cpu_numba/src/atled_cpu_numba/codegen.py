@@ -24,7 +24,7 @@ from numba import types
 from numba.extending import intrinsic
 
 # Without nnan and ninf: NaN and infinity must come through, and the two flags gain nothing measurable. Without reassoc:
-# how LLVM splits a sum depends on the processor. `kernels.sums` writes the lanes of sums.
+# how LLVM splits a sum depends on the processor. `kernels.shared.sums` writes the lanes of sums.
 _FASTMATH = {"contract", "nsz", "arcp"}
 
 # error_model="numpy": Python's check for a zero divisor would raise, and keeps loops from being vectorized.

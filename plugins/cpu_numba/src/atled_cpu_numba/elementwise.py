@@ -12,7 +12,7 @@ from atled.call import Call, Native, Prepared
 from atled.ops.formula import Program
 from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
 from atled_cpu_numba import machine_code
-from atled_cpu_numba.kernels.launch import share_count
+from atled_cpu_numba.kernels.shared.launch import share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions
 from atled_cpu_numba.store import TransientKernel
 

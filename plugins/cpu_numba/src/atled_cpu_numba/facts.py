@@ -6,7 +6,7 @@ import os
 
 from atled.errors import listing
 from atled_cpu_numba import kernel_texts, object_files, pool, processor
-from atled_cpu_numba.kernels.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
 
 
 def facts() -> dict[str, str]:

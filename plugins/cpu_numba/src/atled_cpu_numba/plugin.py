@@ -52,26 +52,26 @@ await_imports("llvmlite", "numba")
 # Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
 _KERNELS: Mapping[str, tuple[str, ...]] = {
     "whole_numbers": ("Cast",),
-    "kernels.matmul": ("Affine", "BatchMatmul"),
-    "kernels.convolution": (
+    "kernels.products.matmul": ("Affine", "BatchMatmul"),
+    "kernels.convolution.choice": (
         "Convolution",
         "ConvolutionDataGrad",
         "Deconvolution",
         "DepthwiseConvolution",
         "DepthwiseDeconvolution",
     ),
-    "kernels.convolution_weight": ("ConvolutionWeightGrad",),
-    "kernels.augmentation": ("ImageAugmentation",),
+    "kernels.convolution.weight": ("ConvolutionWeightGrad",),
+    "kernels.random.augmentation": ("ImageAugmentation",),
     "kernels.broadcasting": ("BroadcastTo", "PReLU"),
     "kernels.embedding": ("Embed", "EmbedGrad"),
-    "kernels.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
+    "kernels.reduction.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
     "kernels.filling": ("Constant", "Sink"),
-    "kernels.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
+    "kernels.reduction.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
     "kernels.joining": ("Concatenate", "Split", "Stack"),
     "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
     "kernels.largest": ("TopKData",),
     "kernels.noise": ("VATNoise",),
-    "kernels.recurrent": (
+    "kernels.recurrent.sequences": (
         "GRUSequence",
         "GRUSequenceGrad",
         "LSTMSequence",
@@ -79,21 +79,21 @@ _KERNELS: Mapping[str, tuple[str, ...]] = {
         "RNNSequence",
         "RNNSequenceGrad",
     ),
-    "kernels.reduction": ("Sum", "Mean"),
+    "kernels.reduction.any_axes": ("Sum", "Mean"),
     "kernels.scores": ("ConfusionMatrix", "TopNError"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
     "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
-    "kernels.pooling": (
+    "kernels.pooling.planes": (
         "AveragePooling",
         "AveragePoolingGrad",
         "MaxPooling",
         "MaxPoolingGather",
         "MaxPoolingGrad",
     ),
-    "kernels.random_places": ("RandomCrop", "RandomFlip", "RandomShift"),
+    "kernels.random.places": ("RandomCrop", "RandomFlip", "RandomShift"),
     "kernels.shifting": ("Shift", "ShiftGrad"),
     "kernels.slicing": ("Slice", "SliceGrad"),
-    "kernels.streams": ("Dropout", "Rand", "Randint", "Randn"),
+    "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
     "kernels.suppression": ("NmsDetection2d",),
     "kernels.transposition": ("Transpose",),
 }
@@ -108,7 +108,7 @@ def _module(name: str) -> Any:
 
 def _accepts(module: str) -> Callable[[Call], bool | str]:
     def accepts(call: Call) -> bool | str:
-        far = "stride" in call.attributes and _module("kernels.far_windows").refusal(call)
+        far = "stride" in call.attributes and _module("kernels.shared.far_windows").refusal(call)
         answer: bool | str = far or _module(module).accepts(call)
         return answer
 

@@ -20,7 +20,7 @@ _PACKAGE = os.path.basename(_ROOT)
 # code of a kernel comes from them; a test checks that.
 NO_CODE = frozenset(
     os.path.join(_ROOT, *name.split("/")) + ".py"
-    for name in ("kernels/launch", "machine_code", "pool", "processor", "store")
+    for name in ("kernels/shared/launch", "machine_code", "pool", "processor", "store")
 )
 
 # "from a.b import c, d", "import a.b", "a.b" in a string: the dotted name, and the names imported from it, if any.

@@ -133,7 +133,7 @@ class Kernel(_StoredKernel):
 
     def text_key(self) -> str:
         """Key in the archive of texts: 64 hexadecimal digits over everything that numba's IR depends on."""
-        from atled_cpu_numba.kernels.lanes import host_lanes  # asks LLVM, which importing the plugin must not
+        from atled_cpu_numba.kernels.shared.lanes import host_lanes  # asks LLVM, which importing the plugin must not
 
         identity = [kernel_texts.FORMAT, self.name, *self._written_from(), host_lanes()]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()

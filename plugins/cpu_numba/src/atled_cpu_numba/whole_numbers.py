@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from atled.call import Call, Native, Prepared
-from atled_cpu_numba.kernels.launch import share_count
+from atled_cpu_numba.kernels.shared.launch import share_count
 from atled_cpu_numba.store import IRKernel
 
 _FLOATS = {"float32": "float", "float64": "double"}

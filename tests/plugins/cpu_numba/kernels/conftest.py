@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from atled.call import ArrayDesc, Call, Prepared
-from atled_cpu_numba.kernels import launch as launching
+from atled_cpu_numba.kernels.shared import launch as launching
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

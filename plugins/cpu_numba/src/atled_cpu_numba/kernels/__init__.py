@@ -1,1 +1,4 @@
-"""Hand-written kernels of the cpu backend, one module per family, each with `accepts(call)` and `prepare(call)`."""
+"""Hand-written kernels of the cpu backend, a module or a folder per family.
+
+A module that computes ops has `accepts(call)` and `prepare(call)`.
+"""

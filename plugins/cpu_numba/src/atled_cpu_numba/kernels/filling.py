@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _DTYPES = ("float32", "float64")
@@ -18,7 +18,7 @@ _ELEMENTS_PER_US = 8000.0  # a cautious rate of one core, for the number of shar
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
@@ -21,8 +21,8 @@ _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import kernel
-    from atled_cpu_numba.kernels.vectors import copy_rows
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.vectors import copy_rows
 
     @kernel
     def join(block, part, parts):

@@ -18,8 +18,8 @@ from functools import partial
 import numpy as np
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.pieces import in_pieces
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _OUT_OF_RANGE = 1
@@ -30,7 +30,7 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 def _build_one_hot(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -58,7 +58,7 @@ def _build_one_hot(dtype: str) -> Callable[..., int]:
 
 def _build_loss(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
@@ -82,7 +82,7 @@ def _build_loss(dtype: str) -> Callable[..., int]:
 
 def _build_loss_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size

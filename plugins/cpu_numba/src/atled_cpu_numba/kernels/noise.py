@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _DTYPES = ("float32", "float64")
@@ -21,8 +21,8 @@ def _build(dtype: str) -> Callable[..., int]:
     from numba import float64
 
     from atled_cpu_numba.codegen import float64_of_bits, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.sums import dot
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import dot
 
     real, dot_product = Real(dtype), dot(dtype, "float64")
     number, floats, size = real.kind, real.pointer, real.size

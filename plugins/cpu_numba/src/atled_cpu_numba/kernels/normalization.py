@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _STRETCH = 2048  # elements that stay in the level-1 cache between two passes
@@ -36,8 +36,8 @@ _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shar
 
 def _build_forward_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.sums import moments, plain_sum
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import moments, plain_sum
 
     real, sum_up, sum_moments = Real(dtype), plain_sum(dtype), moments(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -108,7 +108,7 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
 
 def _build_forward_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -181,8 +181,8 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
 
 def _build_backward_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.sums import plain_and_mixed
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import plain_and_mixed
 
     real, sum_up = Real(dtype), plain_and_mixed(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -246,7 +246,7 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
 
 def _build_backward_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _OUT_OF_RANGE = 1
@@ -24,7 +24,7 @@ _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shar
 
 def _build_top_n(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -56,7 +56,7 @@ def _build_top_n(dtype: str) -> Callable[..., int]:
 
 def _build_confusion(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints32, ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     floats, size = real.pointer, real.size

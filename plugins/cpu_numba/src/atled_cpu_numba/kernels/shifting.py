@@ -15,7 +15,7 @@ from functools import partial
 
 from atled.call import Call, Prepared
 from atled.ops.shifting import sources
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
@@ -23,7 +23,7 @@ _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of share
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size

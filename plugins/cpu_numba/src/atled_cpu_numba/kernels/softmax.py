@@ -18,8 +18,8 @@ from functools import partial
 import numpy as np
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import has_empty, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.pieces import in_pieces
+from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
 _COLUMNS = 256
@@ -33,9 +33,9 @@ _NS_PER_ELEMENT = 0.7  # of one core, for the number of shares; double takes ten
 
 def _build_rows(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.scalars import higher
-    from atled_cpu_numba.kernels.sums import sum_of_exponentials
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.scalars import higher
+    from atled_cpu_numba.kernels.shared.sums import sum_of_exponentials
 
     real, sum_up = Real(dtype), sum_of_exponentials(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -76,8 +76,8 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 def _build_columns(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.scalars import exponential
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.scalars import exponential
 
     real, exp = Real(dtype), exponential(dtype)
     number, floats, size = real.kind, real.pointer, real.size
@@ -140,7 +140,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
-    from atled_cpu_numba.kernels.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size

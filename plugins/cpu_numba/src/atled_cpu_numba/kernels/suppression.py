@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _NUMBERS_PER_US = 100.0  # a cautious rate of one core, for the number of shares
@@ -20,8 +20,8 @@ _NUMBERS_PER_US = 100.0  # a cautious rate of one core, for the number of shares
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import float64_of_bits, ints64, words
-    from atled_cpu_numba.kernels.options import Real
-    from atled_cpu_numba.kernels.streams import exact
+    from atled_cpu_numba.kernels.random.random_state import exact
+    from atled_cpu_numba.kernels.shared.options import Real
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size

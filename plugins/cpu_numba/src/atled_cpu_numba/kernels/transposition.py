@@ -19,7 +19,7 @@ from functools import partial
 from typing import NamedTuple
 
 from atled.call import Call, Prepared
-from atled_cpu_numba.kernels.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
@@ -28,9 +28,9 @@ _BLOCK = 16  # the crossing axis is divided between shares in such pieces
 
 def _build(dtype: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.lanes import host_lanes
-    from atled_cpu_numba.kernels.options import Real, kernel
-    from atled_cpu_numba.kernels.vectors import copy_rows, transpose_block
+    from atled_cpu_numba.kernels.shared.lanes import host_lanes
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.vectors import copy_rows, transpose_block
 
     real = Real(dtype)
     floats, size = real.pointer, real.size

@@ -1,0 +1,1 @@
+"""Convolution, its adjoint and its gradients: `choice` and `weight` pick one of the ways beside them."""

@@ -1,0 +1,159 @@
+"""The adjoint of a convolution with kernels of 5 x 5 and the channels in the lanes, in float32.
+
+Each position of gy adds its maps' kernels to a window of gx, whose sums stay in registers meanwhile: nothing is
+computed for the margins, which gather half of all products where small images have wide kernels. In the end positions
+of channels are transposed to planes.
+
+Block (64-bit words; strides in elements):
+    0 gy, 1 weight, 2 bias or 0, 3 gx, 4 workspace, 5 bytes of it per share
+    6 images, 7 groups, 8 maps, 9 rows, 10 columns            of gy, maps per group
+    11 channels, 12 height, 13 width                          of gx, channels per group
+    14 pad_h, 15 pad_w, 16 stride_h, 17 stride_w
+    18 lines, 19 length                                       of padded gx
+    20 range kernel to run on what is written of gx, or 0, 21 its block
+Shares are made of groups and images; each packs the weights of its groups for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.store import Kernel
+
+_SIDE = 5  # of a kernel: 25 sums leave room in 32 registers; with fewer, reading and writing windows takes too long
+_PLACES = _SIDE * _SIDE
+_MOST_WASTE = 1.4  # lanes per channel
+_WEIGHT_BYTES = 40 << 10  # of a vector of channels, read for each position: most of a level-1 cache
+_FLOPS_PER_US = 100e3  # a cautious rate of one core, for the number of shares
+
+
+class Problem(NamedTuple):
+    """An adjoint over two axes without dilation; channels and maps are those of one group."""
+
+    images: int
+    groups: int
+    maps: int
+    channels: int
+    source: Pair
+    result: Pair
+    kernel: Pair
+    pad: Pair
+    stride: Pair
+
+
+def suits(problem: Problem) -> bool:
+    """Whether the tile is that of the kernel, the channels fill the lanes, and the weights stay close."""
+    vector = host_lanes().vector
+    return (
+        vector >= 16
+        and problem.kernel == (_SIDE, _SIDE)
+        and -(-problem.channels // vector) * vector <= _MOST_WASTE * problem.channels
+        and 4 * vector * problem.maps * _PLACES <= _WEIGHT_BYTES
+        and problem.result[0] * problem.result[1] >= vector
+    )
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.kernels.convolution.lane_tiles import make_window_tile
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.winograd.blocks import store_transposed
+
+    vector = host_lanes().vector
+    tile = make_window_tile(_SIDE, _SIDE)
+
+    @piece
+    def pack_weights(w, group, packed_at):
+        """Per vector of channels, map and place: a vector."""
+        maps, channels = w[8], w[11]
+        for first in range(0, channels, vector):
+            for m in range(maps):
+                for i in range(min(vector, channels - first)):
+                    source = floats32(w[1] + 4 * ((group * maps + m) * channels + first + i) * _PLACES)
+                    target = floats32(packed_at + 4 * ((first * maps + vector * m) * _PLACES + i))
+                    for t in range(_PLACES):
+                        target[vector * t] = source[t]
+
+    @piece
+    def deliver(w, x_at, gx, known):
+        """Positions of `known` channels to planes."""
+        height, width, length = w[12], w[13], w[19]
+        plane = height * width
+        x_at += 4 * vector * (w[14] * length + w[15])
+        rows, count = height, width
+        if length == width:  # no margin: all rows are one
+            rows, count = 1, plane
+        for row in range(rows):
+            for p in range((count + vector - 1) // vector):
+                here = max(0, min(p * vector, count - vector))
+                source = x_at + 4 * vector * (row * length + here)
+                store_transposed((source, min(vector, count), gx + 4 * (row * width + here), plane, known))
+
+    @kernel
+    def adjoint_lanes(block, part, parts):
+        w = words(block)
+        images, groups, maps, rows, columns, channels = w[6], w[7], w[8], w[9], w[10], w[11]
+        lines, length, positions = w[18], w[19], w[9] * w[10]
+        packed_at = w[4] + part * w[5]
+        x_at = packed_at + 4 * ((channels + vector - 1) // vector * vector * maps * _PLACES)
+        x = floats32(x_at)
+        packed_group = -1
+        for unit in range(groups * images * part // parts, groups * images * (part + 1) // parts):
+            group = unit // images
+            image = unit - group * images
+            if group != packed_group:
+                packed_group = group
+                pack_weights(w, group, packed_at)
+            source = w[0] + 4 * (image * groups + group) * maps * positions
+            for first in range(0, channels, vector):
+                known = min(vector, channels - first)
+                for i in range(lines * length * vector):
+                    x[i] = 0.0
+                weights = packed_at + 4 * first * maps * _PLACES
+                for row in range(rows):
+                    gy = source + 4 * row * columns
+                    to = x_at + 4 * vector * row * w[16] * length
+                    for _ in range(columns):
+                        tile((maps, gy, positions, weights, to, vector * length))
+                        gy += 4
+                        to += 4 * vector * w[17]
+                if w[2] != 0:
+                    bias = w[2] + 4 * (group * channels + first)
+                    for i in range(lines * length):
+                        for c in range(known):
+                            x[vector * i + c] += floats32(bias)[c]
+                gx = w[3] + 4 * ((image * groups + group) * channels + first) * w[12] * w[13]
+                deliver(w, x_at, gx, known)
+            if w[20] != 0:
+                start = (image * groups + group) * channels * w[12] * w[13]
+                call3(w[20], w[21], start, start + channels * w[12] * w[13])
+        return 0
+
+    return adjoint_lanes
+
+
+ADJOINT_LANES = Kernel("adjoint_lanes", _build)
+
+
+def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
+    """The adjoint of a problem that `suits`; arguments: 0 for gy, 1 weight, 2 bias if there is one, 3 gx, 4."""
+    p, vector = problem, host_lanes().vector
+    channels = -(-p.channels // vector) * vector
+    lines, length = p.result[0] + 2 * p.pad[0], p.result[1] + 2 * p.pad[1]
+    work_us = 2.0 * p.images * p.groups * p.source[0] * p.source[1] * p.maps * channels * _PLACES / _FLOPS_PER_US
+    parts = share_count(work_us, p.groups * p.images)
+    # What is transposed may reach a vector beyond the last position.
+    share_bytes = 4 * (channels * p.maps * _PLACES + vector * (lines * length + vector))
+    share_bytes = -(-share_bytes // 64) * 64
+    parts = fitting_shares(parts, share_bytes)
+    words = [0, 0, 0, 0, 0, share_bytes, p.images, p.groups, p.maps, *p.source, p.channels, *p.result]
+    words += [*p.pad, *p.stride, lines, length, 0, 0]
+    assert len(words) == 22
+    note = "direct, channels in lanes, windows of gx in registers"
+    workspace = share_bytes * parts
+    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=workspace, after={0: 20}, note=note)

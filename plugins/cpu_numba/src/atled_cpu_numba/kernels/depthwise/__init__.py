@@ -1,0 +1,1 @@
+"""Filters of single planes: depthwise convolution and its gradients."""

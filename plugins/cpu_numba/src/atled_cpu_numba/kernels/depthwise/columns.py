@@ -1,0 +1,196 @@
+"""numba intrinsics for 3 x 3 filters of single planes: up to four vectors of columns at a time, from the top row down.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Each row is loaded once, shifted by 0, 1 and 2 columns, and takes part in the three results that see it. No padded copy
+is made: columns outside the plane are left out by masks that are the same for all rows, and rows outside are read from
+zeros that the caller has.
+
+There are few registers for masks, so of several vectors only the first and the last may see columns outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_INT32 = ir.IntType(32)
+_INTS32 = ir.VectorType(_INT32, _WIDTH)
+_LANES = ir.Constant(_INTS32, list(range(_WIDTH)))
+_MASK = ir.VectorType(ir.IntType(1), _WIDTH)
+_ZEROS = ir.Constant(ir.VectorType(ir.FloatType(), _WIDTH), [0.0] * _WIDTH)
+_NO_LANES = ir.Constant(_MASK, [0] * _WIDTH)
+
+MOST_VECTORS = 4
+ZEROS = MOST_VECTORS * _WIDTH + 16
+"""How many zeros the intrinsics need: the widest row, shifted by two, in whole lines."""
+
+
+class _Plane:
+    """The rows of a plane as the windows of some vectors of columns see them."""
+
+    def __init__(self, w: Writer, plane: tuple[Any, ...], offsets: list[Any], lanes: Any = None) -> None:
+        """plane: the first six arguments of the intrinsics.  offsets: from the first window to each vector's.
+
+        lanes: mask of those of the last vector that are wanted.
+        """
+        start, self.height, self.width, self.row, column, ahead, zeros = plane
+        builder = w.builder
+        self.w, self.offsets = w, offsets
+        self.start, self.zeros = w.at(w.pointer(start), column), w.pointer(zeros)
+        self.next = w.at(self.start, ahead)
+        self.masks: list[list[Any]] = [[None] * 3 for _ in offsets]
+        for v in {0, len(offsets) - 1}:
+            first = builder.add(column, offsets[v])
+            self.masks[v] = [self._inside(builder.add(first, w.number(s))) for s in range(3)]
+        if lanes is not None:
+            self.masks[-1] = [builder.and_(mask, lanes) for mask in self.masks[-1]]
+
+    def _inside(self, column: Any) -> Any:
+        """The mask of the lanes that are in the plane, from a column on."""
+        w, builder = self.w, self.w.builder
+        places = builder.add(w.splat(builder.trunc(column, _INT32), _INTS32), _LANES)
+        # As unsigned numbers, negative ones are beyond every width.
+        return builder.icmp_unsigned("<", places, w.splat(builder.trunc(self.width, _INT32), _INTS32))
+
+    def at(self, i: Any) -> Any:
+        """The address of row `i` from the first one on, which may be outside."""
+        w, builder = self.w, self.w.builder
+        row = builder.add(self.row, i)
+        elements = builder.mul(row, self.width)
+        for offset in self.offsets:
+            # The same place in what comes next: columns of rows are no sequence that the processor would foresee.
+            w.prefetch(w.at(w.at(self.next, elements), builder.add(offset, w.number(1))))
+        inside = builder.icmp_unsigned("<", row, self.height)
+        return builder.select(inside, w.at(self.start, elements), self.zeros)
+
+    def load(self, row: Any, v: int) -> list[Any]:
+        """Vector `v` of a row, shifted by 0, 1 and 2 columns."""
+        places = [self.w.at(self.w.at(row, self.offsets[v]), s) for s in range(3)]
+        return [
+            self.w.load(place) if mask is None else self.w.load_masked(place, mask)
+            for place, mask in zip(places, self.masks[v], strict=True)
+        ]
+
+
+def _offsets(w: Writer, vectors: int, last: Any) -> list[Any]:
+    return [*(w.number(v * _WIDTH) for v in range(vectors - 1)), last]
+
+
+def make_filter(vectors: int, *, masked: bool = False) -> Any:
+    """An intrinsic for some columns of a filtered plane.
+
+    filter((x, height, width, row, column, ahead, zeros, weight, step, bias, y, y_width, rows, last)):
+    x: plane of height x width.  row, column: where the first window begins, may be negative.
+    ahead: elements from here to what will be read next.  zeros: address of ZEROS of them.
+    weight, step: address of the first of nine taps, and from one to the next.  bias: address of what is added.
+    y: address of the first result, y_width from row to row, `rows` rows.
+    last: from the first vector to the last one, the others follow one another; 0 if there is one.
+    masked: for one vector; there is a 15th argument, how many columns there are, from 1 on, and a 16th, 1 to add to y,
+        0 to set it.
+    """
+
+    def generate(w, *arguments):
+        weight, step, bias, y, y_width, rows, last, *rest = arguments[7:]
+        builder = w.builder
+        weight, y = w.pointer(weight), w.pointer(y)
+        taps = [
+            w.splat(builder.load(w.at(weight, builder.mul(step, w.number(t))), typ=ir.FloatType())) for t in range(9)
+        ]
+        start = w.splat(builder.load(w.pointer(bias), typ=ir.FloatType()))
+        offsets = _offsets(w, vectors, last)
+        plane = _Plane(w, arguments[:7], offsets)
+        if masked:
+            lanes = w.first_lanes(rest[0])
+            kept = builder.select(builder.icmp_signed("!=", rest[1], w.number(0)), lanes, _NO_LANES)
+
+        def plus(total, r, values):
+            for s in range(3):
+                total = w.multiply_add(taps[3 * r + s], values[s], total)
+            return total
+
+        first, second = plane.at(w.number(0)), plane.at(w.number(1))
+        carried = []
+        for v in range(vectors):
+            seen = plane.load(second, v)
+            carried += [plus(plus(start, 0, plane.load(first, v)), 1, seen), plus(start, 0, seen)]
+        with w.counted(rows, carried) as (i, phis, following):
+            row = plane.at(builder.add(i, w.number(2)))
+            line = w.at(y, builder.mul(i, y_width))
+            for v, offset in enumerate(offsets):
+                upper, lower = phis[2 * v : 2 * v + 2]
+                values = plane.load(row, v)
+                result, to = plus(upper, 2, values), w.at(line, offset)
+                if masked:
+                    w.store_masked(builder.fadd(result, w.load_masked(to, kept)), to, lanes)
+                else:
+                    w.store(result, to)
+                following += [plus(lower, 1, values), plus(start, 0, values)]
+
+    count = 16 if masked else 14
+    return vector_intrinsic(f"filter_{vectors}", count, generate, "Columns of a filtered plane; see make_filter.")
+
+
+def make_correlate(vectors: int) -> Any:
+    """An intrinsic for what some columns bring to the gradient of a filter.
+
+    correlate((x, height, width, row, column, ahead, zeros, gy, gy_width, rows, count, gy_ahead, sums)):
+    count: columns, of which the last vector has from 1 on; further ones than its lanes are ignored.
+    gy: address of the first of them, gy_width from row to row, `rows` rows.  gy_ahead: as `ahead`.
+    sums: nine vectors, to whose lanes the products of gy with what each tap sees are added.
+    The rest as in `make_filter`.
+    """
+
+    def generate(w, *arguments):
+        gy, gy_width, rows, count, gy_ahead, sums = arguments[7:]
+        builder = w.builder
+        gy, sums = w.pointer(gy), w.pointer(sums)
+        last = w.number((vectors - 1) * _WIDTH)
+        offsets = _offsets(w, vectors, last)
+        lanes = w.first_lanes(builder.sub(count, last))
+        plane = _Plane(w, arguments[:7], offsets, lanes)
+        totals = [w.load(w.at(sums, t * _WIDTH)) for t in range(9)]
+
+        def accumulate(totals, row, seen):
+            """Add what the vectors of gy bring that see a row: seen[r] is under the windows' row r, or None."""
+            totals = list(totals)
+            for v in range(vectors):
+                values = plane.load(row, v)
+                for r, vectors_seen in enumerate(seen):
+                    if vectors_seen is not None:
+                        for s in range(3):
+                            t = 3 * r + s
+                            totals[t] = w.multiply_add(vectors_seen[v], values[s], totals[t])
+            return totals
+
+        def load_gy(i):
+            line = w.at(gy, builder.mul(i, gy_width))
+            for offset in offsets:
+                w.prefetch(w.at(w.at(line, gy_ahead), offset))
+            whole = [w.load(w.at(line, offset)) for offset in offsets[:-1]]
+            return [*whole, w.load_masked(w.at(line, offsets[-1]), lanes)]
+
+        nothing = [_ZEROS] * vectors
+        with w.counted(rows, [*nothing, *nothing, *totals]) as (i, phis, following):
+            seen = [load_gy(i), phis[:vectors], phis[vectors : 2 * vectors]]
+            following += [*seen[0], *seen[1], *accumulate(phis[2 * vectors :], plane.at(i), seen)]
+        upper, lower = following[vectors : 2 * vectors], following[:vectors]
+        totals = accumulate(following[2 * vectors :], plane.at(rows), [None, lower, upper])
+        totals = accumulate(totals, plane.at(builder.add(rows, w.number(1))), [None, None, lower])
+        for t in range(9):
+            w.store(totals[t], w.at(sums, t * _WIDTH))
+
+    return vector_intrinsic(f"correlate_{vectors}", 13, generate, "Gradient of a filter; see make_correlate.")
+
+
+def _generate_total(w, vector, target):
+    w.builder.store(w.total(w.load(w.pointer(vector))), w.pointer(target), align=4)
+
+
+store_total = vector_intrinsic(
+    "store_total", 2, _generate_total, "store_total((vector, target)): target[0] = sum of the lanes of a vector."
+)

@@ -1,0 +1,135 @@
+"""Filters of single planes with any kernel, stride and dilation: depthwise convolution, in float32.
+
+A result is one filtered plane of the source, some rows of windows at a time, a vector of windows in the lanes. The
+adjoint of a convolution with stride 1 is one, too, with the kernel turned around.
+
+Block (64-bit words):
+    0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 nothing
+    6 images, 7 height, 8 width               of the source
+    9 results per image, 10 rows, 11 columns  of the result; 12 results per plane of the source
+    13 kernel_h, 14 kernel_w, 15 pad_h, 16 pad_w, 17 stride_h, 18 stride_w, 19 dilation_h, 20 dilation_w
+    21 from tap to tap: 1, or -1 for kernels that are turned around
+Shares are made of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.store import Kernel
+
+_ROWS_AT_ONCE = 4  # as many independent sums as keep the multipliers busy
+_PRODUCTS_PER_US = 8e3  # a cautious rate of one core, for the number of shares
+
+
+class Problem(NamedTuple):
+    """A depthwise convolution, or its adjoint, which is another one.
+
+    results: planes per image; per_plane: of them from one plane of the source.  pad may be negative.
+    turned: whether the kernel is to be turned around.
+    """
+
+    images: int
+    source: Pair
+    results: int
+    per_plane: int
+    result: Pair
+    kernel: Pair
+    pad: Pair
+    stride: Pair
+    dilation: Pair
+    turned: bool
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.window_rows import make_filter_rows
+
+    vector = host_lanes().vector
+    several_1, several_2 = make_filter_rows(1, _ROWS_AT_ONCE), make_filter_rows(2, _ROWS_AT_ONCE)
+    one, one_1, one_2 = make_filter_rows(0, 1), make_filter_rows(1, 1), make_filter_rows(2, 1)
+
+    @kernel
+    def depthwise_filters(block, part, parts):
+        w = words(block)
+        results, per_plane, height, width, rows, columns = w[9], w[12], w[7], w[8], w[10], w[11]
+        kernel_h, kernel_w, pad, left = w[13], w[14], w[15], -w[16]
+        step_h, step, row_step, tap_step = w[17], w[18], w[19], w[20]
+        no_bias = w[4] + 64 * part
+        floats32(no_bias)[0] = 0.0
+        turn = w[21]  # 1, or -1 for kernels that are turned around
+        for unit in range(w[6] * results * part // parts, w[6] * results * (part + 1) // parts):
+            image = unit // results
+            number = unit - image * results
+            x = w[0] + 4 * (image * (results // per_plane) + number // per_plane) * height * width
+            weight, y = w[1] + 4 * number * kernel_h * kernel_w, w[3] + 4 * unit * rows * columns
+            if turn < 0:
+                weight += 4 * (kernel_h * kernel_w - 1)
+            begin = w[2] + 4 * number if w[2] != 0 else no_bias
+            i = 0
+            while i < rows:
+                top = i * step_h - pad
+                bottom = top + (kernel_h - 1) * row_step + (_ROWS_AT_ONCE - 1) * step_h
+                to = y + 4 * i * columns
+                taken = i + _ROWS_AT_ONCE
+                # What is written beyond a row the following ones replace, in this plane.
+                if step <= 2 and top >= 0 and bottom < height and taken <= rows:
+                    beyond = 1 if (rows - taken + 1) * columns >= vector else 0
+                    seen = (x, width, top, row_step, kernel_h, step_h * width, left, tap_step, kernel_w, step, columns)
+                    written = (weight, turn, begin, to, columns, beyond)
+                    if step == 1:
+                        several_1((*seen, *written))
+                    else:
+                        several_2((*seen, *written))
+                    i = taken
+                    continue
+                first = min(kernel_h, max(0, (row_step - 1 - top) // row_step))
+                count = max(first, min(kernel_h, (height - top + row_step - 1) // row_step)) - first
+                row, taps = top + first * row_step, weight + 4 * turn * first * kernel_w
+                beyond = 1 if (rows - i) * columns >= vector else 0
+                # Parts of a long row are rows as well, if none of them sees its ends.
+                length = (columns - 2 * vector) // (_ROWS_AT_ONCE * vector) * vector
+                done = vector + _ROWS_AT_ONCE * length
+                whole = left + vector >= 0 and left + done + (kernel_w - 1) * tap_step <= width
+                if step == 1 and length > 0 and whole:
+                    seen, written = (x, width, row, row_step, count), (taps, turn, begin)
+                    one_1((*seen, 0, left, tap_step, kernel_w, 1, vector, *written, to, vector, 0))
+                    of_parts = (length, left + vector, tap_step, kernel_w, 1, length)
+                    several_1((*seen, *of_parts, *written, to + 4 * vector, length, 0))
+                else:
+                    done = 0
+                rest = columns - done
+                to += 4 * done
+                seen = (x, width, row, row_step, count, 0, left + done, tap_step, kernel_w, step, rest)
+                written = (taps, turn, begin, to, rest, beyond)
+                if step == 1:
+                    one_1((*seen, *written))
+                elif step == 2:
+                    one_2((*seen, *written))
+                else:
+                    one((*seen, *written))
+                i += 1
+        return 0
+
+    return depthwise_filters
+
+
+DEPTHWISE_FILTERS = Kernel("depthwise_filters", _build)
+
+
+def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
+    """The convolution of a problem; arguments: words of the inputs and outputs, then 4."""
+    p = problem
+    products = p.images * p.results * p.kernel[0] * p.kernel[1] * p.result[0] * p.result[1]
+    parts = share_count(products / _PRODUCTS_PER_US, p.images * p.results)
+    words = [0, 0, 0, 0, 0, 0, p.images, *p.source, p.results, *p.result, p.per_plane]
+    words += [*p.kernel, *p.pad, *p.stride, *p.dilation, -1 if p.turned else 1]
+    assert len(words) == 22
+    note = "depthwise, windows in vectors"
+    return launch(DEPTHWISE_FILTERS, words, arguments, parts=parts, workspace=64 * parts, note=note)

@@ -1,0 +1,243 @@
+"""Filters of single planes: depthwise convolution with 3 x 3 kernels and stride 1, and its gradients, in float32.
+
+A result is the sum of `terms` filtered planes of the source: one in a convolution, which may give several results from
+one plane; as many as it has filters per channel in its gradient. Everything is vectors of columns, see
+`depthwise_columns`.
+
+Block of both kernels (64-bit words):
+    0 x or gy, 1 weight or gy, 2 bias or 0, 3 y, gx or gw, 4 workspace
+    5 images, 6 height, 7 width               of the source
+    8 results per image, 9 height, 10 width   of the result; for the weight's gradient, of gy
+    11 pad_h, 12 pad_w
+    13 terms, 14 results per plane            of the source
+    15 first tap, 16 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
+    17 range kernel to run on what is written of y or gx, or 0, 18 its block
+    19 bytes of workspace per share
+    20 rows that are collected before they are written past the caches, or 0
+Shares are made of results; for the weight's gradient, of filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, share_count
+from atled_cpu_numba.store import Kernel
+
+_ELEMENTS_PER_US = 4e3  # a cautious rate of one core, for the number of shares
+_BAND_BYTES = 16 << 10  # of rows that are written past the caches together: with their source, in the nearest cache
+_LEAST_BAND = 4
+_ZEROS_BYTES = 320
+
+
+class Problem(NamedTuple):
+    """A depthwise convolution with 3 x 3 kernels and stride 1, or its gradient with respect to x or the weight.
+
+    source, result: height and width.  results: planes per image.  terms, per_plane: see the module.
+    turned: whether the kernel is to be turned around.
+    """
+
+    images: int
+    source: tuple[int, int]
+    results: int
+    result: tuple[int, int]
+    pad: tuple[int, int]
+    terms: int
+    per_plane: int
+    turned: bool
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.kernels.depthwise.columns import ZEROS, make_filter
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.shared.past_caches import move_lines, settle_lines
+
+    vector = host_lanes().vector
+    two, three, four, masked = make_filter(2), make_filter(3), make_filter(4), make_filter(1, masked=True)
+
+    @piece
+    def filter_rows(w, x, weight, bias, adding, y, row, rows, zeros):
+        """Rows of results, from `row` on."""
+        height, width, columns, ahead = w[6], w[7], w[10], w[6] * w[7]
+        top, step = row - w[11], w[16]
+        j = 0
+        while j < columns:
+            left = columns - j
+            column = j - w[12]
+            vectors = min(4, (left + vector - 1) // vector)
+            last = min(vectors * vector, left) - vector
+            inner = column + vector >= 0 and column + (vectors - 1) * vector + 2 <= width
+            to = y + 4 * j
+            # Overlapping is quicker than masks, but adds twice.
+            if vectors == 1 or adding != 0 or (vectors > 2 and not inner):
+                if left < vector and j > 0 and adding == 0:
+                    column, to, left = column - (vector - left), to - 4 * (vector - left), vector
+                masked(
+                    (
+                        x,
+                        height,
+                        width,
+                        top,
+                        column,
+                        ahead,
+                        zeros,
+                        weight,
+                        step,
+                        bias,
+                        to,
+                        columns,
+                        rows,
+                        0,
+                        left,
+                        adding,
+                    )
+                )
+                j += vector
+                continue
+            if vectors == 2:
+                two((x, height, width, top, column, ahead, zeros, weight, step, bias, to, columns, rows, last))
+            elif vectors == 3:
+                three((x, height, width, top, column, ahead, zeros, weight, step, bias, to, columns, rows, last))
+            else:
+                four((x, height, width, top, column, ahead, zeros, weight, step, bias, to, columns, rows, last))
+            j += vectors * vector
+
+    @kernel
+    def depthwise(block, part, parts):
+        w = words(block)
+        images, height, width, results, rows, columns = w[5], w[6], w[7], w[8], w[9], w[10]
+        terms, per_plane = w[13], w[14]
+        sources = results * terms // per_plane
+        zeros_at = w[4] + w[19] * part
+        zeros = floats32(zeros_at)
+        for i in range(ZEROS):
+            zeros[i] = 0.0
+        lines_at = zeros_at + 4 * ZEROS
+        streams = w[20] != 0 and w[17] == 0
+        band = w[20] if streams else rows
+        for unit in range(images * results * part // parts, images * results * (part + 1) // parts):
+            image = unit // results
+            result = unit - image * results
+            row = 0
+            while row < rows:
+                count = min(band, rows - row)
+                y = w[3] + 4 * (unit * rows + row) * columns
+                to = lines_at + y % 64 if streams else y
+                for term in range(terms):
+                    filter_number = result * terms + term
+                    x = w[0] + 4 * (image * sources + filter_number // per_plane) * height * width
+                    weight = w[1] + 4 * (9 * filter_number + w[15])
+                    bias = w[2] + 4 * result if w[2] != 0 and term == 0 else zeros_at
+                    filter_rows(w, x, weight, bias, 1 if term > 0 else 0, to, row, count, zeros_at)
+                if streams:
+                    move_lines((to, y, count * columns))
+                row += count
+            if w[17] != 0:
+                call3(w[17], w[18], unit * rows * columns, (unit + 1) * rows * columns)
+        if streams:
+            settle_lines((0,))
+        return 0
+
+    return depthwise
+
+
+def _build_weight() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.depthwise.columns import ZEROS, make_correlate, store_total
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
+
+    vector = host_lanes().vector
+    one, two, three, four = (make_correlate(vectors) for vectors in (1, 2, 3, 4))
+
+    @piece
+    def correlate(w, x, gy, zeros, sums):
+        """Add what one plane brings."""
+        height, width, rows, columns = w[6], w[7], w[9], w[10]
+        top, ahead, gy_ahead = -w[11], height * width, rows * columns
+        j = 0
+        while j < columns:
+            left, column, at = columns - j, j - w[12], gy + 4 * j
+            vectors = min(4, (left + vector - 1) // vector)
+            if column + vector < 0 or column + (vectors - 1) * vector + 2 > width:
+                vectors = min(2, vectors)
+            if vectors == 1:
+                one((x, height, width, top, column, ahead, zeros, at, columns, rows, left, gy_ahead, sums))
+            elif vectors == 2:
+                two((x, height, width, top, column, ahead, zeros, at, columns, rows, left, gy_ahead, sums))
+            elif vectors == 3:
+                three((x, height, width, top, column, ahead, zeros, at, columns, rows, left, gy_ahead, sums))
+            else:
+                four((x, height, width, top, column, ahead, zeros, at, columns, rows, left, gy_ahead, sums))
+            j += vectors * vector
+
+    @kernel
+    def depthwise_weight(block, part, parts):
+        w = words(block)
+        images, height, width, results, rows, columns, per_plane = w[5], w[6], w[7], w[8], w[9], w[10], w[14]
+        first, after = results * part // parts, results * (part + 1) // parts
+        zeros_at = w[4] + w[19] * part
+        sums_at = w[4] + w[19] * parts + 36 * vector * first  # nine vectors per filter
+        zeros, sums = floats32(zeros_at), floats32(sums_at)
+        for i in range(ZEROS):
+            zeros[i] = 0.0
+        for i in range(9 * vector * (after - first)):
+            sums[i] = 0.0
+        # Images outside: the planes of one follow one another in memory.
+        for image in range(images):
+            for result in range(first, after):
+                x = w[0] + 4 * (image * (results // per_plane) + result // per_plane) * height * width
+                gy = w[1] + 4 * (image * results + result) * rows * columns
+                correlate(w, x, gy, zeros_at, sums_at + 36 * vector * (result - first))
+        for i in range(9 * (after - first)):
+            store_total((sums_at + 4 * vector * i, w[3] + 4 * (9 * first + i)))
+        return 0
+
+    return depthwise_weight
+
+
+DEPTHWISE = Kernel("depthwise", _build)
+DEPTHWISE_WEIGHT = Kernel("depthwise_weight", _build_weight)
+
+
+def prepare(problem: Problem, arguments: tuple[int, ...]) -> Prepared:
+    """The convolution or its gradient with respect to x; arguments: words of the inputs and outputs."""
+    parts = share_count(_work_us(problem), problem.images * problem.results)
+    rows, columns = problem.result
+    result_bytes = 4 * problem.images * problem.results * rows * columns
+    band = min(rows, max(_LEAST_BAND, _BAND_BYTES // (4 * columns))) if result_bytes >= STREAMED_BYTES else 0
+    share_bytes = _ZEROS_BYTES + (64 + -(-4 * band * columns // 64) * 64 if band else 0)
+    return _launch(DEPTHWISE, problem, arguments, parts, share_bytes, share_bytes * parts, band)
+
+
+def prepare_weight(problem: Problem) -> Prepared:
+    """The gradient with respect to the weight; x, gy -> gw."""
+    parts = share_count(_work_us(problem), problem.results)
+    workspace = _ZEROS_BYTES * parts + 4 * 9 * host_lanes().vector * problem.results
+    return _launch(DEPTHWISE_WEIGHT, problem, (0, 1, 3), parts, _ZEROS_BYTES, workspace, 0)
+
+
+def _work_us(problem: Problem) -> float:
+    elements = problem.images * problem.results * problem.terms * problem.result[0] * problem.result[1]
+    return elements / _ELEMENTS_PER_US
+
+
+def _launch(
+    kernel: Kernel,
+    problem: Problem,
+    arguments: tuple[int, ...],
+    parts: int,
+    share_bytes: int,
+    workspace: int,
+    band: int,
+) -> Prepared:
+    words = [0, 0, 0, 0, 0, problem.images, *problem.source, problem.results, *problem.result]
+    words += [*problem.pad, problem.terms, problem.per_plane, *((8, -1) if problem.turned else (0, 1)), 0, 0]
+    words += [share_bytes, band]
+    assert len(words) == 21
+    after = {0: 17} if kernel is DEPTHWISE else None
+    note = "depthwise, columns in vectors" + (", past the caches" if band else "")
+    return launch(kernel, words, (*arguments, 4), parts=parts, workspace=workspace, after=after, note=note)

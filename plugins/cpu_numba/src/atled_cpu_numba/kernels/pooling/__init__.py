@@ -1,0 +1,1 @@
+"""Pooling and its gradients: `planes` for one or two axes, `slices` for more."""

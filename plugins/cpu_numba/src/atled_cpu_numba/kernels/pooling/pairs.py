@@ -1,0 +1,251 @@
+"""Pooling in the two cases that networks use most: windows of 2 x 2 that tile the planes, and averages of whole planes.
+
+The block is that of `pooling`. Shares are made of planes, the rows of which follow one another without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.store import Kernel
+
+MOST_PAST_CACHES = 512
+"""The widest planes whose gradient can be written past the caches."""
+
+_BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
+PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
+
+
+def _build_max() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_max_block
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_max_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def max_pairs(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                x, y, place, left = w[12] + 16 * f, w[13] + 4 * f, w[14] + f, after * windows - f
+                if columns == 8:
+                    eight((x, 0, y, place, left))
+                elif columns == 4:
+                    four((x, 0, y, place, left))
+                elif columns == 2:
+                    two((x, 0, y, place, left))
+                else:
+                    one((x, 0, y, place, left))
+            return 0
+        for row in range(first * rows, after * rows):
+            top = w[12] + 8 * row * width
+            bottom = top + 4 * width
+            for j in range(0, columns, vector):
+                f = row * columns + j
+                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, w[14] + f, after * windows - f))
+        return 0
+
+    return max_pairs
+
+
+def _build_max_grad(past: bool) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import bytes8, words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_place_block
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.past_caches import make_buffer, move_lines, settle_lines
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_place_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    # A vector of windows may reach beyond its row.
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
+
+    @kernel
+    def max_pairs_grad(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        places, wrong = bytes8(w[14]), 0
+        for f in range(first * windows, after * windows):
+            wrong |= places[f] & 252
+        if wrong != 0:
+            return PLACE_OUT_OF_RANGE
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                gy, place, gx, left = w[13] + 4 * f, w[14] + f, w[12] + 16 * f, after * windows - f
+                if columns == 8:
+                    eight((gy, place, 0, gx, left))
+                elif columns == 4:
+                    four((gy, place, 0, gx, left))
+                elif columns == 2:
+                    two((gy, place, 0, gx, left))
+                else:
+                    one((gy, place, 0, gx, left))
+            return 0
+        gx_row, last = 2 * first * rows, 2 * after * rows
+        while gx_row < last:
+            band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
+            target = w[12] + 4 * gx_row * width
+            gx = buffer() + target % 64 if past else target
+            for row in range(gx_row, gx_row + band):
+                f = row // 2 * columns
+                for j in range(0, columns, vector):
+                    # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                    left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
+                    in_row((w[13] + 4 * (f + j), w[14] + f + j, row % 2, gx + 8 * j, left))
+                gx += 4 * width
+            if past:
+                move_lines((gx - 4 * width * band, target, width * band))
+            gx_row += band
+        if past:
+            settle_lines((0,))
+        return 0
+
+    return max_pairs_grad
+
+
+def _build_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_average_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+
+    @kernel
+    def average_pairs(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                x, y, left = w[12] + 16 * f, w[13] + 4 * f, after * windows - f
+                if columns == 8:
+                    eight((x, 0, y, left))
+                elif columns == 4:
+                    four((x, 0, y, left))
+                elif columns == 2:
+                    two((x, 0, y, left))
+                else:
+                    one((x, 0, y, left))
+            return 0
+        for row in range(first * rows, after * rows):
+            top = w[12] + 8 * row * width
+            bottom = top + 4 * width
+            for j in range(0, columns, vector):
+                f = row * columns + j
+                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, after * windows - f))
+        return 0
+
+    return average_pairs
+
+
+def _build_average_grad(past: bool) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_spread_block
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.past_caches import make_buffer, move_lines, settle_lines
+
+    vector = host_lanes().vector
+    in_row, one, two, four, eight = (make_spread_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    # A vector of windows may reach beyond its row.
+    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
+
+    @kernel
+    def average_pairs_grad(block, part, parts):
+        w = words(block)
+        width, rows, columns = w[2], w[3], w[4]
+        windows = rows * columns
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        if columns < vector and columns & (columns - 1) == 0:
+            for f in range(first * windows, after * windows, vector):
+                gy, gx, left = w[13] + 4 * f, w[12] + 16 * f, after * windows - f
+                if columns == 8:
+                    eight((gy, gx, left))
+                elif columns == 4:
+                    four((gy, gx, left))
+                elif columns == 2:
+                    two((gy, gx, left))
+                else:
+                    one((gy, gx, left))
+            return 0
+        gx_row, last = 2 * first * rows, 2 * after * rows
+        while gx_row < last:
+            band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
+            target = w[12] + 4 * gx_row * width
+            gx = buffer() + target % 64 if past else target
+            for row in range(gx_row, gx_row + band):
+                f = row // 2 * columns
+                for j in range(0, columns, vector):
+                    # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
+                    left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
+                    in_row((w[13] + 4 * (f + j), gx + 8 * j, left))
+                gx += 4 * width
+            if past:
+                move_lines((gx - 4 * width * band, target, width * band))
+            gx_row += band
+        if past:
+            settle_lines((0,))
+        return 0
+
+    return average_pairs_grad
+
+
+def _build_plane_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.pooling.pair_blocks import sum_plane
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    @kernel
+    def plane_average(block, part, parts):
+        w = words(block)
+        size = w[1] * w[2]
+        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+            y = w[13] + 4 * plane
+            sum_plane((w[12] + 4 * plane * size, size, y))
+            floats32(y)[0] /= size
+        return 0
+
+    return plane_average
+
+
+def _build_plane_average_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    @kernel
+    def plane_average_grad(block, part, parts):
+        w = words(block)
+        size = w[1] * w[2]
+        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+            gx, value = floats32(w[12] + 4 * plane * size), floats32(w[13])[plane]
+            value /= size
+            for j in range(size):
+                gx[j] = value
+        return 0
+
+    return plane_average_grad
+
+
+PAIRS = {
+    "MaxPooling": Kernel("max_pairs", _build_max),
+    "MaxPoolingGrad": Kernel("max_pairs_grad", partial(_build_max_grad, False), parameters=(False,)),
+    "AveragePooling": Kernel("average_pairs", _build_average),
+    "AveragePoolingGrad": Kernel("average_pairs_grad", partial(_build_average_grad, False), parameters=(False,)),
+}
+PAIRS_PAST_CACHES = {
+    "MaxPoolingGrad": Kernel("max_pairs_grad_past", partial(_build_max_grad, True), parameters=(True,)),
+    "AveragePoolingGrad": Kernel("average_pairs_grad_past", partial(_build_average_grad, True), parameters=(True,)),
+}
+PLANES = {
+    "AveragePooling": Kernel("plane_average", _build_plane_average),
+    "AveragePoolingGrad": Kernel("plane_average_grad", _build_plane_average_grad),
+}

@@ -1,0 +1,334 @@
+"""Pooling over one or two trailing axes: maxima, averages and their gradients; `slice_pooling` brings more to two.
+
+A call with one axis is one of height 1. Block of all kernels (64-bit words):
+    0 planes, 1 height, 2 width            of x, gx
+    3 rows, 4 columns                      windows per plane, of y, gy, place
+    5 kernel_h, 6 kernel_w, 7 stride_h, 8 stride_w, 9 pad_h, 10 pad_w
+    11 including_pad                       1: the places of the padding count
+    12 x, y or gx; the larger array        13 y, gy or ggx; the smaller one        14 place
+    15 workspace, 16 bytes of it per share
+    17 whether places are int32 (1) or bytes (0)
+
+The forward kernels go through a row of windows in vectors, see `window_rows`. Shares are made of planes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.pooling import slices as slice_pooling
+from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLACE_OUT_OF_RANGE, PLANES
+from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.leading_axes import Axis
+from atled_cpu_numba.kernels.shared.pieces import in_pieces
+from atled_cpu_numba.store import Kernel
+
+_ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
+_ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
+
+
+def _build_max() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.window_rows import make_max_row
+
+    max_row, max_row_1, max_row_2 = make_max_row(0), make_max_row(1), make_max_row(2)
+    max_row_pairs = make_max_row(2, pairs=True)
+
+    @kernel
+    def max_pooling(block, part, parts):
+        w = words(block)
+        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
+        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, wide = w[5], w[6], w[7], w[8], w[9], w[10], w[17]
+        for plane in range(planes * part // parts, planes * (part + 1) // parts):
+            x = w[12] + 4 * plane * height * width
+            for i in range(rows):
+                at = (plane * rows + i) * columns
+                y, place = w[13] + 4 * at, w[14] + (at if wide == 0 else 4 * at)
+                top = i * stride_h - pad_h
+                first = max(0, top)
+                count = min(height, top + kernel_h) - first
+                skipped = first - top
+                if stride_w == 2 and kernel_w == 2:
+                    max_row_pairs((x, width, first, count, skipped, 2, 2, pad_w, columns, y, place, wide))
+                elif stride_w == 1:
+                    max_row_1((x, width, first, count, skipped, kernel_w, 1, pad_w, columns, y, place, wide))
+                elif stride_w == 2:
+                    max_row_2((x, width, first, count, skipped, kernel_w, 2, pad_w, columns, y, place, wide))
+                else:
+                    max_row((x, width, first, count, skipped, kernel_w, stride_w, pad_w, columns, y, place, wide))
+        return 0
+
+    return max_pooling
+
+
+def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
+    """MaxPoolingGather or its adjoint, MaxPoolingGrad: values go between windows and the elements at their places."""
+    from atled_cpu_numba.codegen import bytes8, ints32, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def placed(block, part, parts):
+        w = words(block)
+        height, width, rows, columns, kernel_w = w[1], w[2], w[3], w[4], w[6]
+        inputs, windows, wide = height * width, rows * columns, w[17]
+        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        narrow_places, wide_places = bytes8(w[14]), ints32(w[14])
+        lowest, highest = 0, -1
+        for j in range(first * windows, after * windows):
+            here = wide_places[j] if wide != 0 else narrow_places[j]
+            lowest = min(lowest, here)
+            highest = max(highest, here)
+        if lowest < 0 or highest >= w[5] * kernel_w:
+            return PLACE_OUT_OF_RANGE
+        for plane in range(first, after):
+            large, small = floats(w[12] + size * plane * inputs), floats(w[13] + size * plane * windows)
+            if not gathering:
+                for j in range(inputs):
+                    large[j] = number(0)
+            for i in range(rows):
+                for j in range(columns):
+                    window = i * columns + j
+                    at = plane * windows + window
+                    here = np.uint32(wide_places[at] if wide != 0 else narrow_places[at])
+                    place_row = here // np.uint32(kernel_w)
+                    row = i * w[7] - w[9] + np.int64(place_row)
+                    column = j * w[8] - w[10] + np.int64(here - place_row * np.uint32(kernel_w))
+                    inside = row >= 0 and row < height and column >= 0 and column < width
+                    if gathering:
+                        small[window] = large[row * width + column] if inside else number(0)
+                    elif inside:
+                        large[row * width + column] += small[window]
+        return 0
+
+    return placed
+
+
+def _build_average() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.window_rows import make_sum_row
+
+    sum_row, sum_row_1, sum_row_2 = make_sum_row(0), make_sum_row(1), make_sum_row(2)
+    sum_row_pairs = make_sum_row(2, pairs=True)
+
+    @kernel
+    def average_pooling(block, part, parts):
+        w = words(block)
+        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
+        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
+        margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
+        factor_at = w[15] + part * w[16]
+        factors_at = factor_at + 64
+        factor, factors = floats32(factor_at), floats32(factors_at)
+        for j in range(columns):
+            left = j * stride_w - pad_w
+            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+        for plane in range(planes * part // parts, planes * (part + 1) // parts):
+            x = w[12] + 4 * plane * height * width
+            for i in range(rows):
+                y = w[13] + 4 * (plane * rows + i) * columns
+                top = i * stride_h - pad_h
+                factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                first = max(0, top)
+                count = max(0, min(height, top + kernel_h) - first)
+                if stride_w == 2 and kernel_w == 2:
+                    sum_row_pairs((x, width, first, count, 2, 2, pad_w, columns, y, factors_at, factor_at))
+                elif stride_w == 1:
+                    sum_row_1((x, width, first, count, kernel_w, 1, pad_w, columns, y, factors_at, factor_at))
+                elif stride_w == 2:
+                    sum_row_2((x, width, first, count, kernel_w, 2, pad_w, columns, y, factors_at, factor_at))
+                else:
+                    sum_row((x, width, first, count, kernel_w, stride_w, pad_w, columns, y, factors_at, factor_at))
+        return 0
+
+    return average_pooling
+
+
+def _build_average_grad() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.window_rows import scale_row, spread_pairs
+
+    @kernel
+    def average_pooling_grad(block, part, parts):
+        w = words(block)
+        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
+        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
+        margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
+        factor_at = w[15] + part * w[16]
+        factors_at = factor_at + 64
+        sums_at = factors_at + (w[16] - 64) // 2
+        factor, factors, sums = floats32(factor_at), floats32(factors_at), floats32(sums_at)
+        pairs = kernel_w == 2 and stride_w == 2 and pad_w == 0
+        for j in range(columns):
+            left = j * stride_w - pad_w
+            factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
+        for plane in range(planes * part // parts, planes * (part + 1) // parts):
+            summed = -1, -1  # the rows of windows whose sum is there
+            for h in range(height):
+                # First the windows over this row are added up, then their sum goes to each column of the kernel.
+                first = max(0, (h + pad_h - kernel_h + stride_h) // stride_h)
+                after = min(rows, (h + pad_h) // stride_h + 1)
+                gx_at = w[12] + 4 * (plane * height + h) * width
+                gx = floats32(gx_at)
+                if first >= after:
+                    for j in range(width):
+                        gx[j] = 0.0
+                    continue
+                if summed != (first, after):
+                    summed = first, after
+                    for i in range(first, after):
+                        top = i * stride_h - pad_h
+                        factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
+                        gy = w[13] + 4 * (plane * rows + i) * columns
+                        scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
+                done = 0
+                if pairs:
+                    done = min(columns, width // 2)
+                    spread_pairs((sums_at, done, gx_at))
+                for j in range(2 * done, width):
+                    gx[j] = 0.0
+                if done == columns:
+                    continue
+                for s in range(kernel_w):
+                    left = s - pad_w
+                    low = max(done, (-left + stride_w - 1) // stride_w) if left < 0 else done
+                    high = min(columns, (width - 1 - left) // stride_w + 1) if left < width else 0
+                    if stride_w == 1:
+                        for j in range(low, high):
+                            gx[left + j] += sums[j]
+                    else:
+                        for j in range(low, high):
+                            gx[left + stride_w * j] += sums[j]
+        return 0
+
+    return average_pooling_grad
+
+
+_DTYPES = ("float32", "float64")
+
+
+def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
+    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+
+
+_KERNELS = {
+    "MaxPooling": {"float32": Kernel("max_pooling", _build_max)},
+    "MaxPoolingGrad": _kernels("max_pooling_grad", partial(_build_placed, gathering=False)),
+    "MaxPoolingGather": _kernels("max_pooling_gather", partial(_build_placed, gathering=True)),
+    "AveragePooling": {"float32": Kernel("average_pooling", _build_average)},
+    "AveragePoolingGrad": {"float32": Kernel("average_pooling_grad", _build_average_grad)},
+}
+
+# Words of inputs and outputs.
+_ARGUMENTS = {
+    "MaxPooling": (12, 13, 14),
+    "MaxPoolingGrad": (13, 14, 12),
+    "MaxPoolingGather": (12, 14, 13),
+    "AveragePooling": (12, 13, 15),
+    "AveragePoolingGrad": (13, 12, 15),
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether the floats are float32, or float64 for the ops that only move values."""
+    refused = refuse_floats(call, tuple(_KERNELS[call.spec.name]), floats=(0,))
+    if refused:
+        return refused
+    axes = len(call.attributes["kernel"])
+    place = (*call.inputs[1:], *call.outputs[1:])  # of maxima
+    wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= MOST_BYTE_PLACES else np.int32
+    if place and (place[0] is None or place[0].dtype != wanted):
+        return f"takes places as {np.dtype(wanted)}"
+    # Places within a plane are counted in 32 bits.
+    return all(math.prod(desc.shape[-axes:]) < 2**31 for desc in (*call.inputs, *call.outputs) if desc is not None) or (
+        "takes no planes of 2^31 elements or more"
+    )
+
+
+def prepare(call: Call) -> Prepared:
+    """MaxPooling: x -> y, place.  MaxPoolingGrad: gy, place -> gx.  MaxPoolingGather: ggx, place -> y.
+
+    AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
+    """
+    first, result = call.inputs[0], call.outputs[0]
+    assert first is not None
+    large, small = (result, first) if call.spec.name.endswith("Grad") else (first, result)
+    count = len(call.attributes["kernel"])
+    geometry = (call.attributes[name] for name in ("kernel", "pad", "stride"))
+    axes = list(map(Axis, large.shape[-count:], small.shape[-count:], *geometry, (1,) * count))
+    # What is passed through is more planes.
+    if count > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
+        return slice_pooling.prepare(call, axes, _prepare_planar)
+    return _prepare_planar(call)
+
+
+def _prepare_planar(call: Call) -> Prepared:
+    """Pooling over one or two axes."""
+    name, attributes = call.spec.name, call.attributes
+    axes = min(2, len(attributes["kernel"]))
+    first, result = call.inputs[0], call.outputs[0]
+    assert first is not None
+    large, small = (result, first) if name.endswith("Grad") else (first, result)
+    planes = math.prod(large.shape[:-axes])
+    words = [planes, *_two(large.shape[-axes:], 1), *_two(small.shape[-axes:], 1)]
+    words += [
+        *_two(attributes["kernel"], 1),
+        *_two(attributes["stride"], 1),
+        *_two(attributes["pad"], 0),
+    ]
+    kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
+    # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
+    share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
+    words += [
+        int(attributes.get("including_pad", False)),
+        0,
+        0,
+        0,
+        0,
+        share_bytes,
+        int(math.prod(words[5:7]) > MOST_BYTE_PLACES),
+    ]
+    parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
+    prepared = launch(
+        kernel or _KERNELS[name][large.dtype.name],
+        words,
+        _ARGUMENTS[name],
+        parts=parts,
+        workspace=share_bytes * parts,
+        errors=_ERRORS if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
+        note=note,
+    )
+    if not planes:
+        return prepared
+    alone = None
+    if kernel is PAIRS.get(name) and 4 * large.size >= STREAMED_BYTES and large.shape[-1] <= MOST_PAST_CACHES:
+        alone = PAIRS_PAST_CACHES.get(name)
+    return in_pieces(prepared, call, planes, alone=alone)
+
+
+def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
+    """The kernel of `pair_pooling` for a call with these first words of its block, if there is one; the note."""
+    _, height, width, rows, columns, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = words
+    if (pad_h, pad_w) != (0, 0):
+        return None, ""
+    if (kernel_h, kernel_w, rows, columns) == (height, width, 1, 1) and name in PLANES:
+        return PLANES[name], "whole planes"
+    tiles = (kernel_h, kernel_w, stride_h, stride_w) == (2, 2, 2, 2) and (height, width) == (2 * rows, 2 * columns)
+    return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
+
+
+def _two(values: tuple[int, ...], missing: int) -> tuple[int, int]:
+    """The values for height and width."""
+    padded = (missing, missing, *values)
+    return padded[-2], padded[-1]

@@ -1,0 +1,1 @@
+"""Matrix products, and the packing and register tiles that convolutions and recurrent layers share with them."""

@@ -1,0 +1,138 @@
+"""How a matrix product is computed: decided by its shape alone, whatever the number of shares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atled_cpu_numba.kernels.products.panels import MULTIPLY_NARROW, NARROW_ROWS, PACK_SLACK
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ACROSS, MULTIPLY_ROWS, MULTIPLY_STREAM, packed_bytes
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.store import Kernel
+
+# The ways: see `matmul`.
+ROWS, TRANSPOSED_ROWS, ACROSS, NARROW = 0, 1, 2, 3
+
+# Measured on Zen 5, with 1 MiB of level-2 cache.
+_K_STEP = 1024  # both in place: a panel of B beside the rows of A that are in use
+_FEW_ROWS = 64  # of A: reading B sets the pace, and fewer of its rows at a time are prefetched better
+_FEW_ROWS_K_STEP = 128
+_PACKED_K_STEP = 512
+_PACKED_ROWS = 192  # of A, if it is transposed, or too large to be read again for each panel of B
+_MOST_ROWS = 1024
+_PACKED_COLUMNS = 384  # of B, if it is packed
+_ACROSS_ROWS = 256  # with more of them, packing B costs less than writing y in transposed tiles
+_STREAM_BYTES = 16 << 20  # of y: more than stays in the cache until it is read
+_SHORT_K = 64  # writing y sets the pace
+_SHORTEST_K = 10  # so much that y is written row by row, or rows far apart evict each other from the cache
+_STRIDED_ELEMENTS = 1 << 18  # of A stored by columns: they stay in the level-2 cache, where rows need not be contiguous
+_STRIDED_COLUMNS = 128  # of B: transposing A would take longer than reading it in place for each panel
+_ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
+
+
+class Product(NamedTuple):
+    """y (batch, m, n) = a (batch, m, k) b (batch, k, n), whose strides say whether they are transposed."""
+
+    batch: int
+    m: int
+    k: int
+    n: int
+    a_row: int
+    a_column: int
+    b_row: int
+    b_column: int
+
+
+class Plan(NamedTuple):
+    """How a product is computed: what of the block is decided by its shape, and what a share packs."""
+
+    way: int
+    multiply: Kernel
+    k_step: int
+    row_step: int
+    column_step: int
+    least_rows: int
+    least_columns: int
+    packed_bytes: int
+    note: str
+
+
+def plan_product(p: Product) -> Plan:
+    """The way by the shape alone: narrow, across, else by rows."""
+    lanes = host_lanes()
+    a_by_columns, b_by_columns = p.a_column != 1, p.b_column != 1
+    if 0 < p.n <= lanes.vector and p.m >= NARROW_ROWS:
+        return _across_plan(p) if a_by_columns else _narrow_plan(p)
+    if b_by_columns and p.m <= _ACROSS_ROWS and (p.m <= lanes.vector or p.k >= 2 * p.m):
+        return _across_plan(p)
+    return _rows_plan(p)
+
+
+def _narrow_plan(p: Product) -> Plan:
+    vector = host_lanes().vector
+    packed = 4 * (vector * p.k + PACK_SLACK)
+    note = f"a in place, {NARROW_ROWS}x{vector} tiles"
+    return Plan(NARROW, MULTIPLY_NARROW, p.k, p.m, p.n, NARROW_ROWS, p.n, packed, note)
+
+
+def _across_plan(p: Product) -> Plan:
+    lanes = host_lanes()
+    tiles = f"{lanes.rows}x{lanes.columns} tiles written transposed"
+    if p.a_row == 1:
+        k_step = _even_step(p.k, _K_STEP, lanes.vector)
+        note = f"a in place, b in place, {tiles}"
+        return Plan(ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, 2 * lanes.columns, 2 * lanes.rows, 0, note)
+    rows = round_up(p.m, lanes.columns)
+    k_step = _even_step(p.k, _ACROSS_ELEMENTS // rows, lanes.vector)
+    packed = 4 * (rows * k_step + PACK_SLACK)
+    note = f"a packed, b in place, {tiles}"
+    return Plan(ACROSS, MULTIPLY_ACROSS, k_step, p.m, p.n, max(1, p.m), 2 * lanes.rows, packed, note)
+
+
+def _rows_plan(p: Product) -> Plan:
+    lanes = host_lanes()
+    strided_is_fine = p.m * p.k <= _STRIDED_ELEMENTS or p.k <= _SHORT_K or p.n <= _STRIDED_COLUMNS
+    a_in_place, b_in_place = p.a_column == 1 or strided_is_fine, p.b_column == 1
+    most_k = _FEW_ROWS_K_STEP if p.m <= _FEW_ROWS else _K_STEP
+    k_step = _even_step(p.k, most_k if a_in_place and b_in_place else _PACKED_K_STEP, lanes.vector)
+    if p.k <= _SHORTEST_K and b_in_place:
+        row_step = lanes.rows
+    elif a_in_place and p.m <= _MOST_ROWS:
+        row_step = max(1, p.m)
+    else:
+        row_step = min(_PACKED_ROWS, round_up(p.m, lanes.vector))
+    column_step = max(1, p.n) if b_in_place else min(_PACKED_COLUMNS, round_up(p.n, lanes.columns))
+    packed = 0 if a_in_place else 4 * (row_step * k_step + PACK_SLACK)
+    packed += packed_bytes(k_step, lanes.columns if b_in_place else column_step)
+    way = ROWS if a_in_place else TRANSPOSED_ROWS
+    note = f"a {'in place' if a_in_place else 'transposed'}, b {'in place' if b_in_place else 'packed'}"
+    note += f", {lanes.rows}x{lanes.columns} tiles"
+    multiply = MULTIPLY_ROWS
+    if b_in_place and p.k <= _SHORT_K and 4 * p.m * p.n >= _STREAM_BYTES and p.n % lanes.columns == 0:
+        note, multiply = note + " written past the caches", MULTIPLY_STREAM
+    return Plan(way, multiply, k_step, row_step, column_step, 4 * lanes.rows, 2 * lanes.columns, packed, note)
+
+
+def unit_sizes(p: Product, plan: Plan, parts: int) -> tuple[int, int]:
+    """Rows and columns of a piece of y, such that there are about as many pieces as shares, if y is large enough."""
+    rows, columns = max(1, p.m), max(1, p.n)
+    while p.batch * -(-p.m // rows) * -(-p.n // columns) < parts:
+        # What is packed is packed for each piece: rather divide the matrix that is packed itself.
+        can_rows, can_columns = rows > plan.least_rows, columns > plan.least_columns
+        if can_columns and (columns >= rows or not can_rows) and (p.a_column == 1 or not can_rows):
+            columns = round_up(-(-columns // 2), plan.least_columns)
+        elif can_rows:
+            rows = round_up(-(-rows // 2), plan.least_rows)
+        else:
+            break
+    return rows, columns
+
+
+def _even_step(size: int, most: int, multiple: int) -> int:
+    """A step of at most about `most`, a multiple of `multiple`, that divides `size` into about equal steps."""
+    steps = -(-size // most)
+    return round_up(-(-size // steps), multiple) if steps else multiple
+
+
+def round_up(size: int, multiple: int) -> int:
+    """`size` rounded up to a multiple, at least one."""
+    return max(1, -(-size // multiple)) * multiple

@@ -1,0 +1,129 @@
+"""The pieces that all matrix products share: packing a matrix into panels, and multiplying by one narrow panel.
+
+A panel holds `width` rows of a matrix, k by k: element (r, i) of panel p is at p * width * k + i * width + r. A is
+packed by rows (width `Lanes.rows`), B by columns (width `Lanes.columns`). The pieces are kernels of their own, called
+by address with a block in the caller's workspace, so that they are compiled once, however many products use them.
+
+Block of PACK: source, row stride, column stride, rows, k, target, width. Strides are in elements. Rows missing in the
+last panel hold anything. Writes up to PACK_SLACK elements behind the last panel.
+
+Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: C = A B + S, m x n elements, for n <=
+`Lanes.vector` columns, with A in place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.store import Kernel
+
+PACK_SLACK = 64
+BLOCK_WORDS = 16  # room that a caller reserves for the block of either piece
+NARROW_ROWS = 8
+_PANEL_GROUP = 16
+
+
+def _build_pack() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.kernels.shared.options import kernel
+    from atled_cpu_numba.kernels.shared.vectors import copy_rows, make_copy, transpose_block
+
+    lanes = host_lanes()
+    vector, a_width = lanes.vector, lanes.rows
+    copy_a, copy_b = make_copy(lanes.rows), make_copy(lanes.columns)
+
+    @kernel
+    def pack(block, part, parts):
+        w = words(block)
+        source, row, column, rows, k, target, width = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
+        x, y = floats32(source), floats32(target)
+        panels = (rows + width - 1) // width
+        if row == 1:
+            whole_panels = rows // width if width != vector else 0
+            # Some panels at once: their rows share cache lines, which a large power of two as stride would evict.
+            for group in range((whole_panels + _PANEL_GROUP - 1) // _PANEL_GROUP):
+                p0, p1 = group * _PANEL_GROUP, min(whole_panels, (group + 1) * _PANEL_GROUP)
+                for i in range(k):
+                    at, to = source + 4 * (i * column + p0 * width), target + 4 * (p0 * width * k + i * width)
+                    for _ in range(p0, p1):
+                        if width == a_width:
+                            copy_a((at, to))
+                        else:
+                            copy_b((at, to))
+                        at += 4 * width
+                        to += 4 * width * k
+            for panel in range(whole_panels, panels):
+                first = panel * width
+                to = target + 4 * first * k
+                copy_rows((source + 4 * first, column, to, width, k, min(width, rows - first)))
+            return 0
+        for panel in range(panels):  # a range with a step that is a variable could raise
+            first = panel * width
+            count = min(width, rows - first)
+            base = first * k
+            whole = k - k % vector if column == 1 else 0
+            for h in range(0, count, vector):
+                at = source + 4 * (first + h) * row
+                for i in range(0, whole, vector):
+                    transpose_block(
+                        (at + 4 * i, row, min(vector, count - h), target + 4 * (base + i * width + h), width)
+                    )
+            for i in range(whole, k):
+                for r in range(count):
+                    y[base + i * width + r] = x[(first + r) * row + i * column]
+        return 0
+
+    return pack
+
+
+def _build_multiply_narrow() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.products.tiles import make_tile
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    vector = host_lanes().vector
+    tile = make_tile(NARROW_ROWS, 1)
+
+    @kernel
+    def multiply_narrow(block, part, parts):
+        w = words(block)
+        k, m, n, a, a_row, a_column, b, c, c_row, s, s_row = (
+            w[0],
+            w[1],
+            w[2],
+            w[3],
+            w[4],
+            w[5],
+            w[6],
+            w[7],
+            w[8],
+            w[9],
+            w[10],
+        )
+        for i in range(0, m, NARROW_ROWS):
+            # The tile reads all its rows of A: the last one moves up and computes some rows again.
+            i = min(i, m - NARROW_ROWS)
+            tile(
+                (
+                    k,
+                    a + 4 * i * a_row,
+                    a_row,
+                    a_column,
+                    b,
+                    vector,
+                    c + 4 * i * c_row,
+                    c_row,
+                    s + 4 * i * s_row,
+                    s_row,
+                    NARROW_ROWS,
+                    n,
+                )
+            )
+        return 0
+
+    return multiply_narrow
+
+
+PACK = Kernel("pack", _build_pack)
+MULTIPLY_NARROW = Kernel("multiply_narrow", _build_multiply_narrow)

@@ -1,0 +1,324 @@
+"""numba intrinsics that compute one tile of a matrix product, or of dot products, in float32 registers.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Addresses are int64 in bytes, strides and counts are int64 in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_FLOAT = ir.FloatType()
+_INT64 = ir.IntType(64)
+_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+_LINE = 16  # float32 in a line of the cache
+
+
+def make_tile(rows: int, vectors: int) -> Any:
+    """An intrinsic that computes one tile of C in registers: C = A B + S, all sums over k in order.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j] for all `vectors` vectors of columns: reads whole vectors.
+    c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
+    m, n: rows and columns of the tile that are written, and read from S: 1 <= m <= rows, 1 <= n.
+    All `rows` rows of A are read.
+    """
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [b, *starts]) as (_, phis, following):
+            b_now, a_now = phis[rows * vectors], phis[rows * vectors + 1 :]
+            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(a_now[r], typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [w.at(b_now, b_step), *(w.at(start, a_column) for start in a_now)]
+        _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+
+    return vector_intrinsic("tile", 12, generate, "One tile of a matrix product; see make_tile.")
+
+
+def make_row_tile(rows: int, vectors: int, *, copies: bool = False, streams: bool = False) -> Any:
+    """An intrinsic that computes one tile of C in registers, A read in place by rows, all sums over k in order.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j]. Reads whole vectors; with `copies` n columns and no more.
+    c: C[r, j] at c[r * c_row + j].  s: S[r, j] at s[r * s_row + j]: C itself to accumulate, a bias (s_row 0), zeros.
+    m, n: rows and columns of the tile: 1 <= m <= rows, 1 <= n; more columns than `vectors` vectors are ignored.
+    With `copies`, B is copied to `copy`, a panel of `vectors` vectors, and prefetched from b + ahead elements.
+    With `streams`, the tile must be whole and the rows of C aligned to vectors; they are written past the caches.
+    """
+    width = vectors * _WIDTH
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, copy, ahead):
+        builder = w.builder
+        a, b, c, s, copy = (w.pointer(address) for address in (a, b, c, s, copy))
+        starts = _row_starts(w, a, a_row, m, rows)
+        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, copy]) as (_, phis, following):
+            at, b_now, copy_now = phis[-3], w.opaque(phis[-2]), phis[-1]
+            if copies:
+                b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+                for j in range(vectors):
+                    w.store(b_vectors[j], w.at(copy_now, j * _WIDTH))
+                    w.prefetch(w.at(w.at(b_now, ahead), j * _WIDTH))
+            else:
+                b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step)]
+            following.append(w.at(copy_now, width) if copies else copy_now)
+        if streams:
+            _write_whole_tile(w, following, rows, vectors, c, c_row, s, s_row, w.stream)
+        else:
+            _write_tile(w, following, rows, vectors, c, c_row, s, s_row, m, n)
+
+    return vector_intrinsic("row_tile", 14, generate, "One tile of a matrix product; see make_row_tile.")
+
+
+def make_across_tile(rows: int, vectors: int) -> Any:
+    """An intrinsic that computes one tile of C = A B + S and writes it transposed, A read in place by rows.
+
+    tile((k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[r * a_row + i * a_column].
+    b: B[i, j] at b[i * b_step + j].
+    c: C[r, j] at c[j * c_row + r].  s: S[r, j] at s[j * s_row + r]: C itself to accumulate, a bias, zeros.
+    m, n: rows and columns of the tile: 1 <= m <= rows <= `Lanes.vector`, 1 <= n <= `vectors` vectors.
+    Prefetches k lines from a + ahead elements on.
+    """
+
+    def generate(w, k, a, a_row, a_column, b, b_step, c, c_row, s, s_row, m, n, ahead):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        starts = _row_starts(w, a, a_row, m, rows)
+        masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [w.number(0), b, w.at(a, ahead)]) as (_, phis, following):
+            at, b_now, wanted = phis[-3], w.opaque(phis[-2]), phis[-1]
+            w.prefetch(wanted)
+            b_vectors = [w.load_masked(w.at(b_now, j * _WIDTH), masks[j]) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(starts[r], at), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [builder.add(at, a_column), w.at(b_now, b_step), w.at(wanted, _LINE)]
+        whole = builder.icmp_signed("==", m, w.number(rows))
+        mask = w.first_lanes(m)
+        for v in range(vectors):
+            lines = [following[r * vectors + v] for r in range(rows)] + [_ZEROS] * (_WIDTH - rows)
+            transpose_registers(w, lines)
+            for j in range(_WIDTH):
+                column = v * _WIDTH + j
+                with builder.if_then(builder.icmp_signed("<", w.number(column), n)):
+                    c_at = w.at(c, builder.mul(c_row, w.number(column)))
+                    s_at = w.at(s, builder.mul(s_row, w.number(column)))
+                    with builder.if_else(whole) as (then, otherwise):
+                        with then:
+                            w.add_parts(lines[j], s_at, c_at, rows)
+                        with otherwise:
+                            w.store_masked(builder.fadd(lines[j], w.load_masked(s_at, mask)), c_at, mask)
+
+    return vector_intrinsic("across_tile", 13, generate, "One transposed tile of a product; see make_across_tile.")
+
+
+def _row_starts(w: Writer, a: Any, a_row: Any, m: Any, rows: int) -> list[Any]:
+    """Where `rows` rows of A begin, of which there are m: the last one again in place of those missing."""
+    builder = w.builder
+    last = builder.sub(m, w.number(1))
+    numbers = [builder.select(builder.icmp_signed("<", w.number(r), m), w.number(r), last) for r in range(rows)]
+    # Else LLVM computes one row's place from the one before it, in every round.
+    return [w.opaque(w.at(a, builder.mul(a_row, number))) for number in numbers]
+
+
+def _write_whole_tile(
+    w: Writer,
+    sums: list[Any],
+    rows: int,
+    vectors: int,
+    c: Any,
+    c_row: Any,
+    s: Any,
+    s_row: Any,
+    store: Callable[[Any, Any], None],
+) -> None:
+    """C = sums + S, for all rows and columns."""
+    for r in range(rows):
+        for j in range(vectors):
+            c_at = w.at(w.at(c, w.builder.mul(c_row, w.number(r))), j * _WIDTH)
+            s_at = w.at(w.at(s, w.builder.mul(s_row, w.number(r))), j * _WIDTH)
+            store(w.builder.fadd(sums[r * vectors + j], w.load(s_at)), c_at)
+
+
+def _write_tile(
+    w: Writer, sums: list[Any], rows: int, vectors: int, c: Any, c_row: Any, s: Any, s_row: Any, m: Any, n: Any
+) -> None:
+    """C = sums + S, for the first m rows and n columns."""
+    builder = w.builder
+    whole = builder.and_(
+        builder.icmp_signed("==", m, w.number(rows)), builder.icmp_signed(">=", n, w.number(vectors * _WIDTH))
+    )
+    with builder.if_else(whole) as (then, otherwise):
+        with then:
+            _write_whole_tile(w, sums, rows, vectors, c, c_row, s, s_row, w.store)
+        with otherwise:
+            masks = [w.first_lanes(builder.sub(n, w.number(j * _WIDTH))) for j in range(vectors)]
+            for r in range(rows):
+                with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
+                    for j in range(vectors):
+                        c_at = w.at(w.at(c, builder.mul(c_row, w.number(r))), j * _WIDTH)
+                        s_at = w.at(w.at(s, builder.mul(s_row, w.number(r))), j * _WIDTH)
+                        value = builder.fadd(sums[r * vectors + j], w.load_masked(s_at, masks[j]))
+                        w.store_masked(value, c_at, masks[j])
+
+
+def make_row_sum(rows: int) -> Any:
+    """An intrinsic that adds `rows` rows of B, each times a number, to a vector: one row of a matrix product.
+
+    row_sum((n, a, b, b_row, c, s, s_count)):
+    a: `rows` contiguous numbers.  b: B[i, j] at b[i * b_row + j].
+    c: C[j] = S[j] + sum of a[i] * B[i, j], j < n.  s: S[j] at s[j] for j < s_count, 0 behind.
+    """
+
+    def generate(w, n, a, b, b_row, c, s, s_count):
+        builder = w.builder
+        a, b, c, s = (w.pointer(address) for address in (a, b, c, s))
+        factors = [w.splat(builder.load(w.at(a, r), typ=_FLOAT)) for r in range(rows)]
+        starts = [w.opaque(w.at(b, builder.mul(b_row, w.number(r)))) for r in range(rows)]
+        whole = builder.sdiv(builder.select(builder.icmp_signed("<", s_count, n), s_count, n), w.number(_WIDTH))
+        with w.counted(whole, []) as (i, _, _following):
+            j = builder.mul(i, w.number(_WIDTH))
+            total = w.load(w.at(s, j))
+            for factor, start in zip(factors, starts, strict=True):
+                total = w.multiply_add(factor, w.load(w.at(start, j)), total)
+            w.store(total, w.at(c, j))
+        rounds = builder.sdiv(builder.add(n, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        with w.counted(builder.sub(rounds, whole), []) as (i, _, _following):
+            j = builder.mul(builder.add(i, whole), w.number(_WIDTH))
+            mask = w.first_lanes(builder.sub(n, j))
+            total = w.load_masked(w.at(s, j), w.first_lanes(builder.sub(s_count, j)))
+            for factor, start in zip(factors, starts, strict=True):
+                total = w.multiply_add(factor, w.load_masked(w.at(start, j), mask), total)
+            w.store_masked(total, w.at(c, j), mask)
+
+    return vector_intrinsic("row_sum", 7, generate, "One row of a matrix product; see make_row_sum.")
+
+
+def make_offset_tile(rows: int, vectors: int, *, packed_rows: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A B, the rows of B found through a table.
+
+    tile((k, a, offsets, b, c, c_row)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].
+    b: B[i, j] at b[offsets[i] + j], offsets: address of int64 offsets in elements.
+    c: C[r, j] at c[r * c_row + j], `rows` x `vectors` vectors of it.
+    """
+
+    def generate(w, k, a, offsets, b, c, c_row):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        offsets = builder.inttoptr(offsets, _INT64.as_pointer())
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [a]) as (i, phis, following):
+            b_now = w.at(b, builder.load(builder.gep(offsets, [i]), typ=_INT64))
+            b_vectors = [w.load(w.at(b_now, j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following.append(w.at(phis[-1], packed_rows))
+        for r in range(rows):
+            row = w.at(c, builder.mul(c_row, w.number(r)))
+            for j in range(vectors):
+                w.store(following[r * vectors + j], w.at(row, j * _WIDTH))
+
+    return vector_intrinsic(
+        "offset_tile", 6, generate, "One tile of a product with B in a table; see make_offset_tile."
+    )
+
+
+def make_pair_tile(rows: int, *, packed_rows: int) -> Any:
+    """An intrinsic that computes one tile of C = A B + bias, two vectors wide, the rows of B found through a table.
+
+    tile((k, a, offsets, b0, b1, bias, c0, c1, c_row, m)):
+    k: length of the sums, 0 or more.
+    a: A[r, i] at a[i * packed_rows + r].  bias: one number per row.
+    b0, b1: the vectors of B[i] are at b0[offsets[i]] and b1[offsets[i]], offsets: address of int64 offsets in elements.
+    c0, c1: the vectors of C[r] are at c0[r * c_row] and c1[r * c_row], written for r < m.
+    """
+
+    def generate(w, k, a, offsets, b0, b1, bias, c0, c1, c_row, m):
+        builder = w.builder
+        a, b0, b1, bias, c0, c1 = (w.pointer(address) for address in (a, b0, b1, bias, c0, c1))
+        offsets = builder.inttoptr(offsets, _INT64.as_pointer())
+        starts = [w.splat(builder.load(w.at(bias, r), typ=_FLOAT)) for r in range(rows)]
+        with w.counted(k, [start for start in starts for _ in range(2)] + [a]) as (i, phis, following):
+            offset = builder.load(builder.gep(offsets, [i]), typ=_INT64)
+            b_vectors = [w.load(w.at(b0, offset)), w.load(w.at(b1, offset))]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-1], r), typ=_FLOAT))
+                following += [w.multiply_add(value, b_vectors[j], phis[2 * r + j]) for j in range(2)]
+            following.append(w.at(phis[-1], packed_rows))
+
+        def write(r):
+            row = builder.mul(c_row, w.number(r))
+            w.store(following[2 * r], w.at(c0, row))
+            w.store(following[2 * r + 1], w.at(c1, row))
+
+        with builder.if_else(builder.icmp_signed(">=", m, w.number(rows))) as (then, otherwise):
+            with then:
+                for r in range(rows):
+                    write(r)
+            with otherwise:
+                for r in range(rows - 1):
+                    with builder.if_then(builder.icmp_signed("<", w.number(r), m)):
+                        write(r)
+
+    return vector_intrinsic("pair_tile", 10, generate, "One tile of a product with B in a table; see make_pair_tile.")
+
+
+def make_dots(rows: int, columns: int) -> Any:
+    """An intrinsic that adds rows x columns dot products of contiguous vectors to sums in memory.
+
+    dots((k, a, a_row, b_offsets, b, c, c_row, m, n)):
+    k: length of the products, a multiple of the vector width.
+    a: A[r, i] at a[r * a_row + i].
+    b: B[j, i] at b[b_offsets[j] + i], b_offsets: address of int64 offsets in elements, `columns` of them.
+    c: C[r, j] at c[r * c_row + j] is added to, for r < m and j < n; all rows and columns of A and B are read.
+    """
+
+    def generate(w, k, a, a_row, b_offsets, b, c, c_row, m, n):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        offsets = builder.inttoptr(b_offsets, _INT64.as_pointer())
+        a_starts = [w.at(a, builder.mul(a_row, w.number(r))) for r in range(rows)]
+        b_starts = [w.at(b, builder.load(builder.gep(offsets, [w.number(j)]), typ=_INT64)) for j in range(columns)]
+        rounds = builder.sdiv(k, w.number(_WIDTH))
+        with w.counted(rounds, [_ZEROS] * (rows * columns)) as (i, phis, following):
+            at = builder.mul(i, w.number(_WIDTH))
+            b_vectors = [w.load(w.at(start, at)) for start in b_starts]
+            for r in range(rows):
+                value = w.load(w.at(a_starts[r], at))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * columns + j]) for j in range(columns)]
+        for r in range(rows):
+            for j in range(columns):
+                wanted = builder.and_(
+                    builder.icmp_signed("<", w.number(r), m), builder.icmp_signed("<", w.number(j), n)
+                )
+                with builder.if_then(wanted):
+                    place = w.at(w.at(c, builder.mul(c_row, w.number(r))), j)
+                    value = builder.fadd(builder.load(place, typ=_FLOAT), w.total(following[r * columns + j]))
+                    builder.store(value, place)
+
+    return vector_intrinsic("dots", 9, generate, "A tile of dot products; see make_dots.")

@@ -1,0 +1,1 @@
+"""Random numbers from counter-based streams, and the ops that draw them."""

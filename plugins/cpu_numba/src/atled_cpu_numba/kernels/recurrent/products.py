@@ -1,0 +1,74 @@
+"""Pieces of the recurrent kernels: products with a weight that was packed once, and rows copied and added.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+A weight of k x n is packed in parts of K_STEP of k, each as panels of columns; see `panels`.
+"""
+
+from __future__ import annotations
+
+from atled_cpu_numba.codegen import call3, floats32, words
+from atled_cpu_numba.kernels.recurrent.sequences import K_STEP, ROW_STEP
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.options import piece
+
+_COLUMNS = host_lanes().columns
+
+
+@piece
+def padded(n):
+    """`n` columns rounded up to whole panels."""
+    return (n + _COLUMNS - 1) // _COLUMNS * _COLUMNS
+
+
+@piece
+def pack_weight(pack, inner, source, row, column, n, k, target):
+    """Pack k x n elements, (i, j) of them at source[j * row + i * column]."""
+    q = words(inner)
+    for k_part in range((k + K_STEP - 1) // K_STEP):
+        k0 = k_part * K_STEP
+        # PACK: source, row stride, column stride, rows, k, target, width
+        q[0], q[1], q[2], q[3], q[4] = source + 4 * k0 * column, row, column, n, min(K_STEP, k - k0)
+        q[5], q[6] = target + 4 * padded(n) * k0, _COLUMNS
+        call3(pack, inner, 0, 1)
+
+
+@piece
+def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column):
+    """C = A B + S, m x n elements: A in rows, B as `pack_weight` leaves it, S as for the piece MULTIPLY_ROWS."""
+    q = words(inner)
+    for row_part in range((m + ROW_STEP - 1) // ROW_STEP):
+        i = row_part * ROW_STEP
+        rows = min(ROW_STEP, m - i)
+        c_at = c + 4 * i * c_row
+        for k_part in range((k + K_STEP - 1) // K_STEP):
+            k0 = k_part * K_STEP
+            kc = min(K_STEP, k - k0)
+            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column
+            q[0], q[1], q[2], q[3], q[4] = kc, rows, n, a + 4 * (i * a_row + k0), a_row
+            q[5], q[6], q[7] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
+            q[8], q[9], q[13], q[14], q[15] = c_at, c_row, 0, 0, 1
+            if k0 > 0:
+                q[10], q[11], q[12] = c_at, c_row, 1
+            else:
+                q[10], q[11], q[12] = s + 4 * i * s_row, s_row, s_column
+            call3(multiply, inner, 0, 1)
+
+
+@piece
+def copy_row(source, target, count):
+    """Copy `count` float32; zeros if source is 0."""
+    x, y = floats32(source), floats32(target)
+    if source == 0:
+        for i in range(count):
+            y[i] = 0.0
+    else:
+        for i in range(count):
+            y[i] = x[i]
+
+
+@piece
+def add_row(source, target, count):
+    """Add `count` float32 to others."""
+    x, y = floats32(source), floats32(target)
+    for i in range(count):
+        y[i] += x[i]

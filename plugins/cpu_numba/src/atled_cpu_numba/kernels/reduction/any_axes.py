@@ -1,0 +1,249 @@
+"""Sum and Mean over any axes that collapse into four groups.
+
+Block of both kernels (64-bit words), with the sizes of `groups.Groups`:
+    0 x, 1 y, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner
+    6 scale, as the bits of a float64      1 for Sum, 1 / count for Mean
+    7 workspace, 8 bytes of it per share, 9 columns per unit     of the kernel for columns only
+    10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
+    15 rows that are looked at between two ranges of it: of columns whole eights
+    16 range kernel to run on sums that are written, or 0, 17 its block; 18, 19 the same on the elements of their rows,
+        after that     of rows only
+
+Stretches of neighbouring elements are summed in the array's dtype, as `sums` says, and columns eight rows at a time;
+the stretches are added up in float64, in their order. That order does not depend on shares, on vectors, on the ranges
+of a step before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.products import small_products
+from atled_cpu_numba.kernels.reduction import long_sums
+from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
+from atled_cpu_numba.kernels.shared import carrying
+from atled_cpu_numba.kernels.shared.carrying import ranges_of
+from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, refuse_floats, share_count
+from atled_cpu_numba.store import Kernel
+
+_BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
+# Of one unit: as many as may be, since memory is read ahead where it goes on and on; the sums stay in the cache.
+_MOST_COLUMNS = 2048
+_FEWEST_COLUMNS = 256
+_STRETCH = 4096
+_STRETCH_ROWS = 256
+_RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
+_SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than reading memory once more
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, float64_of_bits, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import plain_sum, sums_of_four
+
+    real, sum_up, sum_four = Real(dtype), plain_sum(dtype), sums_of_four(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+    open_share, range_at = ranges_of(real)
+
+    @kernel
+    def sum_rows(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, length = w[3], w[4], w[5]
+        y, scale = floats(w[1]), float64_of_bits(w[6])
+        own = open_share(w, w[0], part)
+        count = w[2] * kept_inner
+        first, after = count * part // parts, count * (part + 1) // parts
+        if reduced_outer == 1 and length <= _STRETCH:
+            for piece in range((after - first + w[15] - 1) // w[15]):
+                start = first + piece * w[15]
+                stop = min(start + w[15], after)
+                at = range_at(w, w[0], own, start * length, stop * length, 0)
+                fours = stop - (stop - start) % 4
+                for i in range(start, fours, 4):
+                    s0, s1, s2, s3 = sum_four(at, size * length, length)
+                    y[i] = number(s0 * scale)
+                    y[i + 1] = number(s1 * scale)
+                    y[i + 2] = number(s2 * scale)
+                    y[i + 3] = number(s3 * scale)
+                    at += size * 4 * length
+                for i in range(fours, stop):
+                    y[i] = number(sum_up(at, length) * scale)
+                    at += size * length
+                if w[16] != 0:
+                    call3(w[16], w[17], start, stop)
+                if w[18] != 0:
+                    call3(w[18], w[19], start * length, stop * length)
+            return 0
+        for i in range(first, after):
+            outer = i // kept_inner
+            inner = i - outer * kept_inner
+            total = 0.0
+            for r in range(reduced_outer):
+                row = ((outer * reduced_outer + r) * kept_inner + inner) * length
+                for start in range(row, row + length, _STRETCH):
+                    stop = min(start + _STRETCH, row + length)
+                    total += sum_up(range_at(w, w[0], own, start, stop, 0), stop - start)
+            y[i] = number(total * scale)
+            if w[16] != 0:
+                call3(w[16], w[17], i, i + 1)
+            if w[18] != 0:
+                call3(w[18], w[19], i * length, (i + 1) * length)
+        return 0
+
+    return sum_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+    open_share, range_at = ranges_of(real)
+
+    @kernel
+    def sum_columns(block, part, parts):
+        w = words(block)
+        rows, columns, step = w[3], w[4], w[9]
+        scale, own = float64_of_bits(w[6]), open_share(w, w[0], part)
+        totals = floats64(w[7] + part * w[8])
+        stretch = floats(w[7] + part * w[8] + 8 * step)
+        blocks = (columns + step - 1) // step
+        for unit in range(w[2] * blocks * part // parts, w[2] * blocks * (part + 1) // parts):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * step
+            count = min(step, columns - first)
+            for j in range(count):
+                totals[j] = 0.0
+            for row in range(0, rows, _STRETCH_ROWS):
+                after = min(rows, row + _STRETCH_ROWS)
+                for j in range(count):
+                    stretch[j] = number(0)
+                for piece in range((after - row + w[15] - 1) // w[15]):
+                    top = row + piece * w[15]
+                    bottom = min(after, top + w[15])
+                    start = (outer * rows + top) * columns + first
+                    at, stride = w[0] + size * start, columns
+                    if count == columns:
+                        at = range_at(w, w[0], own, start, start + (bottom - top) * columns, 0)
+                    elif w[10] != 0:
+                        for k in range(bottom - top):
+                            begin = start + k * columns
+                            place = range_at(w, w[0], own, begin, begin + count, k * count)
+                            if own != 0:
+                                at, stride = place - size * k * count, count
+                    for _ in range((bottom - top) // 8):
+                        x0, x1 = floats(at), floats(at + size * stride)
+                        x2, x3 = floats(at + size * 2 * stride), floats(at + size * 3 * stride)
+                        x4, x5 = floats(at + size * 4 * stride), floats(at + size * 5 * stride)
+                        x6, x7 = floats(at + size * 6 * stride), floats(at + size * 7 * stride)
+                        for j in range(count):
+                            stretch[j] += ((x0[j] + x1[j]) + (x2[j] + x3[j])) + ((x4[j] + x5[j]) + (x6[j] + x7[j]))
+                        at += size * 8 * stride
+                    for _ in range((bottom - top) % 8):
+                        x = floats(at)
+                        for j in range(count):
+                            stretch[j] += x[j]
+                        at += size * stride
+                for j in range(count):
+                    totals[j] += stretch[j]
+            y = floats(w[1] + size * (outer * columns + first))
+            for j in range(count):
+                y[j] = number(totals[j] * scale)
+        return 0
+
+    return sum_columns
+
+
+_SIZES = {"float32": 4, "float64": 8}
+_DTYPES = tuple(_SIZES)
+_ROWS = {
+    dtype: Kernel(f"sum_rows_{dtype}", partial(_build_rows, dtype), parameters=(dtype, *carrying.PARAMETERS))
+    for dtype in _DTYPES
+}
+_COLUMN_SUMS = {
+    dtype: Kernel(f"sum_columns_{dtype}", partial(_build_columns, dtype), parameters=(dtype, *carrying.PARAMETERS))
+    for dtype in _DTYPES
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64 and its axes collapse into at most four groups."""
+    refused = refuse_floats(call, _DTYPES, floats=(0,))
+    if refused:
+        return refused
+    return _groups(call) is not None or "takes axes that collapse into the groups kept, reduced, kept, reduced"
+
+
+def prepare(call: Call) -> Prepared:
+    """Sum, Mean: x -> y."""
+    groups = _groups(call)
+    assert groups is not None
+    dtype = call.outputs[0].dtype.name
+    size = call.outputs[0].dtype.itemsize
+    kept = groups.kept_outer * groups.kept_inner
+    count = groups.reduced_outer * groups.reduced_inner
+    scale = 1.0
+    if call.spec.name == "Mean":
+        scale = 1.0 / count if count else math.nan
+    work_us = size * kept * count / _BYTES_PER_US
+    if long_sums.are_long(groups):
+        return long_sums.prepare(groups, dtype, scale, work_us)
+    if call.spec.name == "Sum" and dtype == "float32" and (groups.kept_outer, groups.reduced_inner) == (1, 1):
+        small = small_products.column_sums(groups.reduced_outer, groups.kept_inner)
+        if small is not None:
+            return small
+    if groups.reduced_inner != 1 or groups.kept_inner == 1:
+        return _prepare_rows(groups, dtype, scale, work_us)
+    parts = share_count(work_us, groups.kept_outer * -(-groups.kept_inner // _FEWEST_COLUMNS))
+    blocks = max(-(-parts // max(1, groups.kept_outer)), -(-groups.kept_inner // _MOST_COLUMNS))
+    step = -(-groups.kept_inner // blocks) or 1
+    share_bytes = -(-step * (8 + size) // 64) * 64
+    rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
+    scratch = carrying.share_bytes(size * rows_at_once * step)
+    words = [0, 0, *groups, float_bits(scale), 0, share_bytes, step, 0, 0, 0, 0, scratch, rows_at_once]
+    can_carry = min(step, groups.kept_inner) * min(groups.reduced_outer, rows_at_once) >= _SHORTEST_RANGE
+    return launch(
+        _COLUMN_SUMS[dtype],
+        words,
+        (0, 1, 7),
+        parts=parts,
+        workspace=share_bytes * parts,
+        before={0: carrying.FIRST} if can_carry else None,
+        scratch={0: scratch} if can_carry else None,
+        note="sums of columns",
+    )
+
+
+def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepared:
+    """x -> y, along rows."""
+    kept = groups.kept_outer * groups.kept_inner
+    length, is_simple = groups.reduced_inner, groups.reduced_outer == 1
+    rows_at_once = max(1, _RANGE // max(1, length))
+    longest = min(length, _STRETCH)
+    if is_simple and length <= _STRETCH:
+        longest *= rows_at_once
+    scratch = carrying.share_bytes(_SIZES[dtype] * longest)
+    words = [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch, rows_at_once, 0, 0, 0, 0]
+    can_carry = longest >= _SHORTEST_RANGE
+    return launch(
+        _ROWS[dtype],
+        words,
+        (0, 1),
+        parts=share_count(work_us, kept),
+        most_parts=most_shares(kept),
+        before={0: carrying.FIRST} if can_carry else None,
+        scratch={0: scratch} if can_carry else None,
+        after={0: 16} if can_carry and is_simple else None,
+        spread={0: 18} if can_carry and is_simple else None,
+        note="sums of rows",
+    )
+
+
+def _groups(call: Call) -> Groups | None:
+    x = call.inputs[0]
+    assert x is not None
+    return collapse(x.shape, call.attributes["axes"])

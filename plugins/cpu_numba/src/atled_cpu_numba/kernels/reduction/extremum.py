@@ -1,0 +1,228 @@
+"""Max and Min over any axes that collapse into four groups, with the place of the first one; MaxMinGrad, MaxMinGather.
+
+Block of all kernels (64-bit words), with the sizes of `groups.Groups`:
+    0 x or gx, 1 y or gy, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner, 6 index
+MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
+The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from atled.call import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.pieces import in_pieces
+from atled_cpu_numba.store import Kernel
+
+_INDEX_OUT_OF_RANGE = 1
+_ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
+_ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
+_SEARCHED = 64  # elements in which the extremum is looked for at once
+_COLUMNS = 256
+
+
+def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.scalars import higher, lower
+
+    real = Real(dtype)
+    floats, size = real.pointer, real.size
+    better = higher if sign > 0 else lower
+
+    @kernel
+    def extremum_rows(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, length = w[3], w[4], w[5]
+        y, index = floats(w[1]), ints64(w[6])
+        count = w[2] * kept_inner
+        for i in range(count * part // parts, count * (part + 1) // parts):
+            outer = i // kept_inner
+            inner = i - outer * kept_inner
+            place, found = -1, floats(w[0])[0]
+            for r in range(reduced_outer):
+                x = floats(w[0] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
+                best, nans = x[0], 0
+                for j in range(length):
+                    best = better(best, x[j])
+                    nans += x[j] != x[j]
+                if place >= 0 and (found != found or (nans == 0 and sign * best <= sign * found)):
+                    continue
+                # Now its place: first the right stretch, in vectors, then in there.
+                start = 0
+                while start + _SEARCHED <= length:
+                    hits = 0
+                    for j in range(start, start + _SEARCHED):
+                        hits += x[j] != x[j] if nans > 0 else x[j] == best
+                    if hits > 0:
+                        break
+                    start += _SEARCHED
+                while x[start] == x[start] if nans > 0 else x[start] != best:
+                    start += 1
+                found = x[start]
+                place = r * length + start
+            y[i] = found
+            index[i] = place
+        return 0
+
+    return extremum_rows
+
+
+def _build_columns(dtype: str, sign: int) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.scalars import choose
+
+    real = Real(dtype)
+    floats, size = real.pointer, real.size
+
+    @kernel
+    def extremum_columns(block, part, parts):
+        w = words(block)
+        rows, columns = w[3], w[4]
+        blocks = (columns + _COLUMNS - 1) // _COLUMNS
+        for unit in range(w[2] * blocks * part // parts, w[2] * blocks * (part + 1) // parts):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * _COLUMNS
+            count = min(_COLUMNS, columns - first)
+            y, index = floats(w[1] + size * (outer * columns + first)), ints64(w[6] + 8 * (outer * columns + first))
+            x = floats(w[0] + size * (outer * rows * columns + first))
+            for j in range(count):
+                y[j] = x[j]
+                index[j] = 0
+            for row in range(1, rows):
+                x = floats(w[0] + size * ((outer * rows + row) * columns + first))
+                for j in range(count):
+                    best, value = y[j], x[j]
+                    wins = (sign * value > sign * best) | ((value != value) & (best == best))
+                    y[j] = choose(wins, value, best)
+                    index[j] = choose(wins, row, index[j])
+        return 0
+
+    return extremum_columns
+
+
+def _build_grad(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def extremum_grad(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, reduced_inner = w[3], w[4], w[5]
+        shares = max(parts, 1)
+        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
+        gy, index = floats(w[1]), ints64(w[6])
+        for i in range(first * kept_inner, after * kept_inner):
+            if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
+                return _INDEX_OUT_OF_RANGE
+        if parts == 0:
+            return 0
+        for outer in range(first, after):
+            length = reduced_outer * kept_inner * reduced_inner
+            gx = floats(w[0] + size * outer * length)
+            for j in range(length):
+                gx[j] = number(0)
+            for inner in range(kept_inner):
+                at = outer * kept_inner + inner
+                row = index[at] // reduced_inner
+                gx[(row * kept_inner + inner) * reduced_inner + index[at] - row * reduced_inner] = gy[at]
+        return 0
+
+    return extremum_grad
+
+
+def _build_gather(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    floats = real.pointer
+
+    @kernel
+    def extremum_gather(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, reduced_inner = w[3], w[4], w[5]
+        count = w[2] * kept_inner
+        first, after = count * part // parts, count * (part + 1) // parts
+        x, y, index = floats(w[0]), floats(w[1]), ints64(w[6])
+        for i in range(first, after):
+            if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
+                return _INDEX_OUT_OF_RANGE
+        for i in range(first, after):
+            outer, row = i // kept_inner, index[i] // reduced_inner
+            at = ((outer * reduced_outer + row) * kept_inner + i - outer * kept_inner) * reduced_inner
+            y[i] = x[at + index[i] - row * reduced_inner]
+        return 0
+
+    return extremum_gather
+
+
+_DTYPES = ("float32", "float64")
+
+
+def _kernels(name: str, build: Callable[..., Callable[..., int]], *parameters: int) -> dict[str, Kernel]:
+    return {
+        dtype: Kernel(f"{name}_{dtype}", partial(build, dtype, *parameters), parameters=(dtype, *parameters))
+        for dtype in _DTYPES
+    }
+
+
+# By op and whether its sums run along rows.
+_KERNELS = {
+    ("Max", True): _kernels("max_rows", _build_rows, 1),
+    ("Max", False): _kernels("max_columns", _build_columns, 1),
+    ("Min", True): _kernels("min_rows", _build_rows, -1),
+    ("Min", False): _kernels("min_columns", _build_columns, -1),
+}
+_MOVING_KERNELS = {
+    "MaxMinGrad": _kernels("extremum_grad", _build_grad),
+    "MaxMinGather": _kernels("extremum_gather", _build_gather),
+}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether x is float32 or float64 and its axes collapse into at most four groups."""
+    refused = refuse_floats(call, _DTYPES, floats=(0,))
+    if refused:
+        return refused
+    return _groups(call) is not None or "takes axes that collapse into the groups kept, reduced, kept, reduced"
+
+
+def prepare(call: Call) -> Prepared:
+    """Max, Min: x -> y, index.  MaxMinGrad: gy, index -> gx.  MaxMinGather: x, index -> y."""
+    groups = _groups(call)
+    assert groups is not None
+    name, dtype = call.spec.name, call.outputs[0].dtype.name
+    work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
+    words = [0, 0, *groups, 0]
+    if name == "MaxMinGather":
+        parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
+        return launch(_MOVING_KERNELS[name][dtype], words, (0, 6, 1), parts=parts, errors=_ERRORS)
+    if name == "MaxMinGrad":
+        parts = share_count(work_us, groups.kept_outer)
+        prepared = launch(_MOVING_KERNELS[name][dtype], words, (1, 6, 0), parts=parts, errors=_ERRORS)
+        is_empty = call.outputs[0].size == 0
+        return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
+    by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
+    blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
+    units = groups.kept_outer * blocks
+    parts = share_count(work_us, units)
+    prepared = launch(
+        _KERNELS[name, by_rows][dtype], words, (0, 1, 6), parts=parts, note="rows" if by_rows else "columns"
+    )
+    # Of each unit the elements of x must lie together.
+    fits = groups.reduced_outer == 1 if by_rows else blocks == 1
+    return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared
+
+
+def _groups(call: Call) -> Groups | None:
+    x = call.outputs[0] if call.spec.name == "MaxMinGrad" else call.inputs[0]
+    assert x is not None
+    return collapse(x.shape, call.attributes["axes"])

@@ -1,0 +1,64 @@
+"""Elementwise steps that a kernel has computed on each range of its input, just before it reads that range.
+
+Words of the kernel's block, beginning with FIRST:
+    0 range kernel, or 0, 1 its block
+    2 words of that block, 3 the one of them for the address of what is made, both 0 where that has memory in full
+    4 bytes of scratch memory per share
+Scratch memory stands where the input would: per share a block for the range kernel of its own, then one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from atled.call import SCRATCH_WORDS
+
+if TYPE_CHECKING:
+    from atled_cpu_numba.kernels.shared.options import Real
+
+FIRST = 10
+PARAMETERS = (SCRATCH_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
+_BLOCK_BYTES = 8 * SCRATCH_WORDS
+
+
+def share_bytes(range_bytes: int) -> int:
+    """The scratch memory of one share whose ranges have so many bytes at most."""
+    return _BLOCK_BYTES + -(-range_bytes // 64) * 64
+
+
+def ranges_of(real: Real) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two functions for kernels on arrays of a dtype.
+
+    open_share(w, x, part) -> the scratch memory of a share, 0 if it has none; w: the block, x: address of the input.
+    range_at(w, x, own, begin, end, skip) -> the address of element `begin` of the input, from which those up to `end`
+        can be read; own: what `open_share` gave, skip: elements of a range in scratch memory that are in use already.
+    """
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    size = real.size
+
+    @inlined
+    def open_share(w, x, part):
+        if w[FIRST + 2] == 0:
+            return 0
+        own = x + part * w[FIRST + 4]
+        block, copied = words(w[FIRST + 1]), words(own)
+        for i in range(w[FIRST + 2]):
+            copied[i] = block[i]
+        return own
+
+    @inlined
+    def range_at(w, x, own, begin, end, skip):
+        address = x + size * begin
+        if w[FIRST] != 0:
+            if own == 0:
+                call3(w[FIRST], w[FIRST + 1], begin, end)
+            else:
+                address = own + _BLOCK_BYTES + size * skip
+                words(own)[w[FIRST + 3]] = address - size * begin
+                call3(w[FIRST], own, begin, end)
+        return address
+
+    return open_share, range_at

@@ -1,0 +1,324 @@
+"""Sums of neighbouring numbers in the order that docs/accuracy.md states: the same on every processor.
+
+Terms are taken in groups of LANES. Lane k adds up the terms k of 16 groups one after the other, starting from 0, and
+each such sum is added to the lane's total. Then the lanes are halved: lane k gets lane k + h added, for h = 16, 8, 4,
+2, 1; after each halving the next h of the terms that fill no group are added to the h lanes, if that many are left.
+
+LLVM must not choose the order: how many lanes it would take depends on its cost model. So the vectors are written out,
+as wide as all lanes; LLVM splits them into the registers there are, which changes no sum.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from atled_cpu_numba.kernels.shared.options import Real, inlined
+from atled_cpu_numba.kernels.shared.scalars import exponential, write_exp
+from atled_cpu_numba.kernels.shared.vectors import Writer
+
+LANES = 32
+GROUPS = 16  # of which one running sum is made
+
+_INT32 = ir.IntType(32)
+_IR = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
+
+# terms(builder, values, numbers) -> what is to be added up, from one element of each array and the numbers given. All
+# are of one type: numbers, or vectors of some elements.
+Terms = Callable[[Any, list[Any], list[Any]], list[Any]]
+
+
+@functools.cache
+def plain_sum(dtype: str) -> Any:
+    """numba's function sum(x, count) -> the sum of `count` >= 0 numbers from the address x on."""
+    add_up = _make_sums(dtype, dtype, 1, lambda builder, values, numbers: values)
+
+    @inlined
+    def sum_up(x, count):
+        return add_up((x,), (), count)[0]
+
+    return sum_up
+
+
+@functools.cache
+def sums_of_four(dtype: str) -> Any:
+    """numba's function sums(x, step, count) -> four sums as of `plain_sum`, each `step` bytes after the one before.
+
+    Where there are few numbers, deciding what there is to add takes longer than adding.
+    """
+    add_up = _make_sums(dtype, dtype, 4, lambda builder, values, numbers: values)
+
+    @inlined
+    def sum_up(x, step, count):
+        return add_up((x, x + step, x + 2 * step, x + 3 * step), (), count)
+
+    return sum_up
+
+
+@functools.cache
+def sum_of_exponentials(dtype: str) -> Any:
+    """numba's function sum(x, p, count, top) -> the sum of p[i] = exp(x[i] - top), which it writes."""
+    if dtype == "float64":
+        exp, floats, sum_up = exponential(dtype), Real(dtype).pointer, plain_sum(dtype)
+
+        @inlined
+        def write_and_sum(x, p, count, top):
+            source, target = floats(x), floats(p)
+            for i in range(count):
+                target[i] = exp(source[i] - top)
+            return sum_up(p, count)
+
+        return write_and_sum
+
+    def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
+        return [write_exp(builder, builder.fsub(values[0], numbers[0]))]
+
+    add_up = _make_sums(dtype, dtype, 1, terms, stores=True)
+
+    @inlined
+    def write_in_vectors(x, p, count, top):
+        return add_up((x, p), (top,), count)[0]
+
+    return write_in_vectors
+
+
+@functools.cache
+def moments(dtype: str) -> Any:
+    """numba's function moments(x, count, middle) -> the sums of d and of d * d, with d = x[i] - middle."""
+
+    def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
+        d = builder.fsub(values[0], numbers[0])
+        return [d, builder.fmul(d, d, flags=("contract",))]
+
+    add_up = _make_sums(dtype, dtype, 2, terms)
+
+    @inlined
+    def sum_up(x, count, middle):
+        return add_up((x,), (middle,), count)
+
+    return sum_up
+
+
+@functools.cache
+def plain_and_mixed(dtype: str) -> Any:
+    """numba's function sums(g, x, count, middle) -> the sums of g[i] and of g[i] * (x[i] - middle)."""
+
+    def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
+        g, x = values
+        return [g, builder.fmul(g, builder.fsub(x, numbers[0]), flags=("contract",))]
+
+    add_up = _make_sums(dtype, dtype, 2, terms)
+
+    @inlined
+    def sum_up(g, x, count, middle):
+        return add_up((g, x), (middle,), count)
+
+    return sum_up
+
+
+@functools.cache
+def dot(dtype: str, sum_dtype: str) -> Any:
+    """numba's function dot(a, b, count) -> the sum of a[i] * b[i], both of `dtype`, computed in `sum_dtype`."""
+
+    def terms(builder: Any, values: list[Any], numbers: list[Any]) -> list[Any]:
+        return [builder.fmul(*values, flags=("contract",))]
+
+    add_up = _make_sums(dtype, sum_dtype, 1, terms)
+
+    @inlined
+    def sum_up(a, b, count):
+        return add_up((a, b), (), count)[0]
+
+    return sum_up
+
+
+def _make_sums(dtype: str, sum_dtype: str, sums: int, terms: Terms, *, stores: bool = False) -> Any:
+    """An intrinsic sums(addresses, numbers, count) -> a tuple of as many sums as there are terms.
+
+    dtype: of the arrays at the addresses.  sum_dtype: of the numbers, the terms and the sums.
+    stores: whether the array at the last address is not read: the terms, of its dtype, are written to it.
+    """
+    kind = Real(sum_dtype).kind
+
+    def typing(typing_context: Any, addresses: Any, numbers: Any, count: Any) -> Any:
+        given = types.UniTuple(kind, len(numbers)) if len(numbers) else numbers
+
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            bases = [builder.extract_value(values[0], i) for i in range(len(addresses))]
+            scalars = [builder.extract_value(values[1], i) for i in range(len(numbers))]
+            target = bases.pop() if stores else None
+            writer = _Sums(builder, dtype, sum_dtype, sums, terms, bases, scalars, target)
+            return context.make_tuple(builder, signature.return_type, writer.write(values[2]))
+
+        result = types.UniTuple(kind, sums)
+        return result(types.UniTuple(types.int64, len(addresses)), given, types.int64), code
+
+    typing.__name__ = typing.__qualname__ = "sums"
+    typing.__doc__ = "Sums of terms."
+    return intrinsic(typing)
+
+
+class _Way(NamedTuple):
+    """A block from where the code goes on to the next halving: with these lanes, the next term at this place."""
+
+    block: Any
+    lanes: list[Any]
+    place: Any
+
+
+class _Sums:
+    """Writes the code of sums; the arguments are those of `_make_sums` and their values."""
+
+    def __init__(
+        self,
+        builder: Any,
+        dtype: str,
+        sum_dtype: str,
+        sums: int,
+        terms: Terms,
+        bases: list[Any],
+        numbers: list[Any],
+        target: Any,
+    ) -> None:
+        self._builder, self._w, self._count, self._terms, self._numbers = builder, Writer(builder), sums, terms, numbers
+        self._read, self._summed = _IR[dtype], _IR[sum_dtype]
+        self._alignment = Real(dtype).size
+        self._bases = [builder.inttoptr(base, self._read.as_pointer()) for base in bases]
+        self._target = None if target is None else builder.inttoptr(target, self._read.as_pointer())
+
+    def write(self, count: Any) -> list[Any]:
+        """The sums of the first `count` elements."""
+        builder, number = self._builder, self._w.number
+        groups = builder.ashr(count, number(LANES.bit_length() - 1))
+        whole, fewer = builder.append_basic_block("groups"), builder.append_basic_block("no_group")
+        builder.cbranch(builder.icmp_signed(">", groups, number(0)), whole, fewer)
+        builder.position_at_end(whole)
+        lanes = self._add_groups(groups)
+        ways = [_Way(builder.basic_block, lanes, builder.mul(groups, number(LANES)))]
+        # Few terms begin with as many lanes as there are terms for: lanes of nothing but zeros are not halved.
+        width = LANES
+        while width > 1:
+            width //= 2
+            halved = self._halve(ways, width, count)
+            first, fewer = self._begin(fewer, width, count)
+            ways = [halved, first]
+        zeros = [ir.Constant(self._summed, 0.0)] * self._count
+        return self._join([*ways, _Way(fewer, zeros, number(0))], "summed").lanes
+
+    def _add_groups(self, groups: Any) -> list[Any]:
+        """Lanes with the terms of whole groups, at least one."""
+        builder, w = self._builder, self._w
+        totals = self._add_run(w.number(0), groups)
+        more = builder.ashr(builder.sub(groups, w.number(1)), w.number(GROUPS.bit_length() - 1))
+        with w.counted(more, totals) as (block, before, following):
+            first = builder.mul(builder.add(block, w.number(1)), w.number(GROUPS))
+            run = self._add_run(first, builder.sub(groups, first))
+            following += [builder.fadd(total, lane) for total, lane in zip(before, run, strict=True)]
+        return following
+
+    def _add_run(self, first: Any, left: Any) -> list[Any]:
+        """Lanes with the terms of the next groups, `left` of them or as many as make one running sum."""
+        builder, w = self._builder, self._w
+        few = builder.select(builder.icmp_signed("<", left, w.number(GROUPS)), left, w.number(GROUPS))
+        with w.counted(few, [self._zero(LANES)] * self._count) as (i, lanes, following):
+            following += self._added(lanes, builder.mul(builder.add(first, i), w.number(LANES)), LANES)
+        return following
+
+    def _halve(self, ways: list[_Way], width: int, count: Any) -> _Way:
+        """To `width` lanes, and `width` terms more if there are so many."""
+        builder = self._builder
+        before = self._join(ways, f"halve_{width}")
+        lanes = [self._half(lane, width) for lane in before.lanes]
+        more = builder.append_basic_block(f"add_{width}")
+        without = _Way(builder.basic_block, lanes, before.place)
+        done = builder.append_basic_block(f"added_{width}")
+        builder.cbranch(self._has(count, width), more, done)
+        builder.position_at_end(more)
+        added = self._added(lanes, before.place, width)
+        with_them = _Way(more, added, builder.add(before.place, self._w.number(width)))
+        builder.branch(done)
+        builder.position_at_end(done)
+        return self._merged([without, with_them])
+
+    def _begin(self, block: Any, width: int, count: Any) -> tuple[_Way, Any]:
+        """From `block`, where nothing is added up yet: with `width` terms, and the block for fewer of them."""
+        builder = self._builder
+        first, fewer = builder.append_basic_block(f"first_{width}"), builder.append_basic_block(f"below_{width}")
+        builder.position_at_end(block)
+        builder.cbranch(self._has(count, width), first, fewer)
+        builder.position_at_end(first)
+        lanes = self._added([self._zero(width)] * self._count, self._w.number(0), width)
+        return _Way(first, lanes, self._w.number(width)), fewer
+
+    def _has(self, count: Any, width: int) -> Any:
+        """Whether `width` of the terms that fill no group belong together."""
+        builder, number = self._builder, self._w.number
+        return builder.icmp_signed("!=", builder.and_(count, number(width)), number(0))
+
+    def _added(self, lanes: list[Any], place: Any, width: int) -> list[Any]:
+        """`width` lanes and the terms of the elements from `place` on."""
+        builder, read, summed = self._builder, _kind(self._read, width), _kind(self._summed, width)
+        values = []
+
+        def address_of(base: Any) -> Any:
+            return builder.bitcast(self._w.at(base, place), read.as_pointer())
+
+        for base in self._bases:
+            value = builder.load(address_of(base), align=self._alignment, typ=read)
+            values.append(value if read == summed else builder.fpext(value, summed))
+        terms = self._terms(builder, values, [self._splat(number, width) for number in self._numbers])
+        if self._target is not None:
+            for term in terms:
+                builder.store(term, address_of(self._target), align=self._alignment)
+        # A product is added in one step where the processor has one for that.
+        return [builder.fadd(lane, term, flags=("contract",)) for lane, term in zip(lanes, terms, strict=True)]
+
+    def _half(self, lanes: Any, width: int) -> Any:
+        builder = self._builder
+        if width == 1:
+            return builder.fadd(*(builder.extract_element(lanes, ir.Constant(_INT32, i)) for i in range(2)))
+        halves = (ir.Constant(ir.VectorType(_INT32, width), list(range(i, i + width))) for i in (0, width))
+        undefined = ir.Constant(lanes.type, ir.Undefined)
+        return builder.fadd(*(builder.shuffle_vector(lanes, undefined, half) for half in halves))
+
+    def _splat(self, number: Any, width: int) -> Any:
+        if width == 1:
+            return number
+        undefined = ir.Constant(ir.VectorType(self._summed, width), ir.Undefined)
+        first = self._builder.insert_element(undefined, number, ir.Constant(_INT32, 0))
+        return self._builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, width), None))
+
+    def _zero(self, width: int) -> Any:
+        return ir.Constant(_kind(self._summed, width), 0.0 if width == 1 else None)
+
+    def _join(self, ways: list[_Way], name: str) -> _Way:
+        """A new block that all of them lead to."""
+        block = self._builder.append_basic_block(name)
+        for way in ways:
+            self._builder.position_at_end(way.block)
+            self._builder.branch(block)
+        self._builder.position_at_end(block)
+        return self._merged(ways)
+
+    def _merged(self, ways: list[_Way]) -> _Way:
+        """In the block at hand, to which all of them lead."""
+
+        def choose(values: list[Any]) -> Any:
+            phi = self._builder.phi(values[0].type)
+            for value, way in zip(values, ways, strict=True):
+                phi.add_incoming(value, way.block)
+            return phi
+
+        lanes = [choose([way.lanes[i] for way in ways]) for i in range(self._count)]
+        return _Way(self._builder.basic_block, lanes, choose([way.place for way in ways]))
+
+
+def _kind(kind: Any, width: int) -> Any:
+    return kind if width == 1 else ir.VectorType(kind, width)

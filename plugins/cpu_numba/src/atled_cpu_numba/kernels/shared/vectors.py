@@ -1,0 +1,297 @@
+"""numba intrinsics that work on whole float32 vectors, and what they are made of: transposition and copies here.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Addresses are int64 in bytes, strides and counts are int64 in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+
+_WIDTH = host_lanes().vector
+
+_FLOAT = ir.FloatType()
+_INT32 = ir.IntType(32)
+_INT64 = ir.IntType(64)
+_BIT = ir.IntType(1)
+_BYTES = ir.IntType(8).as_pointer()
+_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_MASK = ir.VectorType(_BIT, _WIDTH)
+_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+_LANE_NUMBERS = ir.VectorType(_INT32, _WIDTH)
+
+# Reductions at the end of a tile may add in any order.
+_REASSOCIATE = ("reassoc", "nsz", "contract")
+
+
+class Writer:
+    """The few vector instructions that the intrinsics are made of; `builder` is llvmlite's."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def number(self, value: int) -> Any:
+        return ir.Constant(_INT64, value)
+
+    def pointer(self, address: Any) -> Any:
+        return self.builder.inttoptr(address, _FLOAT.as_pointer())
+
+    def at(self, pointer: Any, offset: Any) -> Any:
+        """`pointer` moved by `offset` elements."""
+        if isinstance(offset, int):
+            offset = self.number(offset)
+        return self.builder.gep(pointer, [offset])
+
+    def load(self, pointer: Any) -> Any:
+        return self.builder.load(self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4, typ=_VECTOR)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, self.builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+
+    def stream(self, value: Any, pointer: Any) -> None:
+        """Store past the caches; `pointer` must be a multiple of the vector's bytes."""
+        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
+        instruction = self.builder.store(value, place, align=4 * _WIDTH)
+        instruction.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(_INT32, 1)]))
+
+    def splat(self, value: Any, vector: Any = _VECTOR) -> Any:
+        """A vector of equal elements."""
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(_LANE_NUMBERS, [0] * _WIDTH))
+
+    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c, rounded once where the processor has an instruction for it; elsewhere that would be calls."""
+        return self.builder.call(self.declare(f"llvm.fmuladd.v{_WIDTH}f32", _VECTOR, [_VECTOR] * 3), [a, b, c])
+
+    def first_lanes(self, count: Any) -> Any:
+        """The mask of the lanes below `count`, an int64 of any sign."""
+        limit = self.splat(self.builder.trunc(count, _INT32), _LANE_NUMBERS)
+        lanes = ir.Constant(_LANE_NUMBERS, list(range(_WIDTH)))
+        return self.builder.icmp_signed("<", lanes, limit)
+
+    def load_masked(self, pointer: Any, mask: Any, otherwise: Any = _ZEROS) -> Any:
+        """The lanes of `mask`, those of `otherwise` elsewhere; nothing is read there."""
+        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
+        kind = [_VECTOR.as_pointer(), _INT32, _MASK, _VECTOR]
+        function = self.declare(f"llvm.masked.load.v{_WIDTH}f32.p0", _VECTOR, kind)
+        return self.builder.call(function, [place, ir.Constant(_INT32, 4), mask, otherwise])
+
+    def store_masked(self, value: Any, pointer: Any, mask: Any) -> None:
+        place = self.builder.bitcast(pointer, _VECTOR.as_pointer())
+        kind = [_VECTOR, _VECTOR.as_pointer(), _INT32, _MASK]
+        function = self.declare(f"llvm.masked.store.v{_WIDTH}f32.p0", ir.VoidType(), kind)
+        self.builder.call(function, [value, place, ir.Constant(_INT32, 4), mask])
+
+    def prefetch(self, pointer: Any) -> None:
+        """Ask for the line at `pointer`, which may lie outside of any array, in the level-2 cache."""
+        place = self.builder.bitcast(pointer, _BYTES)
+        function = self.declare("llvm.prefetch.p0", ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+        read, level_2, data = (ir.Constant(_INT32, value) for value in (0, 2, 1))
+        self.builder.call(function, [place, read, level_2, data])
+
+    def opaque(self, pointer: Any) -> Any:
+        """`pointer`, of which LLVM knows nothing any more; it does not unroll a loop with this inside."""
+        kind = ir.FunctionType(pointer.type, [pointer.type])
+        value = self.builder.asm(kind, "", "=r,0", [pointer], side_effect=False)
+        value.attributes.add("convergent")
+        return value
+
+    def add_parts(self, value: Any, added: Any, target: Any, count: int) -> None:
+        """target[i] = value[i] + added[i] for the first `count` lanes, in parts that are powers of two.
+
+        Masked stores would be several times slower.
+        """
+        start = 0
+        while start < count:
+            width = 1 << (count - start).bit_length() - 1
+            kind = ir.VectorType(_FLOAT, width)
+            lanes = ir.Constant(ir.VectorType(_INT32, width), list(range(start, start + width)))
+            part = self.builder.shuffle_vector(value, ir.Constant(_VECTOR, ir.Undefined), lanes)
+            x = self.builder.bitcast(self.at(added, start), kind.as_pointer())
+            y = self.builder.bitcast(self.at(target, start), kind.as_pointer())
+            self.builder.store(self.builder.fadd(part, self.builder.load(x, align=4, typ=kind)), y, align=4)
+            start += width
+
+    def total(self, value: Any) -> Any:
+        """Sum of the lanes."""
+        function = self.declare(f"llvm.vector.reduce.fadd.v{_WIDTH}f32", _FLOAT, [_FLOAT, _VECTOR])
+        return self.builder.call(function, [ir.Constant(_FLOAT, 0.0), value], fastmath=_REASSOCIATE)
+
+    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
+        module = self.builder.module
+        return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+    @contextmanager
+    def counted(self, count: Any, carried: list[Any]) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+        """A loop of `count` >= 0 rounds: yields the round, the carried values, and a list to fill with their next ones.
+
+        After the loop that list holds the final values. `carried` has the values before the first round.
+        """
+        builder = self.builder
+        before = builder.basic_block
+        head = builder.append_basic_block("head")
+        body = builder.append_basic_block("body")
+        after = builder.append_basic_block("after")
+        builder.branch(head)
+        builder.position_at_end(head)
+        i = builder.phi(_INT64)
+        i.add_incoming(self.number(0), before)
+        phis = [builder.phi(value.type) for value in carried]
+        for phi, value in zip(phis, carried, strict=True):
+            phi.add_incoming(value, before)
+        builder.cbranch(builder.icmp_signed("<", i, count), body, after)
+        builder.position_at_end(body)
+        following: list[Any] = []
+        yield i, phis, following
+        end = builder.basic_block
+        i.add_incoming(builder.add(i, self.number(1)), end)
+        for phi, value in zip(phis, following, strict=True):
+            phi.add_incoming(value, end)
+        builder.branch(head)
+        builder.position_at_end(after)
+        following[:] = phis
+
+
+def vector_intrinsic(name: str, argument_count: int, generate: Callable[..., None], doc: str) -> Any:
+    """A numba intrinsic of `argument_count` int64 that returns nothing; generate(writer, *arguments) writes it."""
+
+    def typing(typing_context, arguments):
+        signature = types.void(types.Tuple([types.int64] * argument_count))
+
+        def code(context, builder, signature, values):
+            generate(Writer(builder), *(builder.extract_value(values[0], i) for i in range(argument_count)))
+            return context.get_dummy_value()
+
+        return signature, code
+
+    typing.__name__ = typing.__qualname__ = name
+    typing.__doc__ = doc
+    return intrinsic(typing)
+
+
+def transpose_registers(w: Writer, rows: list[Any]) -> None:
+    """Transpose, in place, a square of as many vectors as they have lanes."""
+    builder = w.builder
+    step = _WIDTH // 2
+    while step:  # exchange halves, then quarters, ...: the transposition of a matrix of 2 x 2 blocks, recursively
+        low = ir.Constant(_LANE_NUMBERS, [i if not i & step else _WIDTH + i - step for i in range(_WIDTH)])
+        high = ir.Constant(_LANE_NUMBERS, [i + step if not i & step else _WIDTH + i for i in range(_WIDTH)])
+        for r in range(_WIDTH):
+            if not r & step:
+                a, b = rows[r], rows[r + step]
+                rows[r] = builder.shuffle_vector(a, b, low)
+                rows[r + step] = builder.shuffle_vector(a, b, high)
+        step //= 2
+
+
+def _generate_transpose(w, source, source_row, row_count, target, target_row):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    last = builder.sub(row_count, w.number(1))
+    rows = []
+    for r in range(_WIDTH):
+        inside = builder.select(builder.icmp_signed("<", w.number(r), row_count), w.number(r), last)
+        rows.append(w.load(w.at(source, builder.mul(source_row, inside))))
+    transpose_registers(w, rows)
+    for c in range(_WIDTH):
+        w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
+
+
+transpose_block = vector_intrinsic(
+    "transpose_block",
+    5,
+    _generate_transpose,
+    """transpose_block((source, source_row, row_count, target, target_row)): a square block, one vector wide.
+
+    target[c * target_row + r] = source[r * source_row + c]. Rows from row_count >= 1 on are not read; the last one is
+    repeated in their place. Stores ascend in c, so rows of the target may overlap: the later one stays.
+    """,
+)
+
+
+def make_copy(count: int) -> Any:
+    """An intrinsic copy((source, target)) that copies `count` float32."""
+
+    def generate(w, source, target):
+        kind = ir.VectorType(_FLOAT, count)  # LLVM splits it into registers
+        values = w.builder.load(w.builder.inttoptr(source, kind.as_pointer()), align=4, typ=kind)
+        w.builder.store(values, w.builder.inttoptr(target, kind.as_pointer()), align=4)
+
+    return vector_intrinsic("copy", 2, generate, f"Copy {count} float32.")
+
+
+def _generate_copy_rows(w, source, source_row, target, target_row, rows, count, increments=None):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+
+    def copy_part(x, y, at, width, added):
+        """`width` elements from `at` on."""
+        kind = _FLOAT if width == 1 else ir.VectorType(_FLOAT, width)
+        value = builder.load(builder.bitcast(w.at(x, at), kind.as_pointer()), align=4, typ=kind)
+        if added is not None:
+            if width > 1:
+                first_lanes = ir.Constant(ir.VectorType(_INT32, width), [0] * width)
+                added = builder.insert_element(ir.Constant(kind, ir.Undefined), added, ir.Constant(_INT32, 0))
+                added = builder.shuffle_vector(added, ir.Constant(kind, ir.Undefined), first_lanes)
+            value = builder.fadd(value, added)
+        builder.store(value, builder.bitcast(w.at(y, at), kind.as_pointer()), align=4)
+
+    def copy_all(width):
+        """All rows, whose `count` is at least `width` and, below a whole vector, less than twice that."""
+        last = builder.sub(count, w.number(width))
+        with w.counted(rows, [source, target]) as (row, (x, y), following):
+            added = None
+            if increments is not None:
+                added = builder.load(w.at(w.pointer(increments), row), typ=_FLOAT)
+            if width == _WIDTH:
+                with w.counted(builder.sdiv(last, w.number(width)), []) as (i, _, _following):
+                    copy_part(x, y, builder.mul(i, w.number(width)), width, added)
+                copy_part(x, y, builder.mul(builder.sdiv(last, w.number(width)), w.number(width)), width, added)
+            elif width > 1:
+                copy_part(x, y, 0, width, added)
+            # The last part overlaps the one before: masked stores would be several times slower.
+            copy_part(x, y, last, width, added)
+            following += [w.at(x, source_row), w.at(y, target_row)]
+
+    def choose_width(width):
+        if width == 1:
+            with builder.if_then(builder.icmp_signed(">", count, w.number(0))):
+                copy_all(1)
+            return
+        with builder.if_else(builder.icmp_signed(">=", count, w.number(width))) as (wide, narrow):
+            with wide:
+                copy_all(width)
+            with narrow:
+                choose_width(width // 2)
+
+    choose_width(_WIDTH)
+
+
+copy_rows = vector_intrinsic(
+    "copy_rows",
+    6,
+    _generate_copy_rows,
+    """copy_rows((source, source_row, target, target_row, rows, count)): `rows` rows of `count` elements.
+
+    Made for many short rows. source_row, target_row: from row to row.
+    """,
+)
+
+copy_rows_plus = vector_intrinsic(
+    "copy_rows_plus",
+    7,
+    _generate_copy_rows,
+    """copy_rows_plus((source, source_row, target, target_row, rows, count, increments)): see `copy_rows`.
+
+    increments: address of what is added to the elements of each row.
+    """,
+)

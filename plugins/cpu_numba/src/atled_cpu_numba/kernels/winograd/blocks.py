@@ -1,0 +1,311 @@
+"""numba intrinsics for Winograd's convolution F(4x4, 3x3): its transformations of one tile, a vector of channels wide.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+Addresses are int64 in bytes, strides and counts are int64 in elements.
+
+With d a tile of 6 x 6 elements and g the kernel, the 4 x 4 results are A' ((G g G') * (B' d B)) A: Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", 2016, section 4.3. The points of interpolation are 0, 1, -1, 2, -2
+and infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.vectors import Writer, transpose_registers, vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_VECTOR = ir.VectorType(ir.FloatType(), _WIDTH)
+_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+SIDE = 6  # of a tile that is read
+STEP = 4  # of the results of a tile
+
+
+class _Sums:
+    """Sums of vectors with constant factors."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.w.builder.fadd(a, b)
+
+    def subtract(self, a: Any, b: Any) -> Any:
+        return self.w.builder.fsub(a, b)
+
+    def scale(self, factor: float, a: Any) -> Any:
+        return self.w.builder.fmul(ir.Constant(_VECTOR, [factor] * _WIDTH), a)
+
+    def scale_add(self, factor: float, a: Any, b: Any) -> Any:
+        """factor * a + b."""
+        return self.w.multiply_add(ir.Constant(_VECTOR, [factor] * _WIDTH), a, b)
+
+
+def _input_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+    """B' times a column of a tile."""
+    even, odd = s.scale_add(-4, c, e), s.scale_add(-4, b, d)
+    difference, twice = s.subtract(e, c), s.subtract(d, b)
+    return [
+        s.scale_add(4, a, s.scale_add(-5, c, e)),
+        s.add(even, odd),
+        s.subtract(even, odd),
+        s.scale_add(2, twice, difference),
+        s.scale_add(-2, twice, difference),
+        s.scale_add(4, b, s.scale_add(-5, d, f)),
+    ]
+
+
+def _weight_line(s: _Sums, a: Any, b: Any, c: Any) -> list[Any]:
+    """G times a column of the kernel."""
+    outer = s.scale(-1 / 6, s.add(a, c))
+    skewed = s.scale_add(1 / 24, a, s.scale(1 / 6, c))
+    return [
+        s.scale(1 / 4, a),
+        s.scale_add(-1 / 6, b, outer),
+        s.scale_add(1 / 6, b, outer),
+        s.scale_add(1 / 12, b, skewed),
+        s.scale_add(-1 / 12, b, skewed),
+        c,
+    ]
+
+
+def _output_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+    """A' times a column of products."""
+    sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(b, c), s.add(d, e), s.subtract(d, e)
+    return [
+        s.add(s.add(a, sum_1), sum_2),
+        s.scale_add(2, difference_2, difference_1),
+        s.scale_add(4, sum_2, sum_1),
+        s.add(s.scale_add(8, difference_2, difference_1), f),
+    ]
+
+
+def _gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any) -> list[Any]:
+    """A times a column of the results' gradient."""
+    even, odd = s.add(a, c), s.add(b, d)
+    even_2, odd_2 = s.scale_add(4, c, a), s.scale_add(8, d, s.add(b, b))
+    return [a, s.add(even, odd), s.subtract(even, odd), s.add(even_2, odd_2), s.subtract(even_2, odd_2), d]
+
+
+def _weight_gradient_line(s: _Sums, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> list[Any]:
+    """G' times a column of products."""
+    sum_1, difference_1, sum_2, difference_2 = s.add(b, c), s.subtract(c, b), s.add(d, e), s.subtract(d, e)
+    outer = s.scale(-1 / 6, sum_1)
+    return [
+        s.scale_add(1 / 4, a, s.scale_add(1 / 24, sum_2, outer)),
+        s.scale_add(1 / 6, difference_1, s.scale(1 / 12, difference_2)),
+        s.add(s.scale_add(1 / 6, sum_2, outer), f),
+    ]
+
+
+def _both_ways(s: _Sums, line: Callable[..., list[Any]], square: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """`line` for the columns of a square of vectors, then for the rows of what that gives."""
+    columns = [line(s, *(row[j] for row in square)) for j in range(len(square))]
+    return [line(s, *(column[i] for column in columns)) for i in range(len(columns[0]))]
+
+
+def _generate_input_tile(w, source, row, target, step):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    square = []
+    for i in range(SIDE):
+        start = w.at(source, builder.mul(row, w.number(i)))
+        square.append([w.load(w.at(start, j * _WIDTH)) for j in range(SIDE)])
+    for i, line in enumerate(_both_ways(_Sums(w), _input_line, square)):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
+
+
+input_tile = vector_intrinsic(
+    "input_tile",
+    4,
+    _generate_input_tile,
+    """input_tile((source, row, target, step)): B' d B of a vector of channels.
+
+    source: 6 rows, `row` apart, of 6 vectors.  target: 36 vectors, `step` apart.
+    """,
+)
+
+
+def _generate_weight_tile(w, source, tap, target, step):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    taps = [w.load(w.at(source, builder.mul(tap, w.number(t)))) for t in range(9)]
+    for i, line in enumerate(_both_ways(_Sums(w), _weight_line, [taps[0:3], taps[3:6], taps[6:9]])):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
+
+
+weight_tile = vector_intrinsic(
+    "weight_tile",
+    4,
+    _generate_weight_tile,
+    """weight_tile((source, tap, target, step)): G g G' of a vector of maps.
+
+    source: 9 vectors, `tap` apart, which may be negative.  target: 36 vectors, `step` apart.
+    """,
+)
+
+
+def _generate_output_tile(w, source, step, target, row, bias):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
+    square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
+    increment = w.load(w.pointer(bias))
+    for i, line in enumerate(_both_ways(_Sums(w), _output_line, square)):
+        start = w.at(target, builder.mul(row, w.number(i)))
+        for j, value in enumerate(line):
+            w.store(builder.fadd(value, increment), w.at(start, j * _WIDTH))
+
+
+output_tile = vector_intrinsic(
+    "output_tile",
+    5,
+    _generate_output_tile,
+    """output_tile((source, step, target, row, bias)): A' m A + bias of a vector of maps.
+
+    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors; stores ascend by row, so that rows may
+    overlap.  bias: a vector.
+    """,
+)
+
+
+def _generate_gradient_tile(w, source, row, target, step):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    square = []
+    for i in range(STEP):
+        start = w.at(source, builder.mul(row, w.number(i)))
+        square.append([w.load(w.at(start, j * _WIDTH)) for j in range(STEP)])
+    for i, line in enumerate(_both_ways(_Sums(w), _gradient_line, square)):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
+
+
+gradient_tile = vector_intrinsic(
+    "gradient_tile",
+    4,
+    _generate_gradient_tile,
+    """gradient_tile((source, row, target, step)): A gy A' of a vector of maps.
+
+    source: 4 rows, `row` apart, of 4 vectors.  target: 36 vectors, `step` apart.
+    """,
+)
+
+
+def _generate_weight_gradient_tile(w, source, step, target):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
+    square = [values[i * SIDE : (i + 1) * SIDE] for i in range(SIDE)]
+    for i, line in enumerate(_both_ways(_Sums(w), _weight_gradient_line, square)):
+        for j, value in enumerate(line):
+            w.store(value, w.at(target, (3 * i + j) * _WIDTH))
+
+
+weight_gradient_tile = vector_intrinsic(
+    "weight_gradient_tile",
+    3,
+    _generate_weight_gradient_tile,
+    """weight_gradient_tile((source, step, target)): G' m G of a vector of maps.
+
+    source: 36 vectors, `step` apart.  target: 9 vectors.
+    """,
+)
+
+
+def _generate_store_transposed(w, source, count, target, target_row, maps):
+    builder = w.builder
+    source, target = w.pointer(source), w.pointer(target)
+    rows = [w.load(w.at(source, i * _WIDTH)) for i in range(_WIDTH)]
+    transpose_registers(w, rows)
+    whole = builder.and_(
+        builder.icmp_signed(">=", count, w.number(_WIDTH)), builder.icmp_signed(">=", maps, w.number(_WIDTH))
+    )
+    with builder.if_else(whole) as (then, otherwise):
+        with then:
+            for c in range(_WIDTH):
+                w.store(rows[c], w.at(target, builder.mul(target_row, w.number(c))))
+        with otherwise:
+            mask = w.first_lanes(count)
+            for c in range(_WIDTH):
+                with builder.if_then(builder.icmp_signed("<", w.number(c), maps)):
+                    w.store_masked(rows[c], w.at(target, builder.mul(target_row, w.number(c))), mask)
+
+
+store_transposed = vector_intrinsic(
+    "store_transposed",
+    5,
+    _generate_store_transposed,
+    """store_transposed((source, count, target, target_row, maps)): from vectors of maps to rows of positions.
+
+    source: a vector for each position; as many as a vector has lanes are read.  target: `maps` rows, `target_row`
+    apart, of `count` elements; both at least 1, and no more of them than lanes.
+    """,
+)
+
+
+def make_panel_tile(rows: int, vectors: int, columns: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A B in registers, all sums over k in order.
+
+    tile((k, a, a_panel, b, c, c_row)):
+    a: A[r, i] at a[i // vector * a_panel + r * vector + i % vector]: with the rows at fixed places, one pointer does.
+    b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * c_row + j].
+    """
+
+    def generate(w, k, a, a_panel, b, c, c_row):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        panels = builder.sdiv(builder.add(k, w.number(_WIDTH - 1)), w.number(_WIDTH))
+        with w.counted(panels, [_ZEROS] * (rows * vectors) + [b, a]) as (panel, outer, outer_next):
+            left = builder.sub(k, builder.mul(panel, w.number(_WIDTH)))
+            left = builder.select(builder.icmp_signed("<", left, w.number(_WIDTH)), left, w.number(_WIDTH))
+            with w.counted(left, outer[:-1]) as (i, phis, following):
+                b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+                a_now = w.at(outer[-1], i)
+                for r in range(rows):
+                    value = w.splat(builder.load(w.at(a_now, r * _WIDTH), typ=ir.FloatType()))
+                    following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+                following.append(w.at(phis[-1], columns))
+            outer_next += [*following, w.at(outer[-1], a_panel)]
+        for r in range(rows):
+            place = w.at(c, builder.mul(c_row, w.number(r)))
+            for j in range(vectors):
+                w.store(outer_next[r * vectors + j], w.at(place, j * _WIDTH))
+
+    return vector_intrinsic("panel_tile", 6, generate, "One tile of a product; see make_panel_tile.")
+
+
+def make_outer_tile(rows: int, vectors: int, columns: int) -> Any:
+    """An intrinsic that computes one whole tile of C = A' B, or adds it to C, all sums over k in order.
+
+    tile((k, a, a_row, b, c, accumulate)):
+    a: A[i, r] at a[i * a_row + r].  b: B[i, j] at b[i * columns + j].  c: C[r, j] at c[r * columns + j].
+    accumulate: 1 to add to C, 0 to set it.
+    """
+
+    def generate(w, k, a, a_row, b, c, accumulate):
+        builder = w.builder
+        a, b, c = (w.pointer(address) for address in (a, b, c))
+        with w.counted(k, [_ZEROS] * (rows * vectors) + [a, b]) as (_, phis, following):
+            b_vectors = [w.load(w.at(phis[-1], j * _WIDTH)) for j in range(vectors)]
+            for r in range(rows):
+                value = w.splat(builder.load(w.at(phis[-2], r), typ=ir.FloatType()))
+                following += [w.multiply_add(value, b_vectors[j], phis[r * vectors + j]) for j in range(vectors)]
+            following += [w.at(phis[-2], a_row), w.at(phis[-1], columns)]
+        with builder.if_else(builder.icmp_signed("!=", accumulate, w.number(0))) as (then, otherwise):
+            with then:
+                for i in range(rows * vectors):
+                    place = w.at(c, i // vectors * columns + i % vectors * _WIDTH)
+                    w.store(builder.fadd(following[i], w.load(place)), place)
+            with otherwise:
+                for i in range(rows * vectors):
+                    w.store(following[i], w.at(c, i // vectors * columns + i % vectors * _WIDTH))
+
+    return vector_intrinsic("outer_tile", 6, generate, "One tile of a product; see make_outer_tile.")

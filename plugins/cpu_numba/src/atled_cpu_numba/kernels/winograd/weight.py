@@ -1,0 +1,215 @@
+"""The gradient of a 3 x 3 convolution with stride 1 with respect to its weight by Winograd's F(4x4, 3x3), in float32.
+
+It is the transpose of what `winograd` computes in the kernel: tiles of x and of gy are transformed with channels and
+maps in the lanes, 36 matrix products add over the tiles, and what they give is transformed back to kernels. It is as
+accurate as there.
+
+Block (64-bit words):
+    0 x, 1 gy, 2 gw, 3 workspace, 4 bytes of it per share
+    5 images, 6 channels, 7 height, 8 width   of x
+    9 maps, 10 height, 11 width               of gy
+    12 pad_h, 13 pad_w
+    14 rows of tiles per image, 15 tiles in a row, 16 rows of tiles at once
+    17 elements from tile to tile of x's transformed tiles
+    18 bytes before the workspaces of the shares: the products, each share in its part
+    19 to 22: where the pieces of a share's workspace begin, in bytes: transformed tiles of x and of gy, transposed
+        elements, padded rows of them; before them the block of COLLECT_ROWS
+    23 COLLECT_ROWS, 24 channels, as many as the tiles compute
+Shares are made of panels of maps; each transforms all tiles of x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled.call import Prepared
+from atled_cpu_numba.kernels.shared.image_runs import in_runs
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.winograd import forward as winograd
+from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS
+from atled_cpu_numba.store import Kernel
+
+_TILES_AT_ONCE = 64  # their transformed tiles of a channel and a map stay in the level-1 cache
+_LEAST_TILES = 24  # below, transforming the products takes longer than it saves
+_FLOPS_PER_US = 40e3  # a cautious rate of one core, transformations included, for the number of shares
+
+
+def _build() -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, words
+    from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.winograd.blocks import (
+        gradient_tile,
+        input_tile,
+        make_outer_tile,
+        store_transposed,
+        weight_gradient_tile,
+    )
+
+    lanes = host_lanes()
+    vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
+    vectors = tile_columns // vector
+    third, two_thirds = tile_rows // 3, 2 * tile_rows // 3
+    full = make_outer_tile(tile_rows, vectors, tile_columns)
+    lower = make_outer_tile(two_thirds, vectors, tile_columns)
+    lowest = make_outer_tile(third, vectors, tile_columns)
+    slim_rows = _slim_rows()
+    slim = make_outer_tile(slim_rows, 1, tile_columns)
+
+    @piece
+    def multiply(tiles, channels, maps, v, v_row, v_step, y, y_step, m, m_step, adding):
+        """The 36 products of transformed tiles of x and of gy, for one panel of maps."""
+        for _ in range(36):
+            if maps <= vector:
+                for r in range(0, channels, slim_rows):
+                    slim((tiles, v + 4 * r, v_row, y, m + 4 * r * tile_columns, adding))
+            for r in range(0, 0 if maps <= vector else channels, tile_rows):
+                left, to = channels - r, m + 4 * r * tile_columns
+                if left > two_thirds:
+                    full((tiles, v + 4 * r, v_row, y, to, adding))
+                elif left > third:
+                    lower((tiles, v + 4 * r, v_row, y, to, adding))
+                else:
+                    lowest((tiles, v + 4 * r, v_row, y, to, adding))
+            v += 4 * v_step
+            y += 4 * y_step
+            m += 4 * m_step
+
+    @kernel
+    def winograd_weight(block, part, parts):
+        w = words(block)
+        images, channels, height, width = w[5], w[6], w[7], w[8]
+        maps, rows, columns = w[9], w[10], w[11]
+        tile_lines, tiles_in_line, lines_at_once, v_row = w[14], w[15], w[16], w[17]
+        panels = (maps + tile_columns - 1) // tile_columns
+        p0, p1 = panels * part // parts, panels * (part + 1) // parts
+        if p0 == p1:
+            return 0
+        inner = w[3] + w[18] + part * w[4]
+        q = words(inner)
+        v, gy, flat, padded = inner + w[19], inner + w[20], inner + w[21], inner + w[22]
+        # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
+        v_step = lines_at_once * tiles_in_line * v_row + vector
+        gy_step = lines_at_once * tiles_in_line * tile_columns + vector
+        m_step = w[24] * tile_columns
+        lines = images * tile_lines
+        for b in range((lines + lines_at_once - 1) // lines_at_once):
+            first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
+            for channel in range(0, channels, vector):
+                line, to = first, v + 4 * channel
+                while line < after:
+                    image = line // tile_lines
+                    row = line - image * tile_lines
+                    taken = min(tile_lines - row, after - line)
+                    line += taken
+                    length = 4 * tiles_in_line + 2
+                    q[0], q[1] = (
+                        w[0] + 4 * (image * channels + channel) * height * width,
+                        min(vector, channels - channel),
+                    )
+                    q[2], q[3], q[4], q[5] = height, width, 4 * row - w[12], 4 * taken + 2
+                    q[6], q[7], q[8], q[9] = w[13], length, flat, padded
+                    call3(w[23], inner, 0, 1)
+                    for i in range(taken):
+                        at = padded + 16 * i * length * vector
+                        for _ in range(tiles_in_line):
+                            input_tile((at, length * vector, to, v_step))
+                            at += 16 * vector
+                            to += 4 * v_row
+            for panel in range(p0, p1):
+                left = maps - panel * tile_columns
+                for lane in range(0, min(tile_columns, left), vector):
+                    line, to = first, gy + 4 * lane
+                    one = panel * tile_columns + lane
+                    while line < after:
+                        image = line // tile_lines
+                        row = line - image * tile_lines
+                        taken = min(tile_lines - row, after - line)
+                        line += taken
+                        length = 4 * tiles_in_line
+                        q[0], q[1] = w[1] + 4 * (image * maps + one) * rows * columns, min(vector, maps - one)
+                        q[2], q[3], q[4], q[5] = rows, columns, 4 * row, 4 * taken
+                        q[6], q[7], q[8], q[9] = 0, length, flat, padded
+                        call3(w[23], inner, 0, 1)
+                        for i in range(taken):
+                            at = padded + 16 * i * length * vector
+                            for _ in range(tiles_in_line):
+                                gradient_tile((at, length * vector, to, gy_step))
+                                at += 16 * vector
+                                to += 4 * tile_columns
+                tiles, m = (after - first) * tiles_in_line, w[3] + 4 * 36 * panel * m_step
+                multiply(tiles, channels, left, v, v_row, v_step, gy, gy_step, m, m_step, 1 if b > 0 else 0)
+        for panel in range(p0, p1):
+            for lane in range(0, min(tile_columns, maps - panel * tile_columns), vector):
+                one = panel * tile_columns + lane
+                for channel in range(channels):
+                    m = w[3] + 4 * (36 * panel * m_step + channel * tile_columns + lane)
+                    weight_gradient_tile((m, m_step, v + 36 * vector * channel))  # the tiles are used up
+                count, gw = 9 * channels, w[2] + 36 * one * channels
+                for p in range((count + vector - 1) // vector):
+                    here = min(p * vector, count - vector)
+                    source, known = v + 4 * vector * here, min(vector, maps - one)
+                    store_transposed((source, vector, gw + 4 * here, count, known))
+        return 0
+
+    return winograd_weight
+
+
+WINOGRAD_WEIGHT = Kernel("winograd_weight", _build)
+
+
+def _slim_rows() -> int:
+    """Rows of the tile for maps of one vector: one of channels, if that is enough to keep two multipliers busy."""
+    lanes = host_lanes()
+    return lanes.vector if lanes.vector >= 8 else lanes.rows
+
+
+def suits(problem: winograd.Problem) -> bool:
+    """Whether Winograd is allowed and pays; problem: the convolution itself."""
+    rows, columns = problem.tiles
+    plane = problem.result[0] * problem.result[1]
+    return winograd.suits(problem) and problem.images * rows * columns >= _LEAST_TILES and plane >= host_lanes().vector
+
+
+def prepare(problem: winograd.Problem) -> Prepared:
+    """x, gy -> gw of a problem that `suits`."""
+    lanes = host_lanes()
+    rows, columns = problem.tiles
+    lines = problem.images * rows
+    at_once = max(1, min(lines, _TILES_AT_ONCE // columns))
+    at_once = -(-lines // -(-lines // at_once))
+    together = min(at_once, rows)  # rows of tiles in one image
+    panels = -(-problem.maps // lanes.columns)
+    # A vector more than the channels need: powers of two apart, tiles would compete for the same lines of the cache.
+    depth = -(-problem.channels // lanes.vector) * lanes.vector + lanes.vector
+    computed = max(-(-problem.channels // step) * step for step in (lanes.rows, _slim_rows()))
+    shared_bytes = 4 * 36 * panels * computed * lanes.columns
+    # The tiles of x make room for kernels in the end.
+    v = max(36 * (at_once * columns * depth + lanes.vector), 9 * lanes.vector * problem.channels)
+    flat = max((4 * together + 2) * problem.source[1], 4 * together * problem.result[1]) + lanes.vector
+    padded = (4 * together + 2) * (4 * columns + 2)
+    sizes = [
+        v + max(lanes.rows, _slim_rows()),
+        36 * (at_once * columns * lanes.columns + lanes.vector),
+        lanes.vector * flat,
+        lanes.vector * padded,
+    ]
+    starts = [BLOCK_BYTES]
+    for size in sizes:
+        starts.append(starts[-1] + -(-4 * size // 64) * 64)
+    share_bytes = starts.pop()
+    work_us = 2.0 * 9 * problem.images * problem.result[0] * problem.result[1] * problem.channels * problem.maps
+    work_us /= 9 * _FLOPS_PER_US
+    parts = fitting_shares(share_count(work_us, panels), share_bytes)
+    words = [0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps, *problem.result]
+    words += [*problem.pad, rows, columns, at_once, depth, shared_bytes, *starts, COLLECT_ROWS.address(), computed]
+    assert len(words) == 25
+    note = f"winograd 4x4, {at_once * columns} tiles at once"
+    workspace = shared_bytes + share_bytes * parts
+    prepared = launch(WINOGRAD_WEIGHT, words, (0, 1, 2, 3), parts=parts, workspace=workspace, note=note)
+    if panels > 1:
+        return prepared
+    image_bytes = 4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)
+    size = 9 * problem.channels * problem.maps
+    return in_runs(prepared, images=problem.images, images_word=5, image_bytes=image_bytes, size=size, work_us=work_us)

@@ -1,0 +1,135 @@
+"""Affine and BatchMatmul against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels.products import matmul, matmul_plan
+from atled_cpu_numba.kernels.shared.lanes import Lanes
+
+SIZES = [
+    (0, 3, 4), (1, 1, 1), (1, 70, 33), (3, 5, 0), (5, 3, 2), (7, 20, 10), (8, 9, 16), (9, 400, 17), (12, 16, 32),
+    (13, 17, 33), (64, 1, 31), (130, 400, 10), (100, 770, 50), (250, 33, 600), (1, 401, 300),
+    (300, 4, 0), (2, 300, 40), (70, 30, 1), (4, 33, 17), (24, 1300, 50), (70, 1100, 40), (300, 40, 40),
+]  # fmt: skip
+
+
+def close(y, reference, scale):
+    """Error of a float32 sum, relative to the sum of the magnitudes."""
+    np.testing.assert_array_less(np.abs(y - reference), 3e-6 * scale + 1e-30)
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_affine(run, parts, m, k, n, with_bias):
+    rng = np.random.default_rng(m + k + n)
+    x, w = rng.standard_normal((m, k), "f"), rng.standard_normal((k, n), "f")
+    b = rng.standard_normal(n, "f") if with_bias else None
+    y = np.full((m, n), np.nan, "f")
+    assert run(matmul, "Affine", [x, w, b], [y], parts=parts, base_axis=1) == 0
+    reference = x.astype("d") @ w + (0 if b is None else b)
+    close(y, reference, np.abs(x) @ np.abs(w) + 1)
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("transpose_b", [True, False])
+def test_batch_matmul(run, parts, m, k, n, transpose_a, transpose_b):
+    rng = np.random.default_rng(m + k + n)
+    batch = 1 if m * n > 5000 else 3
+    a = rng.standard_normal((batch, k, m) if transpose_a else (batch, m, k), "f")
+    b = rng.standard_normal((batch, n, k) if transpose_b else (batch, k, n), "f")
+    y = np.full((batch, m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    a2, b2 = (a.swapaxes(1, 2) if transpose_a else a), (b.swapaxes(1, 2) if transpose_b else b)
+    close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
+
+
+def test_affine_flattens_x_at_base_axis(run):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 4, 5), "f"), rng.standard_normal((20, 2, 7), "f")
+    y = np.empty((2, 3, 2, 7), "f")
+    assert run(matmul, "Affine", [x, w], [y], base_axis=2) == 0
+    np.testing.assert_allclose(y, np.tensordot(x.reshape(2, 3, 20), w, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_infinite_rows_stay_in_their_rows(run):
+    x, w = np.ones((13, 40), "f"), np.ones((40, 33), "f")
+    x[12, 3] = np.inf
+    y = np.empty((13, 33), "f")
+    assert run(matmul, "Affine", [x, w, None], [y], base_axis=1) == 0
+    assert (y[:12] == 40).all()
+    assert np.isinf(y[12]).all()
+
+
+def test_float64_is_refused_with_the_reason(make_call):
+    a, y = np.empty((3, 3)), np.empty((3, 3))
+    call = make_call("BatchMatmul", [a, a], [y], transpose_a=False, transpose_b=False)
+    assert matmul.accepts(call) == "float32 only; double runs on the adopted reference"
+
+
+def test_mixed_dtypes_and_empty_sums_are_refused(make_call):
+    a, b, y = np.empty((3, 0), "f"), np.empty((0, 3), "f"), np.empty((3, 3), "f")
+    assert "empty" in matmul.accepts(make_call("BatchMatmul", [a, b], [y], transpose_a=False, transpose_b=False))
+    call = make_call("BatchMatmul", [a.astype("d"), b], [y], transpose_a=False, transpose_b=False)
+    assert "float32 and float64" in matmul.accepts(call)
+
+
+@pytest.mark.parametrize("m, k, n", [(1030, 40, 33), (205, 600, 35), (40, 9, 70)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+@pytest.mark.parametrize("transpose_b", [True, False])
+def test_large_matrices_are_taken_in_blocks(run, parts, monkeypatch, m, k, n, transpose_a, transpose_b):
+    for bound in ("_STRIDED_ELEMENTS", "_STRIDED_COLUMNS", "_SHORT_K", "_ACROSS_ROWS"):
+        monkeypatch.setattr(matmul_plan, bound, 0)
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((k, m) if transpose_a else (m, k), "f"), rng.standard_normal((k, n), "f")
+    b = np.ascontiguousarray(b.T) if transpose_b else b
+    y = np.full((m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=transpose_b) == 0
+    a2, b2 = a.T if transpose_a else a, b.T if transpose_b else b
+    close(y, a2.astype("d") @ b2, np.abs(a2) @ np.abs(b2) + 1)
+
+
+@pytest.mark.parametrize("m, n", [(12, 32), (50, 96), (7, 64), (120, 33)])
+@pytest.mark.parametrize("transpose_a", [True, False])
+def test_results_beyond_the_caches(run, parts, monkeypatch, m, n, transpose_a):
+    monkeypatch.setattr(matmul_plan, "_STREAM_BYTES", 0)
+    rng = np.random.default_rng(m + n)
+    a, b = rng.standard_normal((1, 9, m) if transpose_a else (1, m, 9), "f"), rng.standard_normal((1, 9, n), "f")
+    y = np.full((1, m, n), np.nan, "f")
+    assert run(matmul, "BatchMatmul", [a, b], [y], parts=parts, transpose_a=transpose_a, transpose_b=False) == 0
+    a2 = a.swapaxes(1, 2) if transpose_a else a
+    close(y, a2.astype("d") @ b, np.abs(a2) @ np.abs(b) + 1)
+
+
+@pytest.mark.parametrize(
+    "m, k, n, transpose_a, transpose_b, note",
+    [
+        (128, 784, 512, False, False, "a in place, b in place, 12x32 tiles"),
+        (784, 128, 512, True, False, "a in place, b in place, 12x32 tiles"),
+        (784, 512, 512, True, False, "a transposed, b in place, 12x32 tiles"),
+        (128, 512, 784, False, True, "a packed, b in place, 12x32 tiles written transposed"),
+        (512, 128, 10, True, False, "a in place, b in place, 12x32 tiles written transposed"),
+        (128, 10, 512, False, True, "a in place, b packed, 12x32 tiles"),
+        (8192, 16, 1024, True, False, "a in place, b in place, 12x32 tiles written past the caches"),
+        (128, 512, 10, False, False, "a in place, 8x16 tiles"),
+        (4, 512, 512, False, True, "dot products"),
+        (1, 512, 512, False, False, "sums of rows"),
+    ],
+)
+def test_the_note_names_the_way_that_the_shape_decides(make_call, monkeypatch, m, k, n, transpose_a, transpose_b, note):
+    monkeypatch.setattr(
+        matmul_plan, "host_lanes", lambda: Lanes(vector=16, rows=12, columns=32, dot_rows=4, dot_columns=6)
+    )
+    a = np.empty((k, m) if transpose_a else (m, k), "f")
+    b = np.empty((n, k) if transpose_b else (k, n), "f")
+    call = make_call("BatchMatmul", [a, b], [np.empty((m, n), "f")], transpose_a=transpose_a, transpose_b=transpose_b)
+    assert matmul.prepare(call).note == note
+
+
+def test_infinite_columns_stay_in_their_columns(run):
+    gy, w = np.ones((1, 5, 40), "f"), np.ones((1, 33, 40), "f")
+    w[0, 32, 3] = np.inf
+    y = np.empty((1, 5, 33), "f")
+    assert run(matmul, "BatchMatmul", [gy, w], [y], transpose_a=False, transpose_b=True) == 0
+    assert (y[..., :32] == 40).all()
+    assert np.isinf(y[..., 32]).all()

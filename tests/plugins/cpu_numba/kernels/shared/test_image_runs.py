@@ -1,0 +1,54 @@
+"""Gradients of weights that are added up over runs of images, against float64 and for any count of shares."""
+
+import numpy as np
+import pytest
+
+from atled_cpu_numba.kernels.convolution import weight as convolution_weight
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+
+CASES = [((37, 16, 16, 16), (16, 16, 3, 3), (1, 1)), ((40, 1, 28, 28), (16, 1, 5, 5), (0, 0))]
+
+
+@pytest.fixture(name="gradient")
+def gradient_fixture(run, make_call):
+    def gradient(x, gy, w_shape, pad, parts):
+        gw = np.full(w_shape, np.nan, "f")
+        attributes = {
+            "base_axis": 1,
+            "kernel": w_shape[2:],
+            "pad": pad,
+            "stride": (1, 1),
+            "dilation": (1, 1),
+            "group": 1,
+        }
+        note = convolution_weight.prepare(make_call("ConvolutionWeightGrad", [x, gy], [gw], **attributes)).note
+        # With shorter vectors another kernel, or all images at once, may be quicker: the sums must be right then, too.
+        assert host_lanes().vector < 16 or "runs of images" in note
+        assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, **attributes) == 0
+        return gw
+
+    return gradient
+
+
+def problem(x_shape, w_shape, pad):
+    rng = np.random.default_rng(0)
+    size = [n + 2 * p - k + 1 for n, p, k in zip(x_shape[2:], pad, w_shape[2:], strict=True)]
+    x, gy = rng.standard_normal(x_shape).astype("f"), rng.standard_normal((x_shape[0], w_shape[0], *size)).astype("f")
+    return x, gy
+
+
+@pytest.mark.parametrize("x_shape, w_shape, pad", CASES)
+def test_the_runs_add_up_to_the_gradient(gradient, parts, x_shape, w_shape, pad):
+    x, gy = problem(x_shape, w_shape, pad)
+    padded = np.pad(x.astype("d"), [(0, 0), (0, 0), (pad[0],) * 2, (pad[1],) * 2])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w_shape[2:], (2, 3))
+    expected = np.einsum("nmij,ncijkl->mckl", gy, windows, optimize=True)
+    found = gradient(x, gy, w_shape, pad, parts)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("x_shape, w_shape, pad", CASES)
+def test_a_sum_has_the_same_bits_for_any_count_of_shares(gradient, x_shape, w_shape, pad):
+    x, gy = problem(x_shape, w_shape, pad)
+    first, *others = (gradient(x, gy, w_shape, pad, parts) for parts in (1, 2, 4))
+    assert all((other == first).all() for other in others)
