@@ -33,7 +33,7 @@ _CORE = (
     "tests/core/test_at_once.py",
     "tests/core/test_memory.py",
     "tests/core/test_ndarray.py",
-    "tests/core/test_parameter_file.py",
+    "tests/core/files/test_parameters.py",
     "tests/core/test_solvers.py",
     "tests/core/test_spares.py",
     "tests/plugins/cpu_numba/test_half.py",

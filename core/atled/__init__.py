@@ -16,6 +16,7 @@ from atled.array import NdArray
 from atled.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.derivatives import grad
 from atled.explanation import explain
+from atled.files.parameters import load_parameters, save_parameters
 from atled.function import Function
 from atled.parameter import (
     clear_parameters,
@@ -26,7 +27,6 @@ from atled.parameter import (
     pop_parameter,
     set_parameter,
 )
-from atled.parameter_file import load_parameters, save_parameters
 from atled.random import seed
 from atled.variable import Variable
 from atled_contexts import (

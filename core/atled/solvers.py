@@ -11,13 +11,13 @@ import numpy as np
 
 from atled.array import ArrayCell, NdArray
 from atled.errors import four_parts, shortened
+from atled.files.solver_states import SolverState, check, load, save
 from atled.graph.changed_gradients import Change, change_gradients, common_changes
 from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
 from atled.graph.value import Value
 from atled.ops.spec import SPECS
 from atled.place import HOST
-from atled.solver_states import SolverState, check, load, save
 from atled.storage import HostStorage
 from atled.variable import Variable
 from atled_contexts import context_in_force

@@ -17,8 +17,8 @@ from atled.demo.output import open_folder, write_file
 from atled.demo.preparing import PreparationLog
 from atled.demo.training import Plan, Result, train
 from atled.errors import four_parts
+from atled.files.parameters import save_parameters
 from atled.parameter import clear_parameters, parameter_scope
-from atled.parameter_file import save_parameters
 from atled_contexts import (
     Context,
     Preparation,

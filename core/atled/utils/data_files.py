@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts, in_words
-from atled.opening import open_regular
+from atled.files.opening import open_regular
 
 SUFFIXES = (".npy", ".h5")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from atled.config import whole_number
 from atled.errors import four_parts, listing, shortened
-from atled.opening import open_regular
+from atled.files.opening import open_regular
 from atled.utils.data_files import h5_lengths, read_arrays
 from atled.utils.data_source import DataSource, _drop_old, permuted_blocks
 from atled.utils.data_source_loader import FileReader, load

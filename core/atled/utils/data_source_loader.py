@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
-from atled.opening import open_regular
+from atled.files.opening import open_regular
 from atled.utils.download import download, get_data_home
 from atled.utils.image_utils import imread, imresize
 

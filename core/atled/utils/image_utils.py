@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
-from atled.opening import open_regular
+from atled.files.opening import open_regular
 
 __all__ = ["imload", "imread", "imresize", "imsave", "imwrite"]
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.errors import did_you_mean, four_parts
-from atled.nnp.building import Network, build
-from atled.nnp.files import read_files
-from atled.nnp.messages import Message
-from atled.nnp.publishing import as_variables, publish
+from atled.files.messages import Message
+from atled.files.nnp.building import Network, build
+from atled.files.nnp.files import read_files
+from atled.files.nnp.publishing import as_variables, publish
+from atled.files.parameters import take
 from atled.operators import Calls
 from atled.parameter import get_parameters
-from atled.parameter_file import take
 from atled.variable import Variable
 from atled_contexts import Context, get_current_context
 

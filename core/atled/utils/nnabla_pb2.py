@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atled.errors import did_you_mean, four_parts
-from atled.nnp.messages import message_classes
+from atled.files.messages import message_classes
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from atled.errors import did_you_mean, four_parts, listing
+from atled.files.nnp.building import Network, build
+from atled.files.nnp.files import read_files
+from atled.files.nnp.network_pass import NnpNetworkPass
+from atled.files.nnp.publishing import as_variables, publish
 from atled.function import Function
-from atled.nnp.building import Network, build
-from atled.nnp.files import read_files
-from atled.nnp.network_pass import NnpNetworkPass
-from atled.nnp.publishing import as_variables, publish
 from atled.operators import Calls
 from atled.parameter import get_parameters
 from atled.variable import Variable

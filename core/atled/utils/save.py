@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from atled.errors import four_parts, listing
-from atled.nnp.archive import NETWORK_ENTRY, PARAMETER_ENTRY, VERSION, VERSION_ENTRY, archive_image
-from atled.nnp.contents import contents_message
+from atled.files.hdf5 import h5_image
+from atled.files.nnp.archive import NETWORK_ENTRY, PARAMETER_ENTRY, VERSION, VERSION_ENTRY, archive_image
+from atled.files.nnp.contents import contents_message
+from atled.files.parameters import write_beside
+from atled.files.protobuf import as_text, binary_image, parameters_message, serialized
 from atled.parameter import get_parameters
-from atled.parameter_file import write_beside
-from atled.parameter_h5 import h5_image
-from atled.parameter_protobuf import as_text, binary_image, parameters_message, serialized
 from atled.variable import Variable
 
 __all__ = ["save"]

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 
 from atled.errors import four_parts, listing
-from atled.nnp.archive import parameters_in, read_archive
-from atled.nnp.messages import Message, new_message
-from atled.parameter_entry import Entry, read_bytes, refusal
-from atled.parameter_h5 import read_h5
-from atled.parameter_protobuf import entries, parse_binary, parse_text
+from atled.files.entry import Entry, read_bytes, refusal
+from atled.files.hdf5 import read_h5
+from atled.files.messages import Message, new_message
+from atled.files.nnp.archive import parameters_in, read_archive
+from atled.files.protobuf import entries, parse_binary, parse_text
 
 _TEXT = (".nntxt", ".prototxt")
 _SUFFIXES = (".nnp", *_TEXT, ".protobuf", ".h5")

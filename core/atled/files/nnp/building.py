@@ -7,10 +7,10 @@ from typing import Any
 
 from atled.apply import apply
 from atled.errors import did_you_mean, four_parts
-from atled.nnp.attributes import taken_attributes
-from atled.nnp.messages import Message
-from atled.nnp.network_pass import NnpNetworkPass
-from atled.nnp.unrolling import unrolled
+from atled.files.messages import Message
+from atled.files.nnp.attributes import taken_attributes
+from atled.files.nnp.network_pass import NnpNetworkPass
+from atled.files.nnp.unrolling import unrolled
 from atled.ops.spec import FUNCTIONS, OpSpec
 from atled.variable import Variable
 

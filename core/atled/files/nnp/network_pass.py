@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atled.errors import four_parts
-from atled.nnp.messages import Message, new_message
+from atled.files.messages import Message, new_message
 from atled.variable import Variable
 
 

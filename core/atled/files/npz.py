@@ -12,8 +12,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from atled.errors import four_parts
-from atled.opening import open_regular
-from atled.parameter_entry import SAVE_AGAIN, Entry, as_float32, host_values, reading, refusal
+from atled.files.entry import SAVE_AGAIN, Entry, as_float32, host_values, reading, refusal
+from atled.files.opening import open_regular
 from atled.variable import Variable
 
 _SUFFIX = ".npy"

@@ -12,6 +12,7 @@ import pytest
 
 from atled import NdArray, Variable
 from atled import functions as F
+from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import (
     clear_parameters,
     get_parameter,
@@ -20,7 +21,6 @@ from atled.parameter import (
     parameter_scope,
     set_parameter,
 )
-from atled.parameter_file import load_parameters, save_parameters
 
 h5py = pytest.importorskip("h5py")
 
@@ -435,6 +435,6 @@ def test_without_h5py_the_pip_line_is_given(path, monkeypatch):
 
 
 def test_importing_atled_does_not_import_h5py():
-    code = "import sys, atled.parameter_file; assert 'h5py' not in sys.modules"
+    code = "import sys, atled.files.parameters; assert 'h5py' not in sys.modules"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

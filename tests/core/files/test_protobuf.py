@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import (
     clear_parameters,
     get_parameter,
@@ -14,7 +15,6 @@ from atled.parameter import (
     get_parameters,
     parameter_scope,
 )
-from atled.parameter_file import load_parameters, save_parameters
 
 pytest.importorskip("google.protobuf")
 
@@ -220,6 +220,6 @@ def test_importing_atled_imports_neither_protobuf_nor_zipfile():
         "before = set(sys.modules)\n"
         "import atled\n"
         "new = set(sys.modules) - before\n"
-        "assert not any(name.startswith('google.protobuf') or name == 'atled.nnp.archive' for name in new), new\n"
+        "assert not any(name.startswith('google.protobuf') or name == 'atled.files.nnp.archive' for name in new), new\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

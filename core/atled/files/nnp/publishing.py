@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from atled.errors import four_parts
+from atled.files.entry import Entry
 from atled.parameter import LOCK, get_parameter, set_parameter
-from atled.parameter_entry import Entry
 from atled.variable import Variable
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from atled.array import FLOAT32
 from atled.errors import four_parts
-from atled.nnp.messages import Message, library, new_message
-from atled.parameter_entry import SAVE_AGAIN, Entry, host_values, read_bytes, refusal
+from atled.files.entry import SAVE_AGAIN, Entry, host_values, read_bytes, refusal
+from atled.files.messages import Message, library, new_message
 from atled.variable import Variable
 
 _ROOT = "NNablaProtoBuf"

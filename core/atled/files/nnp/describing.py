@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from atled.errors import four_parts
+from atled.files.messages import Message
+from atled.files.nnp.attributes import put_attributes
+from atled.files.nnp.building import PARAMETER
 from atled.function import Function
-from atled.nnp.attributes import put_attributes
-from atled.nnp.building import PARAMETER
-from atled.nnp.messages import Message
 from atled.ops.spec import FUNCTIONS, SPECS
 from atled.parameter import get_parameters
 from atled.variable import Variable

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atled.errors import four_parts
-from atled.nnp.messages import Message
+from atled.files.messages import Message
 from atled.ops.spec import OpSpec
 
 # Fields of later versions for which an op has no attribute, with what the op does: absent fields read as 0.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from atled.errors import did_you_mean, four_parts, listing
-from atled.nnp.building import PARAMETER
-from atled.nnp.describing import describe
-from atled.nnp.messages import Message, new_message
+from atled.files.messages import Message, new_message
+from atled.files.nnp.building import PARAMETER
+from atled.files.nnp.describing import describe
 from atled_contexts import Context
 
 _SETTINGS = ("no_image_normalization", "num_evaluations", "repeat_evaluation_type", "need_back_propagation")

@@ -11,11 +11,11 @@ import numpy as np
 
 from atled.array import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
-from atled.nnp.messages import library, new_message
-from atled.opening import open_regular
-from atled.parameter_entry import as_float32, host_values, read_bytes, reading, refusal
-from atled.parameter_file import write_beside
-from atled.parameter_h5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library
+from atled.files.entry import as_float32, host_values, read_bytes, reading, refusal
+from atled.files.hdf5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library
+from atled.files.messages import library, new_message
+from atled.files.opening import open_regular
+from atled.files.parameters import write_beside
 from atled.variable import Variable
 
 _SAVE_AGAIN = "save the states again with Solver.save_states, or load another file"

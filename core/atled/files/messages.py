@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from atled.errors import four_parts
-from atled.nnp.function_messages import FUNCTION_MESSAGES
+from atled.files.function_messages import FUNCTION_MESSAGES
 
 # One row per message: its name, then `name=number:type`; `*` marks repeated fields, `|` those of the oneof `parameter`.
 _MESSAGES = """

@@ -11,22 +11,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import atled.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
+import atled.files.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
 from atled.errors import four_parts, listing
+from atled.files.entry import Entry
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
-from atled.parameter_entry import Entry
 from atled.variable import Variable
 
 # Per suffix the module that knows the format, its function that makes the file's bytes, and the one that reads a file.
 # Imported when first needed: they need libraries that most programs do not.
 _DEFAULT = ".npz"  # the one that needs no further library
 _FORMATS = {
-    ".npz": ("atled.parameter_npz", "npz_image", "read_npz"),
-    ".h5": ("atled.parameter_h5", "h5_image", "read_h5"),
-    ".protobuf": ("atled.parameter_protobuf", "binary_image", "read_binary"),
-    ".nntxt": ("atled.parameter_protobuf", "text_image", "read_text"),
-    ".prototxt": ("atled.parameter_protobuf", "text_image", "read_text"),
-    ".nnp": ("atled.nnp.archive", "parameters_image", "read_parameters"),
+    ".npz": ("atled.files.npz", "npz_image", "read_npz"),
+    ".h5": ("atled.files.hdf5", "h5_image", "read_h5"),
+    ".protobuf": ("atled.files.protobuf", "binary_image", "read_binary"),
+    ".nntxt": ("atled.files.protobuf", "text_image", "read_text"),
+    ".prototxt": ("atled.files.protobuf", "text_image", "read_text"),
+    ".nnp": ("atled.files.nnp.archive", "parameters_image", "read_parameters"),
 }
 
 _TEMPORARY = re.compile(r"\.atled-[0-9a-f]{16}\.tmp")

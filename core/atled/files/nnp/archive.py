@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from atled.errors import four_parts, in_words
+from atled.files.entry import Entry, read_bytes, refusal
+from atled.files.hdf5 import read_h5_source
+from atled.files.protobuf import entries, parse_binary, parse_text
+from atled.files.unpacking import Unpacked
 from atled.limits import out_of_memory, within_memory
-from atled.parameter_entry import Entry, read_bytes, refusal
-from atled.parameter_h5 import read_h5_source
-from atled.parameter_protobuf import entries, parse_binary, parse_text
-from atled.unpacking import Unpacked
 from atled.variable import Variable
 
 VERSION_ENTRY, NETWORK_ENTRY, PARAMETER_ENTRY = "nnp_version.txt", "network.nntxt", "parameter"

@@ -11,8 +11,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import clear_parameters, get_parameter, get_parameter_or_create, get_parameters, parameter_scope
-from atled.parameter_file import load_parameters, save_parameters
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from atled.errors import four_parts
+from atled.files.entry import Entry, as_float32, host_values, reading, refusal
+from atled.files.opening import open_regular
+from atled.files.unpacking import Unpacked
 from atled.limits import misfit, shown
-from atled.opening import open_regular
-from atled.parameter_entry import Entry, as_float32, host_values, reading, refusal
-from atled.unpacking import Unpacked
 from atled.variable import Variable
 
 # HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared

@@ -8,7 +8,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.solver_states import SolverState
+from atled.files.solver_states import SolverState
 
 FILES = Path(__file__).parent / "files"
 

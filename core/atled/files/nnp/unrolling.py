@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from atled.errors import did_you_mean, four_parts
-from atled.nnp.messages import Message, new_message
+from atled.files.messages import Message, new_message
 
 _SAVE_AGAIN = "save the network again"
 # What stands for a loop's ends: they hand a value on, but for those that cut an array in pieces or put it together.

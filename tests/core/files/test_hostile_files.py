@@ -243,7 +243,7 @@ def test_a_save_goes_into_a_folder_that_lists_nothing(tmp_path, monkeypatch):
 
 def test_a_file_of_many_parameters_is_read_without_a_look_at_the_others(tmp_path, monkeypatch):
     # Counted, not timed: as many calls of HDF5 for each parameter, however many there are.
-    from atled import parameter_h5
+    from atled.files import hdf5 as parameter_h5
 
     counts = []
     reading = parameter_h5.reading

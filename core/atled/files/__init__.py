@@ -1,0 +1,1 @@
+"""Files: parameters, solver states and networks, read and written in several formats."""
