@@ -10,12 +10,12 @@ import numpy as np
 
 from atled.epoch import EPOCH, WRITES
 from atled.errors import RefusedError, four_parts, in_words, shortened
-from atled.limits import misfit, shown
+from atled.limits.sizes import misfit, shown
+from atled.limits.whole_numbers import whole
 from atled.operators import ArrayOperators
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce
-from atled.whole import whole
 from atled_contexts import Context
 
 FLOAT32 = np.dtype(np.float32)

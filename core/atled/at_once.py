@@ -10,10 +10,10 @@ import numpy as np
 
 from atled.array import ArrayCell, NdArray
 from atled.auto_mode import get_auto_forward
-from atled.caches import register_cache
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
 from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream
+from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled.random import stream_key
 from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of

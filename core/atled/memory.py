@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterator
 
 from atled.at_once import forget_calls
-from atled.caches import cache_counts, clear_caches
 from atled.errors import four_parts
+from atled.limits.caches import cache_counts, clear_caches
 from atled.place import ArrayClass, place_on
 from atled.spares import all_spares, clear_spares, set_spares_limit
 from atled.storage import POOL, size_class

@@ -13,7 +13,7 @@ import numpy as np
 from atled.array import check_shape
 from atled.errors import did_you_mean, four_parts
 from atled.initializer import BaseInitializer
-from atled.limits import within_memory
+from atled.limits.sizes import within_memory
 from atled.variable import Variable
 from atled_contexts import lock_across_forks
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled.errors import RefusedError, four_parts, shortened
-from atled.whole import whole
+from atled.limits.whole_numbers import whole
 
 __all__ = ["seed"]
 

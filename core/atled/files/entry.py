@@ -11,7 +11,7 @@ import numpy as np
 from atled.array import FLOAT32
 from atled.errors import OutOfMemoryError, four_parts, in_words
 from atled.files.opening import open_regular
-from atled.limits import out_of_memory, within_memory
+from atled.limits.sizes import out_of_memory, within_memory
 from atled.place import HOST
 from atled.storage import HostStorage
 from atled.variable import Variable

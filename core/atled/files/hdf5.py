@@ -14,7 +14,7 @@ from atled.errors import four_parts
 from atled.files.entry import Entry, as_float32, host_values, reading, refusal
 from atled.files.opening import open_regular
 from atled.files.unpacking import Unpacked
-from atled.limits import misfit, shown
+from atled.limits.sizes import misfit, shown
 from atled.variable import Variable
 
 # HDF5 reserves the numbers below 256 for the filters that it brings itself; for others it would look for a shared

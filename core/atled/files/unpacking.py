@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atled.errors import four_parts
-from atled.limits import in_units
+from atled.limits.sizes import in_units
 from atled_contexts.settings import declare_setting, setting
 
 _RATIO = 16

@@ -15,7 +15,7 @@ from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
 from atled.graph.scratch import Scratch, aligned, scratch
-from atled.limits import out_of_memory
+from atled.limits.sizes import out_of_memory
 from atled.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.storage import HostStorage
 from atled.watches import WATCHES, announce

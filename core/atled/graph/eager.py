@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from atled.array import ArrayCell
-from atled.caches import Generations
 from atled.call import ArrayDesc
 from atled.graph.binding import Binding, guarded, native_error
 from atled.graph.dispatch import compute_dtype
@@ -16,6 +15,7 @@ from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.graph.unbound import Unbound
+from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.storage import HostStorage

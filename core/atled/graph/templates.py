@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from atled.caches import register_cache
 from atled.graph.plan import Template
+from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
 _STEPS_LIMIT = 100_000  # about 10 KB each

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from atled.array import ArrayCell, NdArray, Recipe
-from atled.caches import Generations
 from atled.call import ArrayDesc
 from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
+from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled.place import HOST
 from atled.random import stream_key

@@ -11,8 +11,8 @@ import numpy as np
 
 from atled.call import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
-from atled.limits import misfit, shown
-from atled.whole import whole
+from atled.limits.sizes import misfit, shown
+from atled.limits.whole_numbers import whole
 
 if TYPE_CHECKING:
     from atled.call import Call, Prepared

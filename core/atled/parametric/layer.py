@@ -10,9 +10,9 @@ import numpy as np
 from atled.array import NdArray
 from atled.errors import RefusedError, four_parts
 from atled.initializer import ConstantInitializer, UniformInitializer, calc_uniform_lim_glorot
+from atled.limits.whole_numbers import whole
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.variable import Variable
-from atled.whole import whole
 
 Array = Variable | NdArray
 

@@ -16,7 +16,7 @@ from atled.files.entry import Entry, read_bytes, refusal
 from atled.files.hdf5 import read_h5_source
 from atled.files.protobuf import entries, parse_binary, parse_text
 from atled.files.unpacking import Unpacked
-from atled.limits import out_of_memory, within_memory
+from atled.limits.sizes import out_of_memory, within_memory
 from atled.variable import Variable
 
 VERSION_ENTRY, NETWORK_ENTRY, PARAMETER_ENTRY = "nnp_version.txt", "network.nntxt", "parameter"

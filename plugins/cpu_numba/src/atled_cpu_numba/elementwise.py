@@ -7,8 +7,8 @@ import weakref
 
 import numpy as np
 
-from atled.caches import register_cache
 from atled.call import Call, Native, Prepared
+from atled.limits.caches import register_cache
 from atled.ops.formula import Program
 from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
 from atled_cpu_numba import machine_code

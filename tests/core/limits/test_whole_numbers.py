@@ -6,7 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
-from atled.whole import whole
+from atled.limits.whole_numbers import whole
 
 X = (2, 4, 6, 6)
 CALLS = {

@@ -12,8 +12,8 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
-from atled import limits
 from atled.errors import OutOfMemoryError
+from atled.limits import sizes as limits
 from atled.storage import HostStorage, Pool
 
 VAST = 2**62
@@ -133,7 +133,7 @@ def test_memory_that_runs_out_within_a_reference_names_the_call(monkeypatch):
 def test_available_memory_is_below_the_limit_of_the_process():
     # In a process of its own: a limit can be lowered, not raised.
     text = (
-        "import resource; from atled.limits import available_bytes;"
+        "import resource; from atled.limits.sizes import available_bytes;"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32)); print(available_bytes())"
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

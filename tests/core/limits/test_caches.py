@@ -9,8 +9,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.caches import Generations, cache_counts, register_cache
 from atled.graph.templates import TemplateCache
+from atled.limits.caches import Generations, cache_counts, register_cache
 from atled.spares import set_spares_limit, spares_of
 
 

@@ -1,0 +1,1 @@
+"""What bounds the library: sizes of arrays, memory of the machine, caches, whole numbers."""
