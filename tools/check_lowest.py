@@ -30,7 +30,7 @@ _CORE = (
     "tests/core/graph",
     "tests/core/nnp",
     "tests/core/demo",
-    "tests/core/test_at_once.py",
+    "tests/core/calling/test_cached_calls.py",
     "tests/core/test_memory.py",
     "tests/core/test_ndarray.py",
     "tests/core/files/test_parameters.py",

@@ -13,7 +13,7 @@ import importlib as _importlib  # not of the API
 __version__ = "0.1.0"
 
 from atled.array import NdArray
-from atled.auto_mode import auto_forward, get_auto_forward, set_auto_forward
+from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.derivatives import grad
 from atled.explanation import explain
 from atled.files.parameters import load_parameters, save_parameters
@@ -91,7 +91,7 @@ def _reference_plugin() -> object:
 
 
 add_builtin("reference", _reference_plugin)
-_importlib.import_module("atled.function_text")  # connects the operators of arrays to the functions
+_importlib.import_module("atled.calling.function_text")  # connects the operators of arrays to the functions
 
 # Parts of the API that few programs use, with the modules they are in: imported when they are first asked for.
 _LATER = {

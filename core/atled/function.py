@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
+from atled.calling.python_function import PythonFunction
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
 from atled.graph.forward import call_function
 from atled.graph.value import Function as GraphFunction
 from atled.graph.value import Value
 from atled.operators import Calls
-from atled.python_function import PythonFunction
 from atled.variable import Variable
 from atled_contexts import Context
 

@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from atled import composites as _composites
-from atled import function_text as _text
+from atled.calling import composites as _composites
+from atled.calling import function_text as _text
 from atled.errors import did_you_mean, four_parts
 from atled.ops.spec import FUNCTIONS as _FUNCTIONS
 

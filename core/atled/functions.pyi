@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
-from atled.overriding import Using
+from atled.calling.using import Using
 from atled.variable import Variable
 
 Array = Variable | NdArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 
-from atled.at_once import forget_calls
+from atled.calling.cached_calls import forget_calls
 from atled.errors import four_parts
 from atled.limits.caches import cache_counts, clear_caches
 from atled.place import ArrayClass, place_on

@@ -1,6 +1,6 @@
 """Arithmetic and indexing on arrays and Variables, in terms of ops.
 
-What an operator means is said here once for both classes; `atled.apply` supplies how an op is called.
+What an operator means is said here once for both classes; `atled.calling.apply` supplies how an op is called.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Calls:
     """apply(op name, inputs, attributes, outputs=None) -> the outputs."""
 
     functions: Mapping[str, Callable[..., Any]] = {}
-    """The function of each op by the op's name, quicker than `apply`; set by `atled.function_text`."""
+    """The function of each op by the op's name, quicker than `apply`; set by `atled.calling.function_text`."""
 
     function_on: Callable[[Any], Any] = staticmethod(_not_ready)
     """function_on(recorded call) -> the user's Function for it; set by `atled.function`."""

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atled import composites, functions
+from atled import functions
+from atled.calling import composites
 from atled.ops.spec import FUNCTIONS, REQUIRED, Attribute, OpSpec
 
 PATH = Path(__file__).with_name("functions.pyi")
@@ -35,7 +36,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.array import NdArray
-from atled.overriding import Using
+from atled.calling.using import Using
 from atled.variable import Variable
 
 Array = Variable | NdArray

@@ -12,7 +12,7 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
-from atled.python_function import PythonFunction
+from atled.calling.python_function import PythonFunction
 
 SOLVERS = [S.Sgd, S.Momentum, S.Nesterov, S.Adadelta, S.Adagrad, S.RMSprop, S.Adam, S.Adamax, S.AMSGRAD]
 

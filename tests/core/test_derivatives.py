@@ -10,7 +10,7 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
-from atled.apply import apply
+from atled.calling.apply import apply
 from atled.parameter import clear_parameters
 from atled_contexts import Context
 from spec_cases import all_specs, has_gradient

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from atled import spares
+from atled.calling.function_text import FUNCTIONS
+from atled.calling.function_trial import proven_counts
 from atled.doctor.examination import examine
-from atled.function_text import FUNCTIONS
-from atled.function_trial import proven_counts
 from atled.ops.spec import SPECS
 from atled.spares import NEVER, SpareCells, Spares, places_without_spares, reuses
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from atled.at_once import forget_calls
+from atled.calling.cached_calls import forget_calls
 from atled.graph.binding import Binding
 from atled.graph.eager import OneCall
 from atled.ops.spec import OpSpec

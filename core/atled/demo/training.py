@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from atled.auto_mode import auto_forward
+from atled.calling.auto_mode import auto_forward
 from atled.demo.digits import Digits, batches
 from atled.demo.network import digit_scores, mean_loss
 from atled.parameter import get_parameters

@@ -175,7 +175,7 @@ def _check_function(spec: OpSpec, earlier: OpSpec | None) -> None:
 
 
 def _check_text(spec: OpSpec, title: str) -> None:
-    from atled.function_text import source  # as above
+    from atled.calling.function_text import source  # as above
 
     try:
         compile(source(spec), f"<{title}>", "exec")
@@ -185,7 +185,7 @@ def _check_text(spec: OpSpec, title: str) -> None:
 
 def function_of(op: Any) -> Callable[..., Any]:
     """See `atled.op_spec.function_of`."""
-    from atled.function_text import FUNCTIONS as MADE  # as above
+    from atled.calling.function_text import FUNCTIONS as MADE  # as above
 
     spec = spec_of(op)
     if not spec.function:

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from atled.calling.using import takes_using
 from atled.errors import four_parts
-from atled.overriding import takes_using
 from atled.parameter import FINDINGS, parameter_scope, undone_on_error
 from atled.parametric.cached_layers import CachedLayer, LayerCall, key_of, remember
 

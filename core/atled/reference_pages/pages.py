@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import atled.functions
-from atled.composites import CATEGORIES
+from atled.calling.composites import CATEGORIES
 from atled.manifest import Manifest, make_manifest
 from atled.ops.elementwise import Elementwise
 from atled.ops.formula import parse

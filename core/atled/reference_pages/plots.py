@@ -51,7 +51,7 @@ def plot(name: str) -> bytes:
 
 def _curves(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arguments, values with a column per output map, and the gradient of their sum."""
-    from atled.apply import apply  # here: it brings the engine
+    from atled.calling.apply import apply  # here: it brings the engine
 
     spec = FUNCTIONS[name]
     x = Variable(_POINTS.shape, need_grad=True)

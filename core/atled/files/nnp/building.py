@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atled.apply import apply
+from atled.calling.apply import apply
 from atled.errors import did_you_mean, four_parts
 from atled.files.messages import Message
 from atled.files.nnp.attributes import taken_attributes

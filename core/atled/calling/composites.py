@@ -6,11 +6,11 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
-from atled.apply import apply
 from atled.array import NdArray
+from atled.calling.apply import apply
+from atled.calling.recurrence import gru, lstm, rnn
+from atled.calling.using import takes_using
 from atled.errors import RefusedError, four_parts, listing
-from atled.overriding import takes_using
-from atled.recurrence import gru, lstm, rnn
 from atled.variable import Variable
 
 __all__ = ["clip_by_norm", "clip_by_value", "gru", "lstm", "reduce", "rnn"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.array import ArrayCell, NdArray
-from atled.auto_mode import get_auto_forward
+from atled.calling.auto_mode import get_auto_forward
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
 from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.apply import apply
 from atled.array import NdArray
-from atled.auto_mode import auto_forward
 from atled.call import ArrayDesc, Call, Prepared
+from atled.calling.apply import apply
+from atled.calling.auto_mode import auto_forward
 from atled.errors import RefusedError, four_parts
 from atled.graph.dispatch import compute_dtype
 from atled.graph.value import Value

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.array import NdArray
-from atled.at_once import given_floats, key_of, known, present_state, remember
 from atled.call import ArrayDesc
+from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.forward import call_function
 from atled.graph.value import Function, Value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled.array import NdArray
-from atled.at_once import State
+from atled.calling.cached_calls import State
 from atled.graph.value import Value
 from atled.ops.spec import OpSpec
 from atled.spares import NEVER, Counts, SpareCells, Spares, proven, reuses

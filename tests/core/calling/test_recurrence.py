@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.apply import apply
+from atled.calling.apply import apply
 
 T, B, DEPTH, H = 3, 2, 4, 5
 KINDS = {"rnn": (1, (), ()), "lstm": (2, (4,), (4,)), "gru": (1, (3,), (4,))}

@@ -10,14 +10,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atled.apply import apply
 from atled.array import NdArray
-from atled.at_once import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
-from atled.function_trial import proven_counts
+from atled.calling.apply import apply
+from atled.calling.cached_calls import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
+from atled.calling.function_trial import proven_counts
+from atled.calling.using import apply_using
 from atled.graph.value import PLAIN, RecordedValue
 from atled.operators import Calls
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
-from atled.overriding import apply_using
 from atled.variable import Variable
 from atled_contexts.surroundings import PROCESS, mark_here
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from atled.apply import apply
 from atled.array import NdArray
+from atled.calling.apply import apply
 from atled.errors import RefusedError, four_parts
 from atled.variable import Variable
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from atled.apply import apply
+from atled.calling.apply import apply
 from atled.errors import four_parts
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, context_in_force, context_scope, plugin_generation

@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.array import NdArray
-from atled.at_once import RECENT, forget_calls
+from atled.calling.cached_calls import RECENT, forget_calls
 from atled.graph.value import Function
 from atled.spares import Spares, spares_of
 from atled_contexts import reset_default_context

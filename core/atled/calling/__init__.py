@@ -1,0 +1,1 @@
+"""From a function of the API to the call of an op."""
