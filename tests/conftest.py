@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atled.storage import HostStorage
+from atled.arrays.storage import HostStorage
 from quick import CASES, selected
 
 

@@ -131,12 +131,12 @@ def kernel(library: str, name: str) -> Case:
     """A plan of one op on the cpu backend ("atled") or on the reference backend ("reference")."""
     # Here and not above: the process that only lists the rows loads no library.
     from atled import Context
-    from atled.array import ArrayCell
+    from atled.arrays.array import ArrayCell
+    from atled.arrays.place import HOST
     from atled.call import ArrayDesc
     from atled.graph.binding import Binding
     from atled.graph.ir import Graph
     from atled.graph.lowering import lower
-    from atled.place import HOST
 
     chosen = KERNELS[name]
     rng = np.random.default_rng(4)

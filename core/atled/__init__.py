@@ -12,7 +12,7 @@ import importlib as _importlib  # not of the API
 
 __version__ = "0.1.0"
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.derivatives import grad
 from atled.explanation import explain
@@ -96,15 +96,15 @@ _importlib.import_module("atled.calling.function_text")  # connects the operator
 # Parts of the API that few programs use, with the modules they are in: imported when they are first asked for.
 _LATER = {
     "add_available_context": "atled.ext_utils",
-    "array_classes": "atled.array_preference",
+    "array_classes": "atled.arrays.preference",
     "available_contexts": "atled.ext_utils",
-    "clear_memory_cache": "atled.memory",
+    "clear_memory_cache": "atled.arrays.memory",
     "compile_step": "atled.compiled_step",
     "logger": "atled.logger",
-    "memory_statistics": "atled.memory",
-    "prefer_cached_array": "atled.array_preference",
-    "reset_array_preference": "atled.array_preference",
-    "set_memory_cache_limit": "atled.memory",
+    "memory_statistics": "atled.arrays.memory",
+    "prefer_cached_array": "atled.arrays.preference",
+    "reset_array_preference": "atled.arrays.preference",
+    "set_memory_cache_limit": "atled.arrays.memory",
 }
 
 

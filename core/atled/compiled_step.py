@@ -6,13 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.plan import Template
 from atled.graph.training import Moved, Rule, Training
 from atled.graph.updating import in_full_precision
 from atled.solvers import Solver, Tracked
 from atled.variable import Variable
-from atled.watches import WATCHES, announce
 from atled_contexts import context_in_force
 
 __all__ = ["CompiledStep", "compile_step"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.calling.auto_mode import get_auto_forward
 from atled.errors import four_parts
 from atled.graph.gradient import backpropagate

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from atled.array import FLOAT32
+from atled.arrays.array import FLOAT32
 from atled.call import ArrayDesc, Call
 from atled.calling.apply import input_value
 from atled.calling.using import overridden

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from atled import array_preference
+from atled.arrays import preference as array_preference
+from atled.arrays.memory import clear_host_memory_cache
+from atled.arrays.place import ArrayClass
 from atled.logger import logger
-from atled.memory import clear_host_memory_cache
-from atled.place import ArrayClass
 from atled_contexts import Context, PluginError, array_class, backend_info, devices, extension_names, plugins
 from atled_contexts import get_extension_context as _preset
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.operators import Calls
 from atled.calling.python_function import PythonFunction
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
 from atled.graph.forward import call_function
 from atled.graph.value import Function as GraphFunction
 from atled.graph.value import Value
-from atled.operators import Calls
 from atled.variable import Variable
 from atled_contexts import Context
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.calling.using import Using
 from atled.variable import Variable
 

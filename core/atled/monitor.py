@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.errors import did_you_mean, four_parts
 from atled.logger import logger
 from atled.utils.image_utils import imsave

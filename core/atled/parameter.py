@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from atled.array import check_shape
+from atled.arrays.array import check_shape
 from atled.errors import did_you_mean, four_parts
 from atled.initializer import BaseInitializer
 from atled.limits.sizes import within_memory

@@ -21,10 +21,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc, Call, Native, Prepared
 from atled.errors import did_you_mean, four_parts, listing
 from atled.limits.caches import register_cache
-from atled.place import ArrayClass
 from atled.reference import adopt_reference
 from atled_contexts import (
     API_VERSION,

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
 from atled.errors import four_parts, shortened
 from atled.files.solver_states import SolverState, check, load, save
 from atled.graph.changed_gradients import Change, change_gradients, common_changes
@@ -17,8 +19,6 @@ from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
 from atled.graph.value import Value
 from atled.ops.spec import SPECS
-from atled.place import HOST
-from atled.storage import HostStorage
 from atled.variable import Variable
 from atled_contexts import context_in_force
 

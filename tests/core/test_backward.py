@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import atled as nn
 import atled.functions as F
-from atled.storage import POOL
+from atled.arrays.storage import POOL
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.watches import WATCHES
+from atled.arrays.watches import WATCHES
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -6,8 +6,8 @@ import pytest
 
 import atled as nn
 from atled import ext_utils as e
+from atled.arrays.storage import POOL
 from atled.contrib.context import extension_context
-from atled.storage import POOL
 from atled_contexts import backend_info
 
 NAMES = e.list_extensions()

@@ -5,9 +5,9 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc
 from atled.doctor.examination import examine
-from atled.place import ArrayClass
 from atled.reference import adopt_reference
 from atled_contexts import (
     API_VERSION,

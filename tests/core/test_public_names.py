@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 from atled.compat.alias import MODULES
 
-ARRAYS = "atled.array"  # stands for NNabla's `_nd_array`; not public under its own name
+ARRAYS = "atled.arrays.array"  # stands for NNabla's `_nd_array`; not public under its own name
 PUBLIC = sorted({*MODULES.values(), "atled.op_spec", "atled.plugin", "atled_contexts"} - {ARRAYS})
 
 

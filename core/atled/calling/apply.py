@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.operators import Calls
 from atled.call import ArrayDesc
 from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.forward import call_function
 from atled.graph.value import Function, Value
-from atled.operators import Calls
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable

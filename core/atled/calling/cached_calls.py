@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
+from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
 from atled.graph.binding import native_error
 from atled.graph.eager import ABSENT, OneCall
@@ -16,9 +18,7 @@ from atled.graph.value import PLAIN, Function, RecordedValue, Value, new_stream
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled.random import stream_key
-from atled.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.variable import Variable
-from atled.watches import WATCHES, announce
 from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.scopes import tell_if_slow
 from atled_contexts.surroundings import PROCESS, mark_here

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.calling.apply import apply
 from atled.calling.recurrence import gru, lstm, rnn
 from atled.calling.using import takes_using

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.spares import NEVER, Counts, SpareCells, Spares, proven, reuses
 from atled.calling.cached_calls import State
 from atled.graph.value import Value
 from atled.ops.spec import OpSpec
-from atled.spares import NEVER, Counts, SpareCells, Spares, proven, reuses
 from atled.variable import Variable
 
 _FLOAT32 = np.dtype(np.float32)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.call import ArrayDesc, Call, Prepared
 from atled.calling.apply import apply
 from atled.calling.auto_mode import auto_forward

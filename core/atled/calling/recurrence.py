@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.calling.apply import apply
 from atled.errors import RefusedError, four_parts
 from atled.variable import Variable

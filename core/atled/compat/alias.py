@@ -55,7 +55,7 @@ MODULES: Mapping[str, str] = {
     },
     # Where things that NNabla keeps in modules of their own are in atled.
     "nnabla._init": "atled",
-    "nnabla._nd_array": "atled.array",
+    "nnabla._nd_array": "atled.arrays.array",
     "nnabla._variable": "atled",
     "nnabla.auto_forward": "atled",
     "nnabla.context": "atled",

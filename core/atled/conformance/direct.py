@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.guarded import POISON, GuardedArray
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc, Call, Native, Prepared
 from atled.conformance.cases import Case
-from atled.guarded import POISON, GuardedArray
-from atled.place import ArrayClass
 from atled_contexts import Implementation, native_executor
 
 

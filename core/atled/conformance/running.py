@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell
+from atled.arrays.array import ArrayCell
+from atled.arrays.place import HOST
 from atled.call import ArrayDesc
 from atled.graph.binding import Binding
 from atled.graph.dispatch import TYPE_DTYPES
@@ -15,7 +16,6 @@ from atled.graph.ir import Graph, IRValue
 from atled.graph.lowering import lower
 from atled.graph.plan import Template
 from atled.ops.spec import SPECS, OpSpec
-from atled.place import HOST
 from atled_contexts import Context
 
 STREAM_KEY = 20260601

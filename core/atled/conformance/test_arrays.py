@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc
 from atled.conformance.cases import Topic, array_classes, over
 from atled.conformance.subject import Subject
-from atled.place import ArrayClass
 from atled_contexts import devices
 
 _DTYPES = ("float32", "float16", "float64", "int64", "int32", "uint8", "bool")

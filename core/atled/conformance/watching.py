@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from atled.arrays.place import ArrayClass
 from atled.calling.cached_calls import forget_calls
 from atled.graph.binding import Binding
 from atled.graph.eager import OneCall
 from atled.ops.spec import OpSpec
-from atled.place import ArrayClass
 from atled_contexts import registry
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 import atled
+from atled.arrays.spares import places_without_spares
 from atled.doctor.hardware import hardware_hints
 from atled.doctor.self_test import self_test
 from atled.errors import in_words
-from atled.spares import places_without_spares
 from atled_contexts import (
     API_VERSION,
     Context,

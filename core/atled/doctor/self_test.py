@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled import functions
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.errors import in_words
 from atled.explanation import explain
 from atled_contexts import Context, backend_info, context_scope, trace

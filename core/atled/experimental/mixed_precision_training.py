@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.solvers import Solver
 from atled.variable import Variable
 

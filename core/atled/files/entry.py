@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atled.array import FLOAT32
+from atled.arrays.array import FLOAT32
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
 from atled.errors import OutOfMemoryError, four_parts, in_words
 from atled.files.opening import open_regular
 from atled.limits.sizes import out_of_memory, within_memory
-from atled.place import HOST
-from atled.storage import HostStorage
 from atled.variable import Variable
 
 SAVE_AGAIN = "save the parameters again with save_parameters, or load another file"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from atled.array import FLOAT32
+from atled.arrays.array import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
 from atled.files.entry import as_float32, host_values, read_bytes, reading, refusal
 from atled.files.hdf5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
+from atled.arrays.place import HOST
 from atled.graph.backward import planned_gradients
 from atled.graph.fusion import formulas_of
 from atled.graph.ir import IRNode
@@ -12,7 +13,6 @@ from atled.graph.recorded import Recorded
 from atled.graph.structure import Structure
 from atled.graph.templates import TEMPLATES
 from atled.ops.formula import Apply, Expr, postorder
-from atled.place import HOST
 from atled_contexts import plugin_generation
 
 # A value is written by the forward and read by the backward. Where no cache holds it until then, that takes as long as

@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.epoch import EPOCH
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES
 from atled.call import ArrayDesc
-from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.binding import Binding
 from atled.graph.bound import Bound
@@ -25,9 +28,6 @@ from atled.graph.repeats import Repeats
 from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value, needs_gradient
-from atled.place import HOST
-from atled.storage import HostStorage
-from atled.watches import WATCHES
 from atled_contexts import plugin_generation
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray, Storage
-from atled.epoch import EPOCH, WRITES
+from atled.arrays.array import ArrayCell, NdArray, Storage
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.observed import run_observed
 from atled.graph.plan import Slot, Step, Template
 from atled.graph.scratch import Scratch, aligned, scratch
 from atled.limits.sizes import out_of_memory
-from atled.place import HOST, TRANSFERS, DeviceStorage, Place
-from atled.storage import HostStorage
-from atled.watches import WATCHES, announce
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from atled.array import ArrayCell
-from atled.epoch import WRITES
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import WRITES
 from atled.graph.binding import Binding
 from atled.graph.lost import LastRun, LostValues
 from atled.graph.repeats import Repeats

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from atled.array import ArrayCell
+from atled.arrays.array import ArrayCell
+from atled.arrays.watches import open_watch
 from atled.graph.templates import PLANNING
 from atled.graph.updating import Updated, UpdatePlans, run_updates
 from atled.graph.value import Value
-from atled.watches import open_watch
 from atled_contexts import Context
 
 _MOST_CHANGES = 4

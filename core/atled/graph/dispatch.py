@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import ArrayDesc, Call
 from atled.errors import four_parts
 from atled.limits.caches import register_cache
 from atled.ops.spec import Input, OpSpec
-from atled.place import HOST, ArrayClass, Place, place_on
 from atled_contexts import (
     Candidate,
     Context,

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell
+from atled.arrays.array import ArrayCell
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
 from atled.call import ArrayDesc
 from atled.graph.binding import Binding, guarded, native_error
 from atled.graph.dispatch import compute_dtype
@@ -17,9 +20,6 @@ from atled.graph.plan import Template
 from atled.graph.unbound import Unbound
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
-from atled.place import HOST
-from atled.storage import HostStorage
-from atled.watches import WATCHES, announce
 from atled_contexts import Context, count_fallback, is_observed, native_executor, plugin_generation
 
 ABSENT = -9

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
-from atled.array import ArrayCell, NdArray
-from atled.epoch import EPOCH
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.epoch import EPOCH
+from atled.arrays.watches import WATCHES, announce
 from atled.graph.again import chosen_again
 from atled.graph.backward import read_by_backward
 from atled.graph.binding import Binding
@@ -21,7 +22,6 @@ from atled.graph.repeats import Repeats
 from atled.graph.structure import Structure, calls_before
 from atled.graph.templates import PLANNING, TEMPLATES
 from atled.graph.value import Function, Value
-from atled.watches import WATCHES, announce
 from atled_contexts import plugin_generation
 
 

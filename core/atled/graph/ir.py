@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.place import HOST, Place
 from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.dispatch import choose, place_of
 from atled.ops.spec import SPECS, OpSpec
-from atled.place import HOST, Place
 from atled_contexts import Context, Decision
 
 

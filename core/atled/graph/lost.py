@@ -6,8 +6,8 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from atled.array import ArrayCell, NdArray
-from atled.epoch import EPOCH
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.value import Function, Value, functions_before
 
@@ -16,7 +16,7 @@ Compute = Callable[[Function, Sequence[Value | None], Sequence[Value | None]], o
 
 
 class LastRun:
-    """When the plans of a root ran last: a number of `atled.epoch.WRITES`, 0 while they never did."""
+    """When the plans of a root ran last: a number of `atled.arrays.epoch.WRITES`, 0 while they never did."""
 
     __slots__ = ("number",)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from atled.arrays.place import HOST
 from atled.graph.attachment import attach
 from atled.graph.fusion import fuse
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
@@ -12,7 +13,6 @@ from atled.graph.memory import reuse_memory
 from atled.graph.plan import Slot, Step, Template
 from atled.graph.product_parts import narrow_products
 from atled.ops.spec import SPECS
-from atled.place import HOST
 
 
 def lower(

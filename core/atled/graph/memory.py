@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from atled.arrays.place import HOST
 from atled.graph.plan import Slot, Step
-from atled.place import HOST
 
 
 def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:

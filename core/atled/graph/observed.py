@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from atled.arrays.place import TRANSFERS, Place
 from atled.graph.plan import Step, Template
-from atled.place import TRANSFERS, Place
 from atled_contexts import Trace, active_trace, active_verification
 
 if TYPE_CHECKING:

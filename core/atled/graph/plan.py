@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.place import HOST, Place
 from atled.call import ArrayDesc, Prepared
 from atled.graph.ir import Graph, IRNode
-from atled.place import HOST, Place
 from atled_contexts import native_executor
 
 ROW_WORDS = 4

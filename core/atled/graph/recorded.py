@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from atled.arrays.place import Place
 from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.ir import Graph, IRNode, IRValue
 from atled.graph.plan import Template
 from atled.graph.structure import Structure
-from atled.place import Place
 
 
 class Recorded:

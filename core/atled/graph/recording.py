@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.place import Place
 from atled.call import ArrayDesc
 from atled.graph.dispatch import compute_dtype, describe_call
 from atled.graph.forward import call_function
 from atled.graph.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.value import Function, Value, functions_before
 from atled.ops.spec import SPECS, OpSpec
-from atled.place import Place
 from atled_contexts import Context
 
 

@@ -6,12 +6,12 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atled.array import ArrayCell
-from atled.epoch import EPOCH, WRITES
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.watches import close_watch, open_watch
 from atled.errors import four_parts
 from atled.graph.templates import PLANNING
 from atled.graph.value import Function, Value
-from atled.watches import close_watch, open_watch
 from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:

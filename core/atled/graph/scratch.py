@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 
-from atled.storage import ALIGNMENT, HostStorage, StoragePart
+from atled.arrays.storage import ALIGNMENT, HostStorage, StoragePart
 
 _MOST_TO_SPARE = 16 << 20
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.guarded import GuardedArray
 from atled.call import Call
 from atled.errors import four_parts, in_words
 from atled.graph.dispatch import compute_dtype
 from atled.graph.plan import Slot, Step, Template
-from atled.guarded import GuardedArray
 from atled.ops.spec import OpSpec
 from atled.reference import prepare_reference, reference_run
 from atled_contexts import Decision, Verification, VerificationError

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from atled.array import ArrayCell
+from atled.arrays.array import ArrayCell
 from atled.graph.dispatch import compute_dtype
 from atled.graph.value import Function, Value, functions_before
 

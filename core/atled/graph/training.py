@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atled.array import ArrayCell
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import EPOCH
 from atled.call import ArrayDesc
-from atled.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.binding import Binding
 from atled.graph.bound import Bound

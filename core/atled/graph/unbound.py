@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from atled.arrays.place import HOST
+from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.graph.binding import native_error
 from atled.graph.plan import Template
-from atled.place import HOST
-from atled.storage import ALIGNMENT, HostStorage
 
 
 class Unbound:

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray, Recipe
+from atled.arrays.array import ArrayCell, NdArray, Recipe
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
 from atled.call import ArrayDesc
-from atled.epoch import EPOCH, WRITES
 from atled.errors import four_parts
 from atled.graph.dispatch import cast_desc, compute_dtype, infer
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
-from atled.place import HOST
 from atled.random import stream_key
-from atled.storage import HostStorage
-from atled.watches import WATCHES, announce
 from atled_contexts import Context, lock_across_forks
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.initializer import BaseInitializer
 from atled.parameter import holds_parameter, present_scope
 from atled.variable import Variable

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled import functions
-from atled.array import check_shape
+from atled.arrays.array import check_shape
 from atled.parameter import Initializer, get_parameter, get_parameter_or_create, initial_values
 from atled.parametric.api import parametric_function_api
 from atled.parametric.cp_decomposition import cp_decomposition

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.errors import RefusedError, four_parts
 from atled.initializer import ConstantInitializer, UniformInitializer, calc_uniform_lim_glorot
 from atled.limits.whole_numbers import whole

@@ -6,7 +6,7 @@ import numbers
 from typing import Any
 
 from atled import functions
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.parameter import Initializer, parameter_scope
 from atled.parametric.affine import affine
 from atled.parametric.api import parametric_function_api

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled import functions
-from atled.array import NdArray
+from atled.arrays.array import NdArray
 from atled.initializer import ConstantInitializer, UniformInitializer, calc_uniform_lim_glorot
 from atled.parameter import Initializer, get_parameter_or_create
 from atled.parametric.api import parametric_function_api

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atled.arrays.operators import Calls
 from atled.errors import did_you_mean, four_parts
 from atled.files.messages import Message
 from atled.files.nnp.building import Network, build
 from atled.files.nnp.files import read_files
 from atled.files.nnp.publishing import as_variables, publish
 from atled.files.parameters import take
-from atled.operators import Calls
 from atled.parameter import get_parameters
 from atled.variable import Variable
 from atled_contexts import Context, get_current_context

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from atled.arrays.operators import Calls
 from atled.errors import did_you_mean, four_parts, listing
 from atled.files.nnp.building import Network, build
 from atled.files.nnp.files import read_files
 from atled.files.nnp.network_pass import NnpNetworkPass
 from atled.files.nnp.publishing import as_variables, publish
 from atled.function import Function
-from atled.operators import Calls
 from atled.parameter import get_parameters
 from atled.variable import Variable
 

@@ -9,10 +9,10 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.array import NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.spares import Spares, spares_of
 from atled.calling.cached_calls import RECENT, forget_calls
 from atled.graph.value import Function
-from atled.spares import Spares, spares_of
 from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
+from atled.arrays.place import HOST
 from atled.call import ArrayDesc
 from atled.graph.memory import reuse_memory
 from atled.graph.plan import Slot
-from atled.place import HOST
 from atled_contexts import verify
 
 pytest.importorskip("atled_cpu_numba")  # the kernels that carry others are its

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.place import ArrayClass
+from atled.arrays.place import ArrayClass
 from wrong_plugin import wrong
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.array import ArrayCell, NdArray
+from atled.arrays.array import ArrayCell, NdArray
 from atled.call import ArrayDesc
 from atled.graph.binding import Binding
 from atled.graph.ir import Graph

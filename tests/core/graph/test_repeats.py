@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+from atled.arrays.watches import WATCHES
 from atled.graph import again
-from atled.watches import WATCHES
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 import atled as nn
 import atled.functions as F
+from atled.arrays.storage import POOL
 from atled.graph.scratch import scratch
-from atled.storage import POOL
 
 
 def test_plans_of_one_thread_share_the_largest_piece():

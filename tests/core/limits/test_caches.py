@@ -9,9 +9,9 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.arrays.spares import set_spares_limit, spares_of
 from atled.graph.templates import TemplateCache
 from atled.limits.caches import Generations, cache_counts, register_cache
-from atled.spares import set_spares_limit, spares_of
 
 
 @pytest.fixture

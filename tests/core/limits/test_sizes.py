@@ -12,9 +12,9 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
+from atled.arrays.storage import HostStorage, Pool
 from atled.errors import OutOfMemoryError
 from atled.limits import sizes as limits
-from atled.storage import HostStorage, Pool
 
 VAST = 2**62
 
@@ -112,7 +112,7 @@ def test_kept_memory_is_given_back_before_an_allocation_fails(monkeypatch):
     HostStorage(1 << 20, pool)
     assert pool.kept_bytes
     monkeypatch.setattr(limits, "available_bytes", lambda: 0)
-    monkeypatch.setattr("atled.storage.available_bytes", lambda: 0)
+    monkeypatch.setattr("atled.arrays.storage.available_bytes", lambda: 0)
     with pytest.raises(OutOfMemoryError, match="0 bytes are available"):
         HostStorage(1 << 30, pool)
     assert pool.kept_bytes == 0

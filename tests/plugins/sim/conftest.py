@@ -7,8 +7,8 @@ import gc
 import pytest
 
 import atled_sim
+from atled.arrays.place import TRANSFERS
 from atled.parameter import clear_parameters
-from atled.place import TRANSFERS
 from atled_contexts import get_extension_context, plugins, register_plugin, reset_fallback_counts
 from atled_sim.plugin import PLUGIN
 

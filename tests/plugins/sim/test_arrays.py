@@ -6,7 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.place import TRANSFERS
+from atled.arrays.place import TRANSFERS
 from atled_contexts import context_scope
 
 

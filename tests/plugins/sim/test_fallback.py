@@ -10,7 +10,7 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 import atled_sim
-from atled.place import TRANSFERS
+from atled.arrays.place import TRANSFERS
 from atled_contexts import FallbackCount, FallbackWarning, SelectionError, context_scope, fallback_counts
 
 sys.path.append(os.path.dirname(__file__))  # for network: pytest's importlib mode leaves this folder off the path

@@ -9,7 +9,7 @@ import pytest
 
 import atled as nn
 import atled_sim
-from atled.place import TRANSFERS
+from atled.arrays.place import TRANSFERS
 from atled_contexts import fallback_counts
 
 sys.path.append(os.path.dirname(__file__))  # for network: pytest's importlib mode leaves this folder off the path

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc, Call, Prepared
-from atled.place import ArrayClass
 from atled.reference import reference_run
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from atled.arrays.place import ArrayClass
 from atled.call import ArrayDesc
-from atled.place import ArrayClass
 from atled_sim.device import device
 from atled_sim.memory import SimArray
 

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 
-from atled.epoch import WRITES
+from atled.arrays.epoch import WRITES
 from atled.limits.sizes import available_bytes, within_memory
 
 _write_two = struct.Struct("=qq").pack_into

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from atled.epoch import EPOCH, WRITES
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.operators import ArrayOperators
+from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
 from atled.errors import RefusedError, four_parts, in_words, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
-from atled.operators import ArrayOperators
-from atled.place import HOST, TRANSFERS, DeviceStorage, Place
-from atled.storage import HostStorage
-from atled.watches import WATCHES, announce
 from atled_contexts import Context
 
 FLOAT32 = np.dtype(np.float32)
@@ -634,7 +634,7 @@ class NdArray(ArrayOperators):
 
         TypeError: `source` does not speak DLPack.  BufferError: no usable plugin computes on its device.
         """
-        from atled.interchange import from_dlpack  # it builds on this module
+        from atled.arrays.interchange import from_dlpack  # it builds on this module
 
         return from_dlpack(source)
 
@@ -651,13 +651,13 @@ class NdArray(ArrayOperators):
         On the host writing is seen on both sides. Device memory is for reading: what another library writes there is
         not seen by copies that exist elsewhere.
         """
-        from atled.interchange import to_dlpack  # it builds on this module
+        from atled.arrays.interchange import to_dlpack  # it builds on this module
 
         return to_dlpack(self, dl_device, stream=stream, max_version=max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(type, number) of the device that `__dlpack__` hands out."""
-        from atled.interchange import dlpack_device  # it builds on this module
+        from atled.arrays.interchange import dlpack_device  # it builds on this module
 
         return dlpack_device(self)
 

@@ -9,7 +9,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.storage import POOL, HostStorage, Pool
+from atled.arrays.storage import POOL, HostStorage, Pool
 
 MIB = 1 << 20
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atled import spares
+from atled.arrays import spares
+from atled.arrays.spares import NEVER, SpareCells, Spares, places_without_spares, reuses
 from atled.calling.function_text import FUNCTIONS
 from atled.calling.function_trial import proven_counts
 from atled.doctor.examination import examine
 from atled.ops.spec import SPECS
-from atled.spares import NEVER, SpareCells, Spares, places_without_spares, reuses
 
 FLOAT32 = np.dtype(np.float32)
 QUEUES = pytest.mark.parametrize("queue", [Spares, SpareCells])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 
+from atled.arrays.place import ArrayClass, place_on
+from atled.arrays.spares import all_spares, clear_spares, set_spares_limit
+from atled.arrays.storage import POOL, size_class
 from atled.calling.cached_calls import forget_calls
 from atled.errors import four_parts
 from atled.limits.caches import cache_counts, clear_caches
-from atled.place import ArrayClass, place_on
-from atled.spares import all_spares, clear_spares, set_spares_limit
-from atled.storage import POOL, size_class
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 
 __all__ = ["clear_host_memory_cache", "clear_memory_cache", "memory_statistics", "set_memory_cache_limit"]

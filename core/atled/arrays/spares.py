@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from atled.array import ArrayCell, NdArray
-from atled.place import HOST
-from atled.storage import HostStorage
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
 
 _LARGE_BYTES = 1 << 14
 _LIMIT_BYTES = 1 << 18

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.storage import POOL
+from atled.arrays.storage import POOL
 from memory_stress import Net, assert_same, churn, leaf, run_in_threads, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("backend", "poisoned")]

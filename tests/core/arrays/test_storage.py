@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
+from atled.arrays.storage import ALIGNMENT, HostStorage, Pool, size_class
 from atled.errors import OutOfMemoryError
-from atled.storage import ALIGNMENT, HostStorage, Pool, size_class
 from memory_stress import run_in_threads
 
 FLOAT32 = np.dtype(np.float32)

@@ -1,0 +1,1 @@
+"""Where values live: arrays, their storage in host and device memory, and what watches them."""
