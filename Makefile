@@ -131,7 +131,7 @@ format: $(VENV)/.ready-dev
 # Checked in, and kept true by the tests.
 generated: $(VENV)/.ready-test
 	@$(RUN) tools/kernel_texts.py
-	@$(RUN) -m atled.stubs
+	@$(RUN) -m atled.generators.stubs
 	@$(RUN) -m atled manifest cpu-numba sim opencl
 	@$(RUN) tools/extras.py
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md

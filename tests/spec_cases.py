@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atled.catalogue import all_specs
 from atled.conformance.cases import has_gradient, samples_of
+from atled.generators.catalogue import all_specs
 
 __all__ = ["all_specs", "has_gradient", "refused_cases", "sample_cases"]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from atled.catalogue import catalogue
+from atled.generators.catalogue import catalogue
 from atled.ops.spec import OpSpec
 from atled_cpu_numba import plugin
 from atled_cpu_numba.adopted import ADOPTED, reason

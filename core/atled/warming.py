@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from atled.catalogue import SampleCalls, all_specs
 from atled.errors import four_parts, listing
+from atled.generators.catalogue import SampleCalls, all_specs
 from atled.graph.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
 from atled_contexts import (

@@ -8,8 +8,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.catalogue import catalogue
 from atled.conformance.checks import check_op
+from atled.generators.catalogue import catalogue
 from atled.op_spec import DERIVED, Attribute, Input, OpSpec, Row, Sample, define, function_of, undefine
 from atled.ops.own import _own
 from atled.ops.spec import FUNCTIONS, SPECS

@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import cpu_page  # after the path is set
-from atled.catalogue import catalogue
+from atled.generators.catalogue import catalogue
 from atled_cpu_numba import plugin
 from atled_cpu_numba.adopted import ADOPTED, RULE
 from nnabla_signatures import SIGNATURES

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, check or print; the exit status."""
-    from atled.manifest import make_manifest, manifest_path, manifest_text, write_beside
+    from atled.generators.manifest import make_manifest, manifest_path, manifest_text, write_beside
 
     status = 0
     for plugin in arguments.plugin:

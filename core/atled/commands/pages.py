@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write or check the pages; the exit status."""
     from atled.commands import CommandError
     from atled.errors import four_parts
-    from atled.manifest import write_beside
-    from atled.reference_pages.pages import PICTURES, read_differences, reference_pages
-    from atled.reference_pages.plots import plot, plotted
+    from atled.generators.manifest import write_beside
+    from atled.generators.pages.pages import PICTURES, read_differences, reference_pages
+    from atled.generators.pages.plots import plot, plotted
     from atled_contexts import plugins
 
     names = arguments.plugin or [record.name for record in plugins() if record.source == "installed"]

@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write, print or check the page; the exit status."""
     from atled.commands import CommandError
     from atled.errors import four_parts
-    from atled.manifest import write_beside
-    from atled.support_matrix import support_matrix
+    from atled.generators.manifest import write_beside
+    from atled.generators.support_matrix import support_matrix
     from atled_contexts import plugins
 
     if arguments.check and not arguments.out:

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from atled.catalogue import all_specs
 from atled.conformance.cases import Topic, backends, over
 from atled.conformance.subject import Subject
 from atled.errors import did_you_mean, in_words, listing
+from atled.generators.catalogue import all_specs
 from atled_contexts import Context, context_scope, get_current_context, get_extension_context, handed_over
 
 _OWN = "atled atled_contexts atled_pytest numpy pluggy"  # what the core itself has imported by then

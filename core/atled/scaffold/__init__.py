@@ -101,7 +101,10 @@ def _write(folder: Path, replacements: Mapping[str, str]) -> None:
 
 def _write_manifest(folder: Path, name: str) -> None:
     """Generate the manifest from what the plugin registers."""
-    from atled.manifest import make_manifest, manifest_text  # it loads the table of ops, which nothing above needs
+    from atled.generators.manifest import (  # it loads the table of ops, which nothing above needs
+        make_manifest,
+        manifest_text,
+    )
 
     package = words(name)["package"]
     with _importable(folder / "src", package):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import atled.warming
-from atled.catalogue import all_specs
 from atled.commands import USER_ERROR, main
+from atled.generators.catalogue import all_specs
 from atled.warming import warm_up
 from atled_contexts import PluginError, Warming, report_preparation, warmings
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from atled.catalogue import all_specs
+from atled.generators.catalogue import all_specs
 from atled.ops.formula import EXPANDABLE, FormulaError, Program, sample_programs
 from atled.ops.formula_numpy import compile_numpy
 from atled.plugin import compile_formula

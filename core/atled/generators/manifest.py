@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from atled.call import Call
-from atled.catalogue import SampleCalls, catalogue
 from atled.errors import four_parts
+from atled.generators.catalogue import SampleCalls, catalogue
 from atled.graph.dispatch import TYPE_DTYPES
 from atled_contexts import (
     MANIFEST,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atled.catalogue import catalogue
-from atled.manifest import Manifest, make_manifest
+from atled.generators.catalogue import catalogue
+from atled.generators.manifest import Manifest, make_manifest
 from atled.ops.spec import OpSpec
 from atled.reference import ADOPTED_NOTE
 

@@ -2,7 +2,8 @@
 
 import ast
 
-from atled import functions, stubs
+from atled import functions
+from atled.generators import stubs
 
 
 def test_the_file_is_up_to_date():

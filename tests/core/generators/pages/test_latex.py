@@ -2,10 +2,10 @@
 
 import pytest
 
+from atled.generators.pages.latex import name_latex, to_latex
 from atled.ops.elementwise import Elementwise
 from atled.ops.formula import parse
 from atled.ops.spec import FUNCTIONS
-from atled.reference_pages.latex import name_latex, to_latex
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 import atled.functions as F
 from atled.commands import main
-from atled.reference_pages.docstring import take_apart
-from atled.reference_pages.pages import read_differences, reference_pages
+from atled.generators.pages.docstring import take_apart
+from atled.generators.pages.pages import read_differences, reference_pages
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "functions"

@@ -9,14 +9,14 @@ from typing import Any
 
 import atled.functions
 from atled.calling.composites import CATEGORIES
-from atled.manifest import Manifest, make_manifest
+from atled.generators.manifest import Manifest, make_manifest
+from atled.generators.pages.docstring import take_apart
+from atled.generators.pages.latex import name_latex, to_latex
+from atled.generators.pages.plots import plotted
 from atled.ops.elementwise import Elementwise
 from atled.ops.formula import parse
 from atled.ops.spec import FUNCTIONS, OpSpec
 from atled.reference import ADOPTED_NOTE
-from atled.reference_pages.docstring import take_apart
-from atled.reference_pages.latex import name_latex, to_latex
-from atled.reference_pages.plots import plotted
 
 PICTURES = "pictures"
 """Folder of the plots, beside the pages."""

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from atled.call import Call
-from atled.catalogue import catalogue
 from atled.commands import USER_ERROR, main
-from atled.manifest import make_manifest, manifest_text
+from atled.generators.catalogue import catalogue
+from atled.generators.manifest import make_manifest, manifest_text
+from atled.generators.support_matrix import support_matrix
 from atled.ops.spec import SPECS
-from atled.support_matrix import support_matrix
 from atled_contexts import API_VERSION, Implementation, Unusable, hookimpl, register_plugin, unregister_plugin
 from wrong_plugin import WrongPlugin
 
@@ -93,7 +93,7 @@ def test_a_plugin_without_a_package_has_no_file(partial, capsys):
 
 def test_drift_is_a_failure(partial, monkeypatch, tmp_path, capsys):
     path = tmp_path / "atled-manifest.json"
-    monkeypatch.setattr("atled.manifest.manifest_path", lambda plugin: path)
+    monkeypatch.setattr("atled.generators.manifest.manifest_path", lambda plugin: path)
     assert main(["manifest", "partial", "--check"]) == 1
     assert main(["manifest", "partial"]) == 0
     assert main(["manifest", "partial", "--check"]) == 0

@@ -1,0 +1,1 @@
+"""What `make generated` writes: stubs, manifests, the support matrix, pages of functions."""
