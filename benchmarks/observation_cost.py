@@ -15,7 +15,8 @@ import numpy as np
 
 import atled as nn
 import atled.functions as F
-from atled.graph import binding, eager
+from atled.graph.run import binding
+from atled.graph.run import one_call as eager
 from atled_contexts import is_observed
 
 ROUNDS = 41

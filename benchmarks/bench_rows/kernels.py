@@ -134,9 +134,9 @@ def kernel(library: str, name: str) -> Case:
     from atled.arrays.array import ArrayCell
     from atled.arrays.place import HOST
     from atled.call import ArrayDesc
-    from atled.graph.binding import Binding
-    from atled.graph.ir import Graph
-    from atled.graph.lowering import lower
+    from atled.graph.compile.lowering import lower
+    from atled.graph.nodes.ir import Graph
+    from atled.graph.run.binding import Binding
 
     chosen = KERNELS[name]
     rng = np.random.default_rng(4)

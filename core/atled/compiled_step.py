@@ -8,9 +8,9 @@ from typing import Any
 
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
-from atled.graph.plan import Template
-from atled.graph.training import Moved, Rule, Training
-from atled.graph.updating import in_full_precision
+from atled.graph.compile.plan import Template
+from atled.graph.update.training_step import Moved, Rule, Training
+from atled.graph.update.updates import in_full_precision
 from atled.solvers import Solver, Tracked
 from atled.variable import Variable
 from atled_contexts import context_in_force

@@ -10,10 +10,10 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.calling.auto_mode import get_auto_forward
 from atled.errors import four_parts
-from atled.graph.gradient import backpropagate
-from atled.graph.ir import IRValue
-from atled.graph.recording import Recorder
-from atled.graph.value import Value
+from atled.graph.from_nodes import Recorder
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import IRValue
+from atled.graph.record.value import Value
 from atled.variable import Variable
 from atled_contexts import context_in_force
 

@@ -11,8 +11,8 @@ from atled.calling.python_function import PythonFunction
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
 from atled.graph.forward import call_function
-from atled.graph.value import Function as GraphFunction
-from atled.graph.value import Value
+from atled.graph.record.value import Function as GraphFunction
+from atled.graph.record.value import Value
 from atled.variable import Variable
 from atled_contexts import Context
 

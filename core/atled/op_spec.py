@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from atled.call import ArrayDesc
-from atled.graph.gradient import GradientCall
-from atled.graph.ir import IRValue
+from atled.graph.nodes.gradient import GradientCall
+from atled.graph.nodes.ir import IRValue
 from atled.ops.elementwise import DERIVED, Elementwise, Row, away, grid, within
 from atled.ops.own import admit, remove
 from atled.ops.own import function_of as _function_of

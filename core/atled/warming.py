@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from atled.errors import four_parts, listing
 from atled.generators.catalogue import SampleCalls, all_specs
-from atled.graph.dispatch import TYPE_DTYPES
+from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
 from atled_contexts import (
     PluginError,

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 from atled.conformance.running import evaluate
-from atled.graph.gradient import backpropagate
+from atled.graph.nodes.gradient import backpropagate
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -544,7 +544,7 @@ def test_a_failed_update_does_not_count_as_a_step(monkeypatch):
         w.g = 1
         if fails:
             with monkeypatch.context() as patch:
-                patch.setattr("atled.graph.updating._bind", _fail)
+                patch.setattr("atled.graph.update.updates._bind", _fail)
                 with pytest.raises(MemoryError):
                     solver.update()
         solver.update()

@@ -575,7 +575,7 @@ class NdArray(ArrayOperators):
             )
         if ctx is not None:
             # Lazily: only the graph knows where a Context computes.
-            from atled.graph.dispatch import home_of
+            from atled.graph.nodes.dispatch import home_of
 
             place = home_of(_context("NdArray.cast", ctx))
             self.cell.cast(wanted)

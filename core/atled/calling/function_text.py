@@ -16,7 +16,7 @@ from atled.calling.apply import apply
 from atled.calling.cached_calls import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
 from atled.calling.function_trial import proven_counts
 from atled.calling.using import apply_using
-from atled.graph.value import PLAIN, RecordedValue
+from atled.graph.record.value import PLAIN, RecordedValue
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
 from atled.variable import Variable
 from atled_contexts.surroundings import PROCESS, mark_here

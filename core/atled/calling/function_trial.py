@@ -12,7 +12,7 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.spares import NEVER, Counts, SpareCells, Spares, proven, reuses
 from atled.calling.cached_calls import State
-from atled.graph.value import Value
+from atled.graph.record.value import Value
 from atled.ops.spec import OpSpec
 from atled.variable import Variable
 

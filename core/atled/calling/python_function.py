@@ -15,15 +15,15 @@ from atled.call import ArrayDesc, Call, Prepared
 from atled.calling.apply import apply
 from atled.calling.auto_mode import auto_forward
 from atled.errors import RefusedError, four_parts
-from atled.graph.dispatch import compute_dtype
-from atled.graph.value import Value
+from atled.graph.nodes.dispatch import compute_dtype
+from atled.graph.record.value import Value
 from atled.ops.spec import Attribute, Input, OpSpec
 from atled.variable import Variable
 from atled_contexts import Context, context_scope, get_current_context
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 Shapes = tuple[tuple[int, ...], ...]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from atled.call import ArrayDesc, Call
 from atled.conformance.running import STREAM_KEY, oracle, typed, widened
-from atled.graph.dispatch import describe_call
+from atled.graph.nodes.dispatch import describe_call
 from atled.ops.samples import Exact, Refused, Sample
 from atled.ops.spec import OpSpec
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from atled.call import ArrayDesc
 from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_stream
-from atled.graph.gradient import backpropagate
-from atled.graph.ir import Graph, IRValue
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import Graph, IRValue
 from atled.ops.elementwise import Elementwise, derived_name, derived_spec
 from atled.ops.own import spec_of
 from atled.ops.samples import Refused, Sample

@@ -10,11 +10,11 @@ import numpy as np
 from atled.arrays.array import ArrayCell
 from atled.arrays.place import HOST
 from atled.call import ArrayDesc
-from atled.graph.binding import Binding
-from atled.graph.dispatch import TYPE_DTYPES
-from atled.graph.ir import Graph, IRValue
-from atled.graph.lowering import lower
-from atled.graph.plan import Template
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Template
+from atled.graph.nodes.dispatch import TYPE_DTYPES
+from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
 

@@ -15,7 +15,7 @@ from atled.conformance.cases import Case, samples_of
 from atled.conformance.running import spec_named
 from atled.errors import did_you_mean, four_parts, in_words, listing
 from atled.generators.catalogue import all_specs
-from atled.graph.dispatch import TYPE_DTYPES
+from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
 from atled_contexts import (
     BackendInfo,

@@ -8,8 +8,8 @@ from typing import Any
 
 from atled.arrays.place import ArrayClass
 from atled.calling.cached_calls import forget_calls
-from atled.graph.binding import Binding
-from atled.graph.eager import OneCall
+from atled.graph.run.binding import Binding
+from atled.graph.run.one_call import OneCall
 from atled.ops.spec import OpSpec
 from atled_contexts import registry
 

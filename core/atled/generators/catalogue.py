@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.call import ArrayDesc, Call
-from atled.graph.dispatch import TYPE_DTYPES, describe_call
+from atled.graph.nodes.dispatch import TYPE_DTYPES, describe_call
 from atled.ops.elementwise import Elementwise, ElementwiseGradient, derived_name, derived_spec
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec

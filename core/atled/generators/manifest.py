@@ -11,7 +11,7 @@ from typing import Any
 from atled.call import Call
 from atled.errors import four_parts
 from atled.generators.catalogue import SampleCalls, catalogue
-from atled.graph.dispatch import TYPE_DTYPES
+from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled_contexts import (
     MANIFEST,
     Implementation,

@@ -16,18 +16,18 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES
 from atled.call import ArrayDesc
 from atled.errors import four_parts
-from atled.graph.binding import Binding
-from atled.graph.bound import Bound
-from atled.graph.gradient import backpropagate
-from atled.graph.ir import Graph, IRNode, IRValue
-from atled.graph.lost import LastRun, LostGradients, lose_gradient
-from atled.graph.lowering import lower, nodes_for
-from atled.graph.plan import Template
-from atled.graph.recorded import Recorded, float_values
-from atled.graph.repeats import Repeats
-from atled.graph.structure import CallSite, Structure, calls_before, dtype_number
-from atled.graph.templates import PLANNING, TEMPLATES
-from atled.graph.value import Function, Value, needs_gradient
+from atled.graph.bound_plan import Bound
+from atled.graph.compile.lowering import lower, nodes_for
+from atled.graph.compile.plan import Template
+from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.recompute.recipes import LastRun, LostGradients, lose_gradient
+from atled.graph.recompute.trust import Repeats
+from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.structure import CallSite, Structure, calls_before, dtype_number
+from atled.graph.record.value import Function, Value, needs_gradient
+from atled.graph.run.binding import Binding
 from atled_contexts import plugin_generation
 
 

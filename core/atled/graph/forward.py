@@ -8,20 +8,20 @@ from typing import NamedTuple
 from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.again import chosen_again
 from atled.graph.backward import read_by_backward
-from atled.graph.binding import Binding
-from atled.graph.bound import Bound
-from atled.graph.eager import OneCall, one_call, settle_inputs
-from atled.graph.ir import Graph
-from atled.graph.lost import LastRun, LostValues, lose
-from atled.graph.lowering import lower
-from atled.graph.plan import Template
-from atled.graph.recorded import Recorded, float_values
-from atled.graph.repeats import Repeats
-from atled.graph.structure import Structure, calls_before
-from atled.graph.templates import PLANNING, TEMPLATES
-from atled.graph.value import Function, Value
+from atled.graph.bound_plan import Bound
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Template
+from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.nodes.ir import Graph
+from atled.graph.recompute.choice import chosen_again
+from atled.graph.recompute.recipes import LastRun, LostValues, lose
+from atled.graph.recompute.trust import Repeats
+from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.structure import Structure, calls_before
+from atled.graph.record.value import Function, Value
+from atled.graph.run.binding import Binding
+from atled.graph.run.one_call import OneCall, one_call, settle_inputs
 from atled_contexts import plugin_generation
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from atled.arrays.array import WRITES, ArrayCell, NdArray
 from atled.arrays.place import HOST
 from atled.graph.backward import Backward, BackwardTemplate, plan_adding, plan_backward, seed_of
-from atled.graph.lost import LastRun, LostGradients
-from atled.graph.templates import TEMPLATES, TemplateCache
-from atled.graph.unbound import Unbound
-from atled.graph.value import PLAIN, Details, Value
+from atled.graph.compile.templates import TEMPLATES, TemplateCache
+from atled.graph.recompute.recipes import LastRun, LostGradients
+from atled.graph.record.value import PLAIN, Details, Value
+from atled.graph.run.by_address import Unbound
 from atled_contexts import is_observed, plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}

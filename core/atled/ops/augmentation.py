@@ -19,8 +19,8 @@ from atled.ops.shifting import BORDER_MODES, sources
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 _BASE_AXIS = Attribute("base_axis", "int", 1)
 _SEED = Attribute("seed", "int", -1)

@@ -16,8 +16,8 @@ from atled.ops.samples import Away, Data, Exact, Refused, Sample
 from atled.ops.spec import Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 
 class ReplacedWeight(OpSpec, abstract=True):

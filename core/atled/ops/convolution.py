@@ -14,8 +14,8 @@ from atled.ops.spec import Attribute, Input, OpSpec
 from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 _LEAST = {"pad": 0, "stride": 1, "dilation": 1, "shape": 0, "kernel": 1}
 GEOMETRY = (

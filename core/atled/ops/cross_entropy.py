@@ -15,8 +15,8 @@ from atled.ops.softmax import softmax, softmax_backward
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 # Probabilities are clipped here before the logarithm, in every dtype, as NNabla does; the loss is at most 87.34.
 SMALLEST = float(np.finfo(np.float32).tiny)

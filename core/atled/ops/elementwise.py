@@ -22,8 +22,8 @@ from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec, register
 from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 MakeData = Callable[[Sequence[int]], Data]
 

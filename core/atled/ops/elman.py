@@ -13,8 +13,8 @@ from atled.ops.sequence import SequenceOp, added, backwards, columns, in_order, 
 from atled.ops.spec import Attribute, Input
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 _ATTRIBUTES = (
     *SequenceOp.attributes,

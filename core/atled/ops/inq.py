@@ -16,8 +16,8 @@ from atled.ops.samples import Exact, Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 _SETTINGS = (
     Attribute("num_bits", "int", 4),

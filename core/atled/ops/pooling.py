@@ -14,8 +14,8 @@ from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 
 class Pooling(OpSpec, abstract=True):

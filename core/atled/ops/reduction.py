@@ -14,8 +14,8 @@ from atled.ops.samples import Data, Distinct, Ints, Normal, Refused, Sample, Uni
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 
 def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:

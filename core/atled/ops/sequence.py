@@ -11,8 +11,8 @@ from atled.call import ArrayDesc
 from atled.ops.spec import Attribute, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 
 class SequenceOp(OpSpec, abstract=True):

@@ -16,8 +16,8 @@ from atled.limits.whole_numbers import whole
 
 if TYPE_CHECKING:
     from atled.call import Call, Prepared
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
     from atled.ops.formula import Program
     from atled.ops.samples import Refused, Sample
 

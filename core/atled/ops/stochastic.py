@@ -18,8 +18,8 @@ from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.graph.nodes.gradient import GradientCall
+    from atled.graph.nodes.ir import IRValue
 
 _STREAM = Input("stream", kind="stream", gradient="none")
 _SHAPE = Attribute("shape", "ints", ())

@@ -12,7 +12,7 @@ import atled.functions as F
 from atled.arrays.array import NdArray
 from atled.arrays.spares import Spares, spares_of
 from atled.calling.cached_calls import RECENT, forget_calls
-from atled.graph.value import Function
+from atled.graph.record.value import Function
 from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")

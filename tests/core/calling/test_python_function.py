@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.function import PythonFunction
-from atled.graph.templates import TEMPLATES
+from atled.graph.compile.templates import TEMPLATES
 
 
 def leaf(values, need_grad=True):

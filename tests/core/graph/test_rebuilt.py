@@ -15,7 +15,7 @@ import atled.functions as F
 from atled.arrays.array import ArrayCell
 from atled.calling.cached_calls import forget_calls
 from atled.graph import rebuilt
-from atled.graph.unbound import Unbound
+from atled.graph.run.by_address import Unbound
 from atled.variable import Variable
 
 SHAPE = (3, 4)

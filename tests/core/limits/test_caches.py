@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.arrays.spares import set_spares_limit, spares_of
-from atled.graph.templates import TemplateCache
+from atled.graph.compile.templates import TemplateCache
 from atled.limits.caches import Generations, cache_counts, register_cache
 
 

@@ -17,7 +17,7 @@ CPU = nn.Context("cpu:float", fallback="raise")
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """All arrays are taken to be large; per kernel whether it was written so."""
-    from atled.graph.templates import TEMPLATES
+    from atled.graph.compile.templates import TEMPLATES
 
     asked: list[bool] = []
     kernel = elementwise._kernel

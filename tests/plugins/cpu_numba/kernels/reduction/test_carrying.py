@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.templates import TEMPLATES
+from atled.graph.compile.templates import TEMPLATES
 from atled_contexts import verify
 from atled_cpu_numba import pool
 
@@ -158,7 +158,7 @@ def test_what_is_carried_is_what_single_steps_give(case, dtype, threads, monkeyp
     context = nn.Context([f"cpu:{dtype}"], fallback="raise")
     found, labels_found = results(case, context)
     also_found, _ = results(case, context, held=True)
-    monkeypatch.setattr("atled.graph.lowering.attach", lambda slots, steps, **_: list(steps))
+    monkeypatch.setattr("atled.graph.compile.lowering.attach", lambda slots, steps, **_: list(steps))
     TEMPLATES.clear()
     wanted, _ = results(case, context)
     also_wanted, _ = results(case, context, held=True)

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.templates import TEMPLATES
+from atled.graph.compile.templates import TEMPLATES
 from atled_cpu_numba import pool
 
 CPU = nn.Context(["cpu:float"], fallback="raise")
@@ -82,7 +82,7 @@ def test_carried_elements_are_those_of_single_steps(case, threads, monkeypatch):
     pool.set_thread_count(threads)
     try:
         found, has_carried = results(case)
-        monkeypatch.setattr("atled.graph.lowering.attach", lambda slots, steps, **_: list(steps))
+        monkeypatch.setattr("atled.graph.compile.lowering.attach", lambda slots, steps, **_: list(steps))
         TEMPLATES.clear()
         wanted, _ = results(case)
     finally:

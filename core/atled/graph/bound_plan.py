@@ -1,0 +1,70 @@
+"""A binding with what it was made from, so that it can be seen whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import WRITES
+from atled.graph.recompute.recipes import LastRun, LostValues
+from atled.graph.recompute.trust import Repeats
+from atled.graph.record.structure import Structure
+from atled.graph.run.binding import Binding
+
+
+class Bound:
+    """A binding and what it was made from, so that it can be seen whether it still holds.
+
+    epoch: when its making began: what changes meanwhile, by another thread, is seen by the next run.
+    structure: of the graph it computes, where that is a recorded one.
+    written: cells whose lazy mark a run must clear.
+    last_run: where the runs are to be noted, None where nothing depends on it.
+    recipe: of a forward, how to get what it does not store; None where it stores everything.
+    repeats: of a forward, the values that its backward may compute again; None where there are none.
+    """
+
+    __slots__ = ("binding", "epoch", "key", "last_run", "recipe", "repeats", "structure", "written")
+
+    def __init__(
+        self,
+        key: Hashable,
+        binding: Binding,
+        epoch: int,
+        written: Sequence[ArrayCell] = (),
+        structure: Structure | None = None,
+        last_run: LastRun | None = None,
+    ) -> None:
+        self.key = key
+        self.binding = binding
+        self.structure = structure
+        self.written = tuple(written)
+        self.last_run = last_run
+        self.recipe: LostValues | None = None
+        self.repeats: Repeats | None = None
+        self.epoch = epoch
+
+    def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
+        """Whether the binding can be used again for a structure of this key and these cells, found out since an epoch.
+
+        The epoch is renewed if so.
+        """
+        binding = self.binding
+        if self.key != key or len(cells) != len(binding.cells) or not binding.is_current(self.written):
+            return False
+        if any(mine is not theirs for mine, theirs in zip(binding.cells, cells, strict=True)):
+            return False
+        self.epoch = epoch
+        return True
+
+    def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
+        """Run the plan, with new values of its floats, if they are given."""
+        self.binding.run(floats)
+        for cell in self.written:
+            cell.lazy = None
+            cell.zeroed = False
+        if self.last_run is not None:
+            self.last_run.number = next(WRITES)
+        if self.repeats is not None:
+            self.repeats.forward_ran()

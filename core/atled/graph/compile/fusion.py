@@ -1,0 +1,468 @@
+"""Fusion: neighbouring elementwise nodes become one node with one formula, which reads each array once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from atled.call import Call
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.ops.elementwise import ProgramOp
+from atled.ops.formula import Expr, Program, name, number, substitute
+from atled.ops.spec import Attribute, Input
+
+MOST_NODES = 40
+MOST_OPERANDS = 24
+"""Bounds of one fused node: compile time grows with it, and beyond some operands registers run out."""
+
+_SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
+_SHOWN = 4  # names of different ops in the name of a fused one
+_COPY = name("x")
+
+
+class FusedOp(ProgramOp, abstract=True):
+    """An op that fusion made of several; it exists only inside a plan.
+
+    names: of the ops in it, in the order in which they ran.
+    """
+
+    def __init__(self, program: Program, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.inputs = tuple(Input(item) for item in program.inputs)
+        self.attributes = tuple(Attribute(item, "float") for item in program.attributes)
+        self.outputs = program.output_names
+        vars(self).update(program=program, category="fused")
+        self.inplace = dict(program.in_place)
+        different = list(dict.fromkeys(names))
+        shown = "+".join(different[:_SHOWN]) + ("+..." if len(different) > _SHOWN else "")
+        super().__init__(shown, f"Fused: {', '.join(names)}.")
+
+
+def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue], apart: Iterable[IRNode] = ()) -> list[IRNode]:
+    """The nodes to run instead of `nodes`, in an order in which they can run.
+
+    kept: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
+    other only.
+    """
+    values = set(kept)
+    groups = _Groups(nodes, values, set(apart))
+    if not groups.any:
+        return list(nodes)
+    return _rewrite(graph, nodes, groups, values)
+
+
+def formulas_of(node: IRNode) -> Sequence[Expr] | None:
+    """The formulas of a node that could be fused where it is to run, in the names of its inputs; None for others.
+
+    One for its output, or one for each array that it changes in place.
+    """
+    spec, decision = node.spec, node.decision
+    if spec is None or decision is None or not decision.implementation.fuses:
+        return None
+    if spec.copies:
+        return (_COPY,)
+    program = spec.program
+    if program is None or (len(program.outputs) != 1 and not spec.inplace):
+        return None
+    changed = dict(program.in_place)
+    if changed != spec.inplace or (changed and len(changed) != len(program.outputs)):
+        return None
+    if any(not _is_whole(node.inputs[position]) for position in changed.values()):
+        return None
+    return program.expressions
+
+
+def _is_whole(value: IRValue | None) -> bool:
+    """Whether a value is an outside array as it is there, no view of one and no second number of it."""
+    return value is not None and value.external >= 0 and value.base is value
+
+
+def _changed(node: IRNode) -> list[IRValue]:
+    """The arrays that a node changes in place, in the order of its outputs."""
+    sources = () if node.spec is None else node.spec.inplace.values()
+    return [value for value in map(node.inputs.__getitem__, sources) if value is not None]
+
+
+def _is_in_place(node: IRNode) -> bool:
+    return node.spec is not None and bool(node.spec.inplace)
+
+
+def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
+    """Per node that reads or changes an outside array which some node changes, the one before it that does.
+
+    These must run in the order in which they are: what a node changes in place is no value that others depend on.
+    """
+    changed = {
+        value.base.external
+        for node in nodes
+        if node.spec is not None
+        for position, value in enumerate(node.inputs)
+        if value is not None and (position in node.spec.mutated or position in node.spec.inplace.values())
+    }
+    turns: dict[IRNode, IRNode] = {}
+    last: IRNode | None = None
+    for node in nodes:
+        values = [*node.inputs, *node.outputs]
+        if changed and any(v is not None and v.base.external >= 0 and v.base.external in changed for v in values):
+            if last is not None:
+                turns[node] = last
+            last = node
+    return turns
+
+
+class _Group:
+    """Nodes that become one.
+
+    members: in the order of the nodes.  reads: per value that they read, how often.  changed: arrays that they change.
+    outside: how many of the values that they read are made by none of them.
+    written: how many of their results are kept or read by others, and so must be written.
+    """
+
+    __slots__ = ("changed", "members", "outside", "reads", "written")
+
+    def __init__(self, node: IRNode, is_written: bool) -> None:
+        self.members = [node]
+        self.reads: dict[IRValue, int] = {}
+        for value in node.inputs:
+            if value is not None:
+                self.reads[value] = self.reads.get(value, 0) + 1
+        self.changed = dict.fromkeys(_changed(node))
+        self.outside = len(self.reads)
+        self.written = int(is_written)
+
+
+class _Groups:
+    """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
+
+    def __init__(self, nodes: Sequence[IRNode], kept: set[IRValue], apart: set[IRNode]) -> None:
+        self._index = {node: position for position, node in enumerate(nodes)}
+        self._kept = kept
+        self._apart = apart
+        self._readers: dict[IRValue, int] = {}  # how many inputs of nodes a value is
+        self._last_reader: dict[IRValue, IRNode] = {}  # of those that were looked at
+        for node in nodes:
+            for value in node.inputs:
+                if value is not None:
+                    self._readers[value] = self._readers.get(value, 0) + 1
+        self._turns = _turns(nodes)
+        self.group_of: dict[IRNode, int] = {}
+        self.formulas: dict[IRNode, Sequence[Expr]] = {}
+        self.groups: dict[int, _Group] = {}
+        self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
+        for position, node in enumerate(nodes):
+            # What was changed is read as the array, as a rule: one who reads it as the result of the change is served.
+            is_read = _is_in_place(node) and any(v in self._readers or v in kept for v in node.outputs)
+            formulas = None if is_read or node.computed else formulas_of(node)
+            if formulas is not None:
+                self.formulas[node] = formulas
+                self._place(position, node)
+            for value in node.inputs:
+                if value is not None:
+                    self._last_reader[value] = node
+        self.any = any(len(group.members) > 1 for group in self.groups.values())
+
+    def nodes_before(self, node: IRNode) -> list[IRNode]:
+        """The nodes that must have run before a node: those that make its inputs, and the one whose turn is before."""
+        before = [value.node for value in node.inputs if value is not None and value.node is not None]
+        turn = self._turns.get(node)
+        return before if turn is None else [*before, turn]
+
+    def _place(self, position: int, node: IRNode) -> None:
+        """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own.
+
+        Then into those that read an array which it reads, too, so that it is read once.
+        """
+        self.group_of[node] = position
+        made = node.outputs[0]
+        self.groups[position] = _Group(node, made in self._kept or made in self._readers)
+        group = position
+        values = [value for value in node.inputs if value is not None]
+        producers = [value.node for value in values if value.node is not None]
+        # The latest of the other readers: one that is far away seldom fits, and all would be many.
+        sharers = [self._last_reader.get(value) for value in values]
+        for related in (*producers, *sharers):
+            other = None if related is None else self.group_of.get(related)
+            if other is not None and other != group:
+                together = self._fit(other, group)
+                if together is not None:
+                    group = self._merge(other, group, together)
+
+    def _merge(self, one: int, other: int, together: tuple[int, int]) -> int:
+        """Make two groups one, named after the earlier; together: what `_fit` gave."""
+        group, gone = min(one, other), max(one, other)
+        whole, moved = self.groups[group], self.groups.pop(gone)
+        whole.written, whole.outside = together
+        is_behind = self._index[whole.members[-1]] < gone
+        whole.members += moved.members
+        if not is_behind:
+            whole.members.sort(key=self._index.__getitem__)
+        for value, count in moved.reads.items():
+            whole.reads[value] = whole.reads.get(value, 0) + count
+        whole.changed.update(moved.changed)
+        for node in moved.members:
+            self.group_of[node] = group
+        last = self._index[whole.members[-1]]
+        self._inside[group + 1 : last + 1] = bytes([1]) * (last - group)
+        return group
+
+    def _fit(self, one: int, other: int) -> tuple[int, int] | None:
+        """`written` and `outside` of two groups as one, None where they may not be; `other` holds the node in hand."""
+        before, new = self.groups[one], self.groups[other]
+        first, second = before.members[0], new.members[0]
+        assert first.decision is not None and second.decision is not None
+        alike = (
+            second.outputs[0].shape == first.outputs[0].shape
+            and second.outputs[0].dtype == first.outputs[0].dtype
+            and second.outputs[0].place is first.outputs[0].place
+            and second.decision.backend == first.decision.backend
+            and second.decision.type_config == first.decision.type_config
+            and second.context.deterministic == first.context.deterministic
+            and second.context.local_errors == first.context.local_errors
+        )
+        count = len(before.members) + len(new.members)
+        if not alike or count > MOST_NODES or (first in self._apart) != (second in self._apart):
+            return None
+        together = self._written_and_outside(before, new)
+        changed = len(before.changed | new.changed)
+        if sum(together) + changed > MOST_OPERANDS:
+            return None
+        if changed and not _agree_on_changed([*before.members, *new.members]):
+            return None
+        if any(self._passes_outside(one, node) for node in new.members):
+            return None
+        # Nothing depends yet on a node that was placed just now.
+        is_new = len(new.members) == 1
+        if not is_new and any(self._passes_outside(other, node) for node in before.members):
+            return None
+        return together
+
+    def _written_and_outside(self, one: _Group, other: _Group) -> tuple[int, int]:
+        """What `written` and `outside` of two groups would be together; looks only at what the smaller one touches."""
+        small, large = sorted((one, other), key=lambda group: len(group.members))
+        written, outside = small.written + large.written, small.outside + large.outside
+        small_number, large_number = (self.group_of[group.members[0]] for group in (small, large))
+        for value in small.reads:
+            owner = None if value.node is None else self.group_of.get(value.node)
+            if owner == large_number:
+                outside -= 1
+                written -= self._ends_inside(value, large, small)
+            elif owner != small_number and value in large.reads:
+                outside -= 1  # both read it
+        for node in small.members:
+            for value in node.outputs:
+                if value in large.reads:
+                    outside -= 1
+                    written -= self._ends_inside(value, small, large)
+        return written, outside
+
+    def _ends_inside(self, value: IRValue, maker: _Group, reader: _Group) -> bool:
+        """Whether a result of one group that another one reads need not be written where both are one."""
+        is_first = value.node is not None and value is value.node.outputs[0]
+        if not is_first or value in self._kept:
+            return False
+        return self._readers[value] == maker.reads.get(value, 0) + reader.reads[value]
+
+    def _passes_outside(self, group: int, node: IRNode) -> bool:
+        """Whether the node must run after the group because of a node of neither: then they cannot be one."""
+        own = self.group_of[node]
+        # No group reaches across this place in the order: what is before it depends on nothing behind it.
+        earliest = self._inside.rfind(0, 0, group + 1)
+        seen: set[int | IRNode] = set()
+        stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
+        while stack:
+            outside = stack.pop()
+            unit = self.group_of.get(outside, outside)
+            if unit in seen or self._index.get(outside, -1) < earliest:
+                continue
+            if unit == group:
+                return True
+            if len(seen) >= _SEARCH_LIMIT:
+                return True  # not known: then they stay apart, which is never wrong
+            seen.add(unit)
+            for related in self.groups[unit].members if isinstance(unit, int) else [unit]:
+                stack += self.nodes_before(related)
+        return False
+
+
+def _agree_on_changed(members: Sequence[IRNode]) -> bool:
+    """Whether all members know each array that one of them changes in place as the same value."""
+    changed = {value.external: value for member in members for value in _changed(member)}
+    if not changed:
+        return True
+    values = [value for member in members for value in member.inputs if value is not None]
+    return all(changed.get(value.base.external, value) is value for value in values if value.base.external >= 0)
+
+
+def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[IRValue]) -> list[IRNode]:
+    readers: dict[IRValue, set[int | IRNode]] = {}
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None:
+                readers.setdefault(value, set()).add(groups.group_of.get(node, node))
+    units: dict[int | IRNode, list[IRNode]] = {}
+    for node in nodes:
+        units.setdefault(groups.group_of.get(node, node), []).append(node)
+    order = _ordered(units, groups)
+    specs: dict[Wiring, FusedOp] = {}  # of the loops and layers of a network many groups are alike
+    result = []
+    for unit in order:
+        members = units[unit]
+        if len(members) == 1:
+            result.append(members[0])
+        else:
+            outputs = [
+                member.outputs[0]
+                for member in members
+                if not _is_in_place(member)
+                and (member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ())))
+            ]
+            result.append(_fused_node(graph, members, groups.formulas, outputs, specs))
+    return result
+
+
+def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[int | IRNode]:
+    """The units in an order in which they can run."""
+    unit_of = {member: unit for unit, members in units.items() for member in members}
+    order: list[int | IRNode] = []
+    done: set[int | IRNode] = set()
+    for start in units:
+        stack: list[tuple[int | IRNode, bool]] = [(start, False)]
+        while stack:
+            unit, expanded = stack.pop()
+            if unit in done:
+                continue
+            if expanded:
+                done.add(unit)
+                order.append(unit)
+                continue
+            stack.append((unit, True))
+            for member in units[unit]:
+                for node in groups.nodes_before(member):
+                    before = unit_of.get(node)
+                    if before is not None and before != unit and before not in done:
+                        stack.append((before, False))
+    return order
+
+
+class _Wires:
+    """Which numbers the values and run-time floats of a group have, in the order in which its members meet them.
+
+    inputs: values that come from outside.  floats: indices of the graph's run-time floats.  rows: what each member
+    computes from which numbers.  changed: per array that is changed the value that stands for what it holds in the end.
+    """
+
+    def __init__(self, graph: Graph, members: Sequence[IRNode], formulas: Mapping[IRNode, Sequence[Expr]]) -> None:
+        self.inputs: list[IRValue] = []
+        self.floats: dict[int, int] = {}
+        self.changed: dict[IRValue, IRValue] = {}
+        self.numbers: dict[IRValue, int] = {}
+        self.rows: list[_Row] = []
+        for member in members:
+            assert member.spec is not None
+            read = tuple(self._number(value, True) for value in member.inputs if value is not None)
+            floats = tuple(self._float(graph, member.attributes[item]) for item in member.spec.float_names)
+            made = _changed(member)
+            self.changed.update(zip(made, member.outputs, strict=False))
+            written = tuple(self._number(value, False) for value in made or member.outputs)
+            self.rows.append(_Row(member.name, tuple(formulas[member]), _names(member), read, floats, written))
+
+    def _number(self, value: IRValue, is_input: bool) -> int:
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.numbers)
+            if is_input:
+                self.inputs.append(value)
+        return number
+
+    def _float(self, graph: Graph, slot: object) -> Expr:
+        assert isinstance(slot, FloatSlot)
+        kind, *source = graph.floats[slot.index]
+        # Numbers of gradient rules are part of the structure; those of users are run-time values.
+        if kind == "constant":
+            return number(source[0])
+        return name(f"f{self.floats.setdefault(slot.index, len(self.floats))}")
+
+
+class _Row(NamedTuple):
+    """A member of a group: its formulas in `names`, inputs first, the numbers that it reads and writes, its floats."""
+
+    op: str
+    formulas: tuple[Expr, ...]
+    names: tuple[str, ...]
+    read: tuple[int, ...]
+    floats: tuple[Expr, ...]
+    written: tuple[int, ...]
+
+
+Wiring = tuple[tuple[_Row, ...], tuple[int, ...], tuple[int, ...], int]
+"""What the op of a group depends on: rows, the numbers of changed arrays and of the outputs, how many floats."""
+
+
+def _names(node: IRNode) -> tuple[str, ...]:
+    """The names of a node's inputs and run-time floats in its formulas."""
+    assert node.spec is not None
+    inputs = ("x",) if node.spec.copies else node.spec.program.inputs  # type: ignore[union-attr]  # has a formula
+    return (*inputs, *node.spec.float_names)
+
+
+def _fused_node(
+    graph: Graph,
+    members: Sequence[IRNode],
+    formulas: Mapping[IRNode, Sequence[Expr]],
+    outputs: Sequence[IRValue],
+    specs: dict[Wiring, FusedOp],
+) -> IRNode:
+    """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
+    wires = _Wires(graph, members, formulas)
+    changed, written = (tuple(wires.numbers[value] for value in values) for values in (wires.changed, outputs))
+    wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats)
+    spec = specs.get(wiring)
+    if spec is None:
+        spec = specs[wiring] = _fused_op(wires, changed, written)
+    return _node(members, spec, wires.inputs, list(wires.floats), [*wires.changed.values(), *outputs])
+
+
+def _fused_op(wires: _Wires, changed: Sequence[int], written: Sequence[int]) -> FusedOp:
+    """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
+    inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
+    # Of an array that is changed: what it holds after the last row so far.
+    expressions = {value: name(identifier) for value, identifier in inputs.items()}
+    for row in wires.rows:
+        replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))
+        results = [substitute(formula, replaced) for formula in row.formulas]
+        expressions.update(zip(row.written, results, strict=True))
+    program = Program(
+        tuple(inputs.values()),
+        tuple(f"f{position}" for position in wires.floats.values()),
+        (
+            *((inputs[value], expressions[value]) for value in changed),
+            *((f"y{position}", expressions[value]) for position, value in enumerate(written)),
+        ),
+    )
+    return FusedOp(program, [row.op for row in wires.rows])
+
+
+def _node(
+    members: Sequence[IRNode], spec: FusedOp, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
+) -> IRNode:
+    first = members[0]
+    assert first.decision is not None
+    assert spec.program is not None
+    old: Call = first.decision.call
+    call = Call(
+        spec,
+        tuple(value.desc for value in inputs),
+        tuple(value.desc for value in outputs),
+        {},
+        device_id=old.device_id,
+        type_config=old.type_config,
+        deterministic=old.deterministic,
+        local_errors=old.local_errors,
+    )
+    attributes = {item: FloatSlot(index) for item, index in zip(spec.program.attributes, floats, strict=True)}
+    node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
+    node.outputs = tuple(outputs)
+    for position, value in enumerate(outputs):
+        value.node = node
+        value.position = position
+    return node

@@ -1,0 +1,337 @@
+"""The plan: an immutable template of steps and slots, made once per graph structure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from atled.arrays.place import HOST, Place
+from atled.call import ArrayDesc, Prepared
+from atled.graph.nodes.ir import Graph, IRNode
+from atled_contexts import native_executor
+
+ROW_WORDS = 4
+"""64-bit words per row of a native program: kernel address, block address, shares, 0 (for who runs it)."""
+
+
+class Slot:
+    """One array of a plan.
+
+    desc, place: what and where.
+    memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
+    source: whose storage it is: ("external", number of the outside array, the first number of the same array),
+        ("target", number) or ("internal",).
+    scratch_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
+    """
+
+    __slots__ = ("desc", "memory", "place", "scratch_bytes", "source")
+
+    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
+        self.desc = desc
+        self.place = place
+        self.memory = memory
+        self.source = source
+        self.scratch_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of its memory in bytes."""
+        return self.scratch_bytes or self.desc.nbytes
+
+
+class Carried:
+    """A step that another one has computed piece by piece.
+
+    word: first of the two words, in the carrier's argument block, that say so.
+    scratch: argument of the step whose value is only in scratch memory, or -1; then two more words say so.
+    """
+
+    __slots__ = ("scratch", "step", "word")
+
+    def __init__(self, step: Step, word: int, scratch: int = -1) -> None:
+        self.step = step
+        self.word = word
+        self.scratch = scratch
+
+
+class Step:
+    """One launch: an op's prepared implementation, or a copy between memories (`prepared` is None).
+
+    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
+    floats: per float attribute, in the order of the spec, its number among the plan's floats.
+    parts: the most shares that are worth having, with what it computes on the way.
+    stream: argument position of the random stream, or -1.
+    carried: elementwise steps that this one has computed on the way.  carrier: the step that so carries this one.
+    """
+
+    __slots__ = (
+        "arguments",
+        "carried",
+        "carrier",
+        "executor",
+        "floats",
+        "input_count",
+        "native",
+        "node",
+        "parts",
+        "prepared",
+        "stream",
+        "stream_slot",
+    )
+
+    def __init__(
+        self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]
+    ) -> None:
+        self.node = node
+        self.prepared = prepared
+        self.arguments = arguments
+        self.floats = floats
+        self.input_count = len(node.inputs)
+        spec = node.spec
+        self.stream_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
+        self.carried: list[Carried] = []
+        self.carrier: Step | None = None
+        self.executor: Any = None  # what the backend's plugin registered
+        self.native = None
+        if prepared is not None and prepared.native is not None and node.decision is not None:
+            self.executor = native_executor(node.decision.backend)
+            if self.executor is not None:
+                self.native = prepared.native
+        self.parts = 1 if self.native is None else self.native.parts
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.node.name
+
+    @property
+    def label(self) -> str:
+        """The names of all ops that one launch computes, in order."""
+        before: Collection[int] = () if self.native is None else self.native.before.values()
+        early = [carried.step.name for carried in self.carried if carried.word in before]
+        late = [carried.step.name for carried in self.carried if carried.word not in before]
+        return "+".join([*early, self.name, *late])
+
+    def carry(self, step: Step, word: int, scratch: int = -1) -> None:
+        """Compute an elementwise step on the way: see `Carried`."""
+        self.carried.append(Carried(step, word, scratch))
+        step.carrier = self
+        assert self.native is not None and step.native is not None
+        self.parts = max(self.parts, min(step.native.parts, self.native.most_parts))
+
+    @property
+    def backend(self) -> str:
+        """Who computes it."""
+        return self.node.decision.backend if self.node.decision is not None else "engine"
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it computes elsewhere than the Context asked for."""
+        return self.node.decision is not None and self.node.decision.fallback
+
+    @property
+    def note(self) -> str:
+        """What was chosen, in the implementation's words."""
+        parts = []
+        if self.node.decision is not None:
+            parts.append(self.node.decision.implementation.note)
+        if self.prepared is not None:
+            parts.append(self.prepared.note)
+        return "; ".join(part for part in parts if part)
+
+
+class Template:
+    """Steps and slots of one graph structure; holds no data and is shared by all graphs of that structure.
+
+    requests: per external slot (outside array, place, dtype).
+    is_on_host: whether all slots are in host memory.
+    targets: per result the slot that holds it.
+    written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
+    workspaces: per memory the bytes of scratch that the steps there share.
+    fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
+        it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
+    floats: where each float comes from.
+    block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
+    rows: (rows, ROW_WORDS) int64; the native program.  row_steps: per row the number of its step.
+    """
+
+    def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
+        self.slots = slots
+        self.steps = steps
+        self.floats = list(graph.floats)
+        self.targets = targets
+        self.requests = self._requests()
+        self.is_on_host = all(slot.place is HOST for slot in slots)
+        self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
+        self.workspaces = self._workspaces()
+        self.written = self._written()
+        self.segments = self._segments()
+        self.fallbacks = [number for number, step in enumerate(steps) if step.is_fallback]
+        self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
+        self._lay_out_blocks()
+
+    def _requests(self) -> list[tuple[int, Place, np.dtype, int]]:
+        """Per external slot: outside array, place, dtype, slot."""
+        return [
+            (slot.source[1], slot.place, slot.desc.dtype, number)
+            for number, slot in enumerate(self.slots)
+            if slot.source[0] == "external"
+        ]
+
+    def _written(self) -> frozenset[tuple[int, Place, np.dtype]]:
+        written: set[tuple[int, Place, np.dtype]] = set()
+        for step in self.steps:
+            if step.node.spec is None:
+                continue
+            changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
+            slots = [self.slots[step.arguments[i]] for i in changed]
+            written.update((s.source[1], s.place, s.desc.dtype) for s in slots if s.source[0] == "external")
+        return frozenset(written)
+
+    def _workspaces(self) -> dict[Place, int]:
+        needed: dict[Place, int] = {}
+        for step in self.steps:
+            if step.prepared is not None and step.prepared.workspace:
+                place = self.place_of(step)
+                needed[place] = max(needed.get(place, 0), step.prepared.workspace)
+        return needed
+
+    def place_of(self, step: Step) -> Place:
+        """The memory in which an op computes: that of its outputs."""
+        return self.slots[step.arguments[-1]].place
+
+    def _causes(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Which fallback is to blame for each copy between memories: who made what is copied, else who reads it."""
+        fallbacks = set(self.fallbacks)
+        made: dict[int, int] = {}  # memory -> the step that wrote it last
+        waiting: dict[int, int] = {}  # memory -> the transfer into it that nobody is to blame for yet
+        readers: dict[int, list[int]] = {}
+        owners: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            memories = [-1 if slot < 0 else self.slots[slot].memory for slot in step.arguments]
+            for memory in memories[: step.input_count]:
+                readers.setdefault(memory, []).append(number)
+                if number in fallbacks and memory in waiting:
+                    owners[waiting.pop(memory)] = number
+            for memory in memories[step.input_count :]:
+                waiting.pop(memory, None)
+            if step.node.spec is None:
+                source, target = memories
+                if made.get(source, -1) in fallbacks:
+                    owners[number] = made[source]
+                else:
+                    waiting[target] = number
+            made.update((memory, number) for memory in memories[step.input_count :])
+        feeds: dict[int, int] = {}
+        for _, _, _, slot in self.requests:
+            reading = readers.get(self.slots[slot].memory, [])
+            if reading and fallbacks.issuperset(reading):
+                feeds[slot] = reading[0]
+        return owners, feeds
+
+    def _segments(self) -> list[tuple[str, int, int]]:
+        """Runs of steps: ("native", first, end) walked by a native loop, or ("python", first, end)."""
+        segments: list[tuple[str, int, int]] = []
+        executor: object = None
+        for number, step in enumerate(self.steps):
+            kind = "native" if step.native is not None else "python"
+            if segments and segments[-1][0] == kind and (kind == "python" or step.executor is executor):
+                segments[-1] = (kind, segments[-1][1], number + 1)
+            else:
+                segments.append((kind, number, number + 1))
+            executor = step.executor
+        return segments
+
+    def _lay_out_blocks(self) -> None:
+        """Put all argument blocks into one array, with what goes where as index arrays: binding is then two copies."""
+        blocks: list[np.ndarray] = []
+        self.block_offsets: list[int] = []
+        address_words: list[int] = []
+        address_memories: list[int] = []
+        float_words: list[int] = []
+        float_numbers: list[int] = []
+        offset = 0
+        for step in self.steps:
+            self.block_offsets.append(offset)
+            native = step.native
+            if native is None:
+                continue
+            memories = [self.slots[slot].memory if slot >= 0 else -1 for slot in step.arguments]
+            if step.prepared is not None and step.prepared.workspace:
+                memories.append(self.memory_count)
+            for word, memory in zip(native.arguments, memories, strict=True):
+                if word >= 0 and memory >= 0:
+                    address_words.append(offset + word)
+                    address_memories.append(memory)
+            assert step.node.spec is not None
+            for name, number in zip(step.node.spec.float_names, step.floats, strict=True):
+                word = native.attributes.get(name, -1)
+                if word >= 0:
+                    float_words.append(offset + word)
+                    float_numbers.append(number)
+            blocks.append(np.asarray(native.block, np.int64))
+            offset += len(native.block)
+        self.block = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+        self.address_words = np.array(address_words, np.intp)
+        self.address_memories = np.array(address_memories, np.intp)
+        self.float_words = np.array(float_words, np.intp)
+        self.float_numbers = np.array(float_numbers, np.intp)
+        self._link_carried()
+        self._lay_out_rows()
+
+    def _link_carried(self) -> None:
+        """Tell carriers the kernels that they call; where their blocks are is known at binding."""
+        offsets = dict(zip(self.steps, self.block_offsets, strict=True))
+        words: list[int] = []
+        targets: list[int] = []
+        for step in self.steps:
+            for carried in step.carried:
+                word = offsets[step] + carried.word
+                native = carried.step.native
+                assert native is not None and native.ranges is not None
+                self.block[word] = native.ranges()
+                if carried.scratch >= 0:
+                    self.block[word + 2 : word + 4] = len(native.block), native.arguments[carried.scratch]
+                words.append(word + 1)
+                targets.append(offsets[carried.step] * 8)
+        self.link_words = np.array(words, np.intp)
+        self.link_offsets = np.array(targets, np.int64)
+
+    def _lay_out_rows(self) -> None:
+        """A row for each step that is not carried by another one."""
+        self.row_steps = [number for number, step in enumerate(self.steps) if step.carrier is None]
+        self.rows = np.zeros((len(self.row_steps), ROW_WORDS), np.int64)
+        for row, number in enumerate(self.row_steps):
+            native = self.steps[number].native
+            if native is not None:
+                self.rows[row] = (native.address, self.block_offsets[number] * 8, self.steps[number].parts, 0)
+
+    def rows_of(self, first: int, end: int) -> tuple[int, int]:
+        """The rows that run steps first <= number < end."""
+        return bisect_left(self.row_steps, first), bisect_left(self.row_steps, end)
+
+    def __str__(self) -> str:
+        lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]
+        starts = {first: (kind, end - first) for kind, first, end in self.segments}
+        for number, step in enumerate(self.steps):
+            if number in starts:
+                kind, count = starts[number]
+                lines.append(f"  {kind} program of {count}" if kind == "native" else f"  {count} Python steps")
+            inputs = " ".join(self._name(slot) for slot in step.arguments[: step.input_count])
+            outputs = " ".join(self._name(slot) for slot in step.arguments[step.input_count :])
+            said = [step.note] if step.note else []
+            said += [] if step.carrier is None else [f"computed within {step.carrier.label}"]
+            note = f"  ({'; '.join(said)})" if said else ""
+            lines.append(f"    {number:3d} {step.name:<24s} {step.backend:<10s} {inputs} -> {outputs}{note}")
+        return "\n".join(lines)
+
+    def _name(self, number: int) -> str:
+        if number < 0:
+            return "-"
+        slot = self.slots[number]
+        mark = {"external": "in", "target": "out", "internal": "tmp"}[slot.source[0]]
+        kept = f" in {slot.scratch_bytes} bytes" if slot.scratch_bytes else ""
+        return f"{mark}{slot.memory}:{slot.desc}{kept}"

@@ -1,0 +1,75 @@
+"""Compiled templates by key, the least recently used dropped beyond a limit."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from atled.graph.compile.plan import Template
+from atled.limits.caches import register_cache
+from atled_contexts import lock_across_forks
+
+_STEPS_LIMIT = 100_000  # about 10 KB each
+
+
+class TemplateCache:
+    """Templates by key, the least recently used dropped beyond a limit of them, or of their steps.
+
+    name: what the statistics of memory call them.
+    """
+
+    def __init__(self, name: str, limit: int, steps_limit: int = _STEPS_LIMIT) -> None:
+        self.limit = limit
+        self.steps_limit = steps_limit
+        self._steps = 0
+        self._templates: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = lock_across_forks()
+        register_cache(name, self.__len__, self.clear)
+
+    def find(self, key: Hashable) -> Any:
+        """What was made for the key; None if nothing was."""
+        with self._lock:
+            found = self._templates.get(key)
+            if found is not None:
+                self._templates.move_to_end(key)
+            return found
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for the key, made now if it is not there."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        made = make()
+        with self._lock:
+            if key in self._templates:  # another thread was quicker
+                return self._templates[key]
+            self._templates[key] = made
+            self._steps += _step_count(made)
+            while len(self._templates) > max(1, self.limit) or (
+                self._steps > self.steps_limit and len(self._templates) > 1
+            ):
+                _, dropped = self._templates.popitem(last=False)
+                self._steps -= _step_count(dropped)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything compiled."""
+        with self._lock:
+            self._templates.clear()
+            self._steps = 0
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+def _step_count(made: Any) -> int:
+    """How many steps what was compiled holds; 1 for what is no template."""
+    template = getattr(made, "template", made)
+    return len(template.steps) if isinstance(template, Template) else 1
+
+
+TEMPLATES = TemplateCache("plans", 1024)
+
+PLANNING = lock_across_forks()
+"""Held by whoever makes a plan and binds it: what it finds out about arrays, and does to them, must be of one piece."""

@@ -1,0 +1,375 @@
+"""The intermediate representation: values and nodes, with the implementation of each node already chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.arrays.place import HOST, Place
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.nodes.dispatch import choose, place_of
+from atled.ops.spec import SPECS, OpSpec
+from atled_contexts import Context, Decision
+
+
+class FloatSlot:
+    """A float attribute whose value is known only when the plan runs; rules may pass it on, nothing else."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def _opaque(self, *_: object) -> float:
+        raise TypeError("a float attribute is a run-time value: a gradient rule can only pass it on to another op")
+
+    __float__ = __bool__ = __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __neg__ = _opaque
+    __truediv__ = __lt__ = __gt__ = __le__ = __ge__ = _opaque
+
+    def __repr__(self) -> str:
+        return f"<float {self.index}>"
+
+
+class IRValue:
+    """One array in a graph: what it looks like, where it lives, which node makes it.
+
+    desc: shape and dtype.
+    node, position: the node that makes it and which of its outputs it is; node is None for an external value.
+    external: number of the array outside the graph that holds it, or -1.
+    base: the value whose memory it shows; itself unless it is a view, or an outside array under a second number.
+    """
+
+    __slots__ = ("_place", "base", "desc", "external", "graph", "node", "position")
+
+    def __init__(
+        self,
+        graph: Graph,
+        desc: ArrayDesc,
+        place: Place | None,
+        node: IRNode | None = None,
+        position: int = 0,
+        external: int = -1,
+        base: IRValue | None = None,
+    ) -> None:
+        self.graph = graph
+        self.desc = desc
+        self._place = place
+        self.node = node
+        self.position = position
+        self.external = external
+        self.base = self if base is None else base
+
+    @property
+    def place(self) -> Place | None:
+        """The memory; None for an external value that nothing computes with yet: it is wanted at its first use."""
+        return self.base._place
+
+    def settle(self, place: Place | None) -> None:
+        """Want it at a place, if it has none yet."""
+        if self.base._place is None:
+            self.base._place = place
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes per axis."""
+        return self.desc.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self.desc.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Count of axes."""
+        return len(self.desc.shape)
+
+    @property
+    def size(self) -> int:
+        """Count of elements."""
+        return self.desc.size
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is an outside array that the op which makes it changed."""
+        return self.node is not None and self.node.spec is not None and self.position in self.node.spec.inplace
+
+    def _operate(self, other: IRValue | float, op: str, scalar_op: str, sign: int = 1) -> IRValue:
+        if isinstance(other, IRValue):
+            return self.graph.op(op, self, other)
+        return self.graph.op(scalar_op, self, val=sign * other)
+
+    def __add__(self, other: IRValue | float) -> IRValue:
+        return self._operate(other, "Add2", "AddScalar")
+
+    def __sub__(self, other: IRValue | float) -> IRValue:
+        return self._operate(other, "Sub2", "AddScalar", -1)
+
+    def __mul__(self, other: IRValue | float) -> IRValue:
+        return self._operate(other, "Mul2", "MulScalar")
+
+    def __truediv__(self, other: IRValue | float) -> IRValue:
+        if isinstance(other, IRValue):
+            return self.graph.op("Div2", self, other)
+        return self.graph.op("MulScalar", self, val=1.0 / other)
+
+    def __neg__(self) -> IRValue:
+        return self.graph.op("MulScalar", self, val=-1.0)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: float) -> IRValue:
+        return self.graph.op("RSubScalar", self, val=other)
+
+    def __rtruediv__(self, other: float) -> IRValue:
+        return self.graph.op("RDivScalar", self, val=other)
+
+    def __repr__(self) -> str:
+        return f"<{self.desc} on {self.place}>"
+
+
+class IRNode:
+    """One op call in a graph.
+
+    spec, attributes: what; float attributes are FloatSlots.  inputs: None where an optional one is absent.
+    decision: who computes it; None for a view, which needs no work, and for a transfer between memories.
+    computed: True if its outputs already exist outside (a forward op seen from a backward graph).
+    """
+
+    __slots__ = ("attributes", "computed", "context", "decision", "inputs", "outputs", "spec")
+
+    def __init__(
+        self,
+        spec: OpSpec | None,
+        inputs: tuple[IRValue | None, ...],
+        attributes: Mapping[str, Any],
+        context: Context,
+        decision: Decision | None,
+        computed: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.inputs = inputs
+        self.attributes = attributes
+        self.context = context
+        self.decision = decision
+        self.computed = computed
+        self.outputs: tuple[IRValue, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The op's name; "Transfer" for a copy between memories."""
+        return "Transfer" if self.spec is None else self.spec.name
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {list(self.inputs)} -> {list(self.outputs)}>"
+
+
+class Graph:
+    """Nodes in an order in which they can run, being built.
+
+    context: that of nodes which gradient rules add; set to the context of the node whose rule runs.
+    external_requests: per external value (number, place, dtype): which copy of which outside array is wanted.
+    floats: where each float comes from: ("constant", value) or ("function", number, attribute name).
+    is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
+    """
+
+    is_recorded = False
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.nodes: list[IRNode] = []
+        self.externals: list[IRValue] = []
+        self.floats: list[tuple[Any, ...]] = []
+        self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
+        self._moved: dict[int, dict[tuple[IRValue, Place], IRValue]] = {}  # by outside array, -1 for what is none
+        self._mutated: dict[int, IRValue] = {}  # by outside array: the value at the place where ops change it
+        self._constants: dict[float, FloatSlot] = {}
+
+    def external(
+        self, number: int, desc: ArrayDesc, place: Place | None = None, base: IRValue | None = None
+    ) -> IRValue:
+        """The value of outside array `number`, at a place and in a dtype; one IRValue for each.
+
+        place: None for where it is first used, so that a plan does not depend on where the array happens to be.
+        base: the value of the same array under the number that it had first: what changes one changes the other.
+        """
+        key = (number, desc.shape, place, desc.dtype)
+        value = self._external_at.get(key)
+        if value is None:
+            value = self._external_at[key] = IRValue(self, desc, place, external=number, base=base)
+            self.externals.append(value)
+        return value
+
+    def constant(self, value: float) -> FloatSlot:
+        """A float that never changes."""
+        slot = self._constants.get(value)
+        if slot is None:
+            slot = self._constants[value] = self.float_from("constant", value)
+        return slot
+
+    def float_from(self, *source: Any) -> FloatSlot:
+        """A float that is looked up when the plan is bound."""
+        self.floats.append(source)
+        return FloatSlot(len(self.floats) - 1)
+
+    def op(self, name: str, *inputs: IRValue | None, **attributes: Any) -> Any:
+        """Add a node for an op: its output, or a tuple if it has several (auxiliary ones included)."""
+        spec = SPECS.get(name) or _derived(name)
+        checked = spec.check_attributes(
+            {k: v for k, v in attributes.items() if not isinstance(v, FloatSlot)}
+            | {k: 0.0 for k, v in attributes.items() if isinstance(v, FloatSlot)},
+            [None if v is None else v.desc for v in inputs],
+        )
+        for key in spec.float_names:
+            given = attributes.get(key)
+            checked[key] = given if isinstance(given, FloatSlot) else self.constant(checked[key])
+        outputs = self.add(spec, inputs, checked, self.context).outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def add(
+        self,
+        spec: OpSpec,
+        inputs: Sequence[IRValue | None],
+        attributes: Mapping[str, Any],
+        context: Context,
+        computed: bool = False,
+    ) -> IRNode:
+        """Add a node with checked attributes; inputs are cast and moved to where the chosen implementation runs."""
+        if spec.views:
+            return self._add_view(spec, inputs, attributes, context, computed)
+        descs = tuple(None if value is None else value.desc for value in inputs)
+        decision = choose(spec, descs, attributes, context)
+        place = place_of(decision, context)
+        coerced: list[IRValue | None] = []
+        for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
+            if value is None or desc is None:
+                coerced.append(value)
+            elif spec.input_at(position).kind == "stream":
+                value.settle(HOST)
+                coerced.append(value)
+            elif position in spec.mutated or position in spec.inplace.values():
+                coerced.append(self._mutable(value, place, desc.dtype))
+            else:
+                coerced.append(self.coerce(value, place, desc.dtype, context))
+        node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
+        node.outputs = tuple(
+            IRValue(self, desc, place, node, position) for position, desc in enumerate(decision.call.outputs)
+        )
+        self.nodes.append(node)
+        return node
+
+    def _add_view(
+        self,
+        spec: OpSpec,
+        inputs: Sequence[IRValue | None],
+        attributes: Mapping[str, Any],
+        context: Context,
+        computed: bool,
+    ) -> IRNode:
+        source = inputs[0]
+        assert source is not None
+        (desc,) = spec.infer_outputs([source.desc], attributes)
+        node = IRNode(spec, (source,), attributes, context, None, computed)
+        node.outputs = (IRValue(self, desc, None, node, 0, base=source.base),)
+        self.nodes.append(node)
+        return node
+
+    def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
+        """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
+        number = value.base.external
+        value.settle(place)
+        if value.place is not place or value.dtype != dtype:
+            assert value.external >= 0, "ops change only arrays that exist outside the graph"
+            value = self._copy_of(value, place, dtype)
+        before = self._mutated.setdefault(number, value.base)
+        if number >= 0 and (before.place is not place or before.dtype != dtype):
+            raise RuntimeError(
+                four_parts(
+                    f"two ops that change one array of shape {value.shape}",
+                    f"one does so as {before.dtype} on {before.place}, the other as {dtype} on {place}",
+                    "",
+                    "compute both on one device in one type config, or give each an array of its own",
+                )
+            )
+        self._moved.pop(number, None)
+        return value
+
+    def _copy_of(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
+        """The copy that an outside array has at a place in a dtype."""
+        base = self.external(value.base.external, ArrayDesc(value.base.shape, dtype), place)
+        if value is value.base:
+            return base
+        return self.external(value.external, ArrayDesc(value.shape, dtype), place, base)
+
+    def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
+        """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
+        changed = self._mutated.get(value.base.external)
+        if changed is not None and value.external >= 0:
+            base = value.base
+            if changed.place is not base.place or (changed.dtype != base.dtype and value is base):
+                value = changed
+        value.settle(place)
+        if value.dtype != dtype:
+            value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
+        return value if place is None or value.place is place else self._at(value, place, context)
+
+    def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
+        """The value at another place: a copy that the outside array keeps there, else a transfer; one for all."""
+        found = self._moved.get(value.base.external, {}).get((value, place))
+        if found is not None:
+            return found
+        base = value.base
+        # What an op of this graph changed outside must be copied after that, not before all steps.
+        kept_outside = base.external >= 0 and base.external not in self._mutated
+        node = IRNode(None, (value,), {}, context, None, computed=kept_outside)
+        if kept_outside:
+            moved = self._copy_of(value if value.external >= 0 else base, place, base.dtype)
+            if value.external < 0:
+                assert value.node is not None
+                view = IRNode(value.node.spec, (moved,), value.node.attributes, context, None)
+                moved = IRValue(self, value.desc, None, view, 0, base=moved)
+                view.outputs = (moved,)
+        else:
+            moved = IRValue(self, value.desc, place, node)
+        node.outputs = (moved,)
+        # Also where nothing is to run: gradients find their way from the copy to the value through this node.
+        self.nodes.append(node)
+        self._moved.setdefault(base.external, {})[value, place] = moved
+        return moved
+
+    def alias(self, value: IRValue) -> IRValue:
+        """A second name of a value: the same memory, but a value of its own."""
+        return self._add_view(
+            SPECS["Reshape"], (value,), {"shape": value.shape, "inplace": True}, self.context, False
+        ).outputs[0]
+
+    def reshape(self, value: IRValue, shape: Sequence[int]) -> IRValue:
+        """The same memory with another shape."""
+        wanted = tuple(shape)
+        if value.shape == wanted:
+            return value
+        assert math.prod(wanted) == value.size, f"reshape {value.shape} to {wanted}"
+        return self.op("Reshape", value, shape=wanted)
+
+    def sum_to(self, value: IRValue, shape: tuple[int, ...]) -> IRValue:
+        """The sum over the axes along which `shape` was broadcast to the value's shape."""
+        if value.shape == shape:
+            return value
+        extra = value.ndim - len(shape)
+        axes = tuple(range(extra)) + tuple(
+            extra + i for i, size in enumerate(shape) if size == 1 and value.shape[extra + i] != 1
+        )
+        if axes:
+            value = self.op("Sum", value, axes=axes, keep_dims=True)
+        return self.reshape(value, shape)
+
+
+def _derived(name: str) -> OpSpec:
+    from atled.ops.elementwise import derived_spec  # elementwise ops are specs themselves; only this name is needed
+
+    return derived_spec(name)

@@ -1,0 +1,1 @@
+"""Values that are not stored: which are computed again, and how."""

@@ -1,0 +1,149 @@
+"""Which values of a graph its backward had better compute again than read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from atled.arrays.place import HOST
+from atled.graph.backward import planned_gradients
+from atled.graph.compile.fusion import formulas_of
+from atled.graph.compile.templates import TEMPLATES
+from atled.graph.nodes.ir import IRNode
+from atled.graph.record.as_nodes import Recorded
+from atled.graph.record.structure import Structure
+from atled.ops.formula import Apply, Expr, postorder
+from atled_contexts import plugin_generation
+
+# A value is written by the forward and read by the backward. Where no cache holds it until then, that takes as long as
+# some arithmetic, which is free in a loop that waits for memory.
+_STREAMED_BYTES = 32 << 20
+"""Of all values of a graph together: below that a cache may still hold them when backward reads them."""
+
+_LEAST_BYTES = 1 << 20
+"""Of one value: smaller ones are not worth a look."""
+
+_MOST_CALLS = 12
+"""For one value: all of them lengthen the kernel that reads it."""
+
+# Per operation how many elements could be read or written, beyond the caches, in the time that it takes for one. Those
+# that are not listed are computed by a library, one by one.
+_OPERANDS = dict.fromkeys(("exp", "expm1", "log", "log1p", "sigmoid", "tanh"), 2)
+_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round"), 1)
+_OPERANDS |= dict.fromkeys(("+", "-", "*", "neg", "abs", "minimum", "maximum", "sign"), 0)
+_OPERANDS |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "where"), 0)
+_OTHER_OPERANDS = 10
+
+_ITEM_BYTES = 4  # of nearly all that is computed
+
+
+def chosen_again(structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> list[list[int]]:
+    """Per value that is to be computed again: its number, then those of the calls that this takes.
+
+    candidates: values that need not be stored.  read: values that a backward from `root` reads.
+    """
+    sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
+    if sum(sizes) < _STREAMED_BYTES or any(function.spec.opaque for function in structure.functions):
+        return []  # code of the user could plan while the backward runs, for which writers wait
+    wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
+    if not wanted:
+        return []
+    key = ("again", plugin_generation(), structure.key, tuple(structure.flags), root, tuple(candidates), wanted)
+    found: list[list[int]] = TEMPLATES.get(key, lambda: _Choice(structure, root, candidates, read).of(wanted))
+    return found
+
+
+class _Choice:
+    """What is known while values are chosen one by one."""
+
+    def __init__(self, structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> None:
+        self._structure = structure
+        self._read = read
+        self._lost = {number for number in candidates if number not in read}
+        self._taken: dict[int, list[int]] = {}
+        planned = planned_gradients(structure, root)
+        assert planned is not None, "something was read"
+        self._recorded: Recorded = planned.recorded
+        self._readers: dict[int, list[IRNode | None]] = {}  # by array; None where it is a gradient as it is
+        for value in planned.gradients:
+            self._note(value.external, None)
+        for node in planned.nodes:
+            for operand in node.inputs:
+                if operand is not None:
+                    self._note(operand.external, node)
+        changed = [
+            references[position]
+            for function, references in zip(structure.functions, structure.references, strict=True)
+            for position in {*function.spec.mutated, *function.spec.inplace.values()}
+        ]
+        self._changed = {id(structure.cells[number]) for number in changed if number >= 0}
+
+    def _note(self, external: int, reader: IRNode | None) -> None:
+        if 0 <= external < len(self._structure.shapes):
+            self._readers.setdefault(id(self._structure.cells[external]), []).append(reader)
+
+    def of(self, wanted: Sequence[int]) -> list[list[int]]:
+        """The values to be computed again, each with its calls."""
+        known = set(self._read)
+        for number in wanted:
+            if not self._is_read_by_fused(number):
+                continue
+            made = self._made_of(number)
+            if made is None:
+                continue
+            calls, sources = made
+            cost = sum(self._cost(call) for call in calls)
+            new = sources - known
+            # It is not written and not read, but its sources are, as far as nothing else has them read. And the loop
+            # that computes it, over a cotangent, the sources and at least one result, has to wait for memory.
+            if len(new) < 2 and cost <= 2 + len(sources):
+                self._taken[number] = calls
+                known |= new
+        return [[number, *calls] for number, calls in self._taken.items()]
+
+    def _is_read_by_fused(self, number: int) -> bool:
+        """Whether only elementwise steps that are as large as the value read it."""
+        readers = self._readers.get(id(self._structure.cells[number]), [])
+        shape = self._structure.shapes[number]
+        return bool(readers) and all(
+            reader is not None and _formula(reader) is not None and reader.outputs[0].shape == shape
+            for reader in readers
+        )
+
+    def _made_of(self, number: int) -> tuple[list[int], set[int]] | None:
+        """The calls that compute a value, and the numbers of the stored ones they read; None if it cannot be done."""
+        structure = self._structure
+        shape = structure.shapes[number]
+        calls: dict[int, None] = {}
+        sources: set[int] = set()
+        stack = [number]
+        while stack:
+            current = stack.pop()
+            origin = structure.origins[current]
+            if origin is None or not (current == number or current in self._lost or current in self._taken):
+                if id(structure.cells[current]) in self._changed:
+                    return None
+                sources.add(current)
+                continue
+            call = origin[0]
+            node = self._recorded.calls[call]
+            if _formula(node) is None or node.outputs[0].shape != shape or len(calls) >= _MOST_CALLS:
+                return None
+            if any(value is None or value.external < 0 or value.place is not HOST for value in node.inputs):
+                return None  # it has to be cast or moved first
+            calls[call] = None
+            stack += structure.references[call]
+        return sorted(calls), sources
+
+    def _cost(self, call: int) -> int:
+        """How many elements could be read in the time that a call takes for one."""
+        formula = _formula(self._recorded.calls[call])
+        assert formula is not None
+        operations = [node.op for node in postorder([formula]) if isinstance(node, Apply)]
+        return sum(_OPERANDS.get(operation, _OTHER_OPERANDS) for operation in operations)
+
+
+def _formula(node: IRNode) -> Expr | None:
+    """The formula of an elementwise node that makes a value of its own; None for other nodes."""
+    formulas = formulas_of(node)
+    return None if formulas is None or node.spec is None or node.spec.inplace else formulas[0]

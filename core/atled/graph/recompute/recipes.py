@@ -1,0 +1,219 @@
+"""Values and gradients that a plan computes and does not store: how they come back when somebody asks for them."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.epoch import EPOCH
+from atled.errors import four_parts
+from atled.graph.record.value import Function, Value, functions_before
+
+Compute = Callable[[Function, Sequence[Value | None], Sequence[Value | None]], object]
+"""Runs one function on values: `call_function`."""
+
+
+class LastRun:
+    """When the plans of a root ran last: a number of `atled.arrays.epoch.WRITES`, 0 while they never did."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+class Lost(ABC):
+    """The recipe of all that the plans of one root do not store.
+
+    last_run: of these plans.  root: what they are for. It is referred to weakly, because arrays hold recipes.
+    """
+
+    __slots__ = ("_held", "last_run", "root")
+
+    def __init__(self, last_run: LastRun, root: Value) -> None:
+        self.last_run = last_run
+        self.root = weakref.ref(root)
+        self._held: Value | None = None
+
+    def hold(self) -> None:
+        """Keep the graph: a user has an array that may have to be computed from it."""
+        self._held = self.root()
+
+    def recover(self, cell: ArrayCell) -> None:
+        """Compute what the cell would hold; from the next run on it is stored.
+
+        Raises RuntimeError if what it is computed from changed since the last run.
+        """
+        value = self._value_of(cell)
+        if value is None:
+            raise RuntimeError(
+                four_parts(
+                    f"an array of {cell.size} elements that a graph computed and did not store",
+                    "the graph is gone",
+                    "",
+                    "look at it while the graph is there, or hold its Variable before the graph runs",
+                )
+            )
+        value.kept = True
+        EPOCH.bump()
+        if self.last_run.number:
+            self._compute(value, cell)
+        else:
+            cell.lazy = 0.0  # nothing was computed yet: zeros, as in any array into which nothing was written
+
+    @abstractmethod
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        """The value to which a cell belongs."""
+
+    @abstractmethod
+    def _compute(self, value: Value, cell: ArrayCell) -> None:
+        """Compute what was lost into the cell."""
+
+    def _check_inputs(self, what: str, functions: Sequence[Function], others: Iterable[ArrayCell] = ()) -> None:
+        """Refuse to compute from arrays that others may have written since the last run."""
+        cells = list(others)
+        for function in functions:
+            cells += [source.data.cell for source in function.inputs if source is not None]
+            if function.stream is not None:
+                cells.append(function.stream)
+        for cell in cells:
+            if not cell.is_lost and cell.may_differ_since(self.last_run.number):
+                raise RuntimeError(
+                    four_parts(
+                        f"{what}, which was computed and not stored, because nobody held its Variable",
+                        "an array that it is computed from was written since, or a view of one was held through which "
+                        "it may have been",
+                        "",
+                        "compute the graph again, from then on it is stored; or hold the Variable, or set its "
+                        "persistent, before that",
+                    )
+                )
+
+
+class LostValues(Lost):
+    """What a forward does not store: the functions are computed once more, one by one.
+
+    values: those that are lost.  call: runs a function.
+    """
+
+    __slots__ = ("_call", "_values")
+
+    def __init__(self, last_run: LastRun, root: Value, values: Sequence[weakref.ref[Value]], call: Compute) -> None:
+        super().__init__(last_run, root)
+        self._values = values
+        self._call = call
+
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        values = (reference() for reference in self._values)
+        return next((value for value in values if value is not None and value.data.cell is cell), None)
+
+    def _compute(self, value: Value, cell: ArrayCell) -> None:
+        functions = functions_before(value)
+        assert value.parent is not None
+        self._check_inputs(f"result of {value.parent.spec.name}, shape {value.shape}", functions)
+        self.restore(value)
+
+    def restore(self, value: Value) -> None:
+        """Compute a lost value from what is stored, whose values the caller knows to be those of the last run."""
+        cell = value.data.cell
+        functions = functions_before(value)
+        computed: list[tuple[Value | None, int | None]] = []
+        for function in _leading_to(cell, functions):
+            outputs = function.live_outputs()
+            versions = [None if output is None else output.data.cell.version for output in outputs]
+            self._call(function, _spared(function), outputs)
+            computed += zip(outputs, versions, strict=True)
+        for output, version in computed:
+            if output is not None and version is not None:
+                output.data.cell.bound = 0  # the plans of the single calls are gone
+                output.data.cell.version = version  # it has the values that it had
+
+
+def _spared(function: Function) -> list[Value | None]:
+    """The inputs of a function, with copies in place of those that it changes: it must not change them once more."""
+    inputs = list(function.inputs)
+    for position in function.spec.mutated:
+        value = inputs[position]
+        if value is not None:
+            data = NdArray(value.shape)
+            data.copy_from(value.data)
+            inputs[position] = Value(value.shape, data=data)
+    return inputs
+
+
+def _leading_to(cell: ArrayCell, functions: Sequence[Function]) -> list[Function]:
+    """Those of the functions before a lost value, in order, that lead to it from what is stored."""
+    wanted = {id(cell)}
+    result: list[Function] = []
+    for function in reversed(functions):
+        if any(value is not None and id(value.data.cell) in wanted for value in function.live_outputs()):
+            if not function.spec.views:
+                result.append(function)
+            sources = [value.data.cell for value in function.inputs if value is not None]
+            wanted.update(id(source) for source in sources if source.is_lost)
+    return result[::-1]
+
+
+class LostGradients(Lost):
+    """What a backward does not store: a backward is run that leaves this gradient and no other."""
+
+    __slots__ = ()
+
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        root = self.root()
+        if root is None:
+            return None
+        structure = root.backwards.structure
+        values = (structure.value(number) for number in root.backwards.middle)
+        return next((value for value in values if value is not None and value.grad.cell is cell), None)
+
+    def _compute(self, value: Value, cell: ArrayCell) -> None:
+        root = self.root()
+        assert root is not None
+        record = root.backwards
+        functions = record.structure.functions
+        # Of what functions keep for their gradients, not what the user sees: to look at a result is no reason.
+        kept = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
+        seeds = [seed for _, seed in record.seeds]
+        self._check_inputs(f"gradient of a Variable of shape {value.shape}", functions, [*kept, *seeds])
+        record.recompute(value)
+
+
+class _Latest:
+    """Several recipes for one cell, because the plans of several roots compute it: the one that ran last counts."""
+
+    __slots__ = ("recipes",)
+
+    def __init__(self, recipes: Sequence[Lost]) -> None:
+        self.recipes = recipes
+
+    def hold(self) -> None:
+        """Keep the graphs of all."""
+        for recipe in self.recipes:
+            recipe.hold()
+
+    def recover(self, cell: ArrayCell) -> None:
+        """Compute what the plan that ran last made."""
+        max(self.recipes, key=lambda recipe: recipe.last_run.number).recover(cell)
+
+
+def lose(cell: ArrayCell, recipe: Lost) -> None:
+    """Give away the memory of a cell that a plan computes without storing it."""
+    before = cell.lazy
+    if cell.storage is None and isinstance(before, float):
+        cell.lazy = recipe
+        return
+    known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, Lost) else []
+    others = [other for other in known if other.last_run is not recipe.last_run]
+    # Of roots that are gone only the one that ran last can still count.
+    gone = sorted((item for item in others if item.root() is None), key=lambda item: item.last_run.number)[-1:]
+    others = [*gone, *(item for item in others if item.root() is not None)]
+    cell.lose(_Latest([*others, recipe]) if others else recipe)
+
+
+def lose_gradient(value: Value, recipe: Lost) -> None:
+    """Give away the memory of a gradient that a backward computes without storing it."""
+    if not value.lose_gradient(recipe):
+        lose(value.grad.cell, recipe)

@@ -1,0 +1,1 @@
+"""Calls as they are recorded, and what is asked of a record."""

@@ -1,0 +1,109 @@
+"""Recorded calls as nodes of a graph, for a forward or a backward to be compiled from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from atled.arrays.place import Place
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.compile.plan import Template
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.record.structure import Structure
+
+
+class Recorded:
+    """The calls of a structure as graph nodes.
+
+    calls: the node of each call.  nodes: those and the casts and transfers between them, in order.
+    values: per value of the structure its IRValue.
+    computed: the calls ran already; their outputs are then read from the outside arrays.
+    planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
+    again: numbers of calls that ran already and are to run once more.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        structure: Structure,
+        computed: bool,
+        planned: bool = False,
+        again: Collection[int] = (),
+    ) -> None:
+        self.graph = graph
+        self.structure = structure
+        self._planned = planned
+        self._again = again
+        self.calls: list[IRNode] = []
+        self.values: list[IRValue] = []
+        values: dict[int, IRValue] = {}
+        first: dict[int, IRValue] = {}  # by array: a leaf that has it, of which others with it are aliases
+        for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True)):
+            if origin is None:
+                cell = structure.cells[number]
+                leaf = values[number] = self._outside(number, shape, base=first.get(id(cell)))
+                first.setdefault(id(cell), leaf)
+        for number in range(len(structure.functions)):
+            node = self._add(number, values, computed)
+            self.calls.append(node)
+            for position, value in enumerate(structure.made[number]):
+                if value >= 0:
+                    values[value] = node.outputs[position]
+        self.nodes = list(graph.nodes)
+        self.values = [values[number] for number in range(len(structure.shapes))]
+
+    def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
+        function = self.structure.functions[number]
+        auxiliary, stream = self.structure.extra[number]
+        inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
+        if stream >= 0:
+            inputs.append(self._outside(stream, (2,)))
+        attributes = dict(function.attributes)
+        for name in function.spec.float_names:
+            attributes[name] = self.graph.float_from("function", number, name)
+        computed = computed and number not in self._again
+        node = self.graph.add(function.spec, inputs, attributes, function.context, computed)
+        if computed:
+            made = self.structure.made[number]
+            node.outputs = tuple(
+                self._result(auxiliary[position], output)
+                if auxiliary[position] >= 0
+                else self._result(made[position], output)
+                if position < len(made) and made[position] >= 0
+                else output
+                for position, output in enumerate(node.outputs)
+            )
+        return node
+
+    def _result(self, number: int, output: IRValue) -> IRValue:
+        """The outside array that holds an output of a call."""
+        if self._planned or self.structure.cells[number].is_lost:
+            return self.graph.external(number, output.desc, output.place)
+        return self._outside(number, output.shape, output.place)
+
+    def _outside(
+        self, number: int, shape: tuple[int, ...], place: Place | None = None, base: IRValue | None = None
+    ) -> IRValue:
+        cell = self.structure.cells[number]
+        if cell.dtype is None:
+            raise RuntimeError(
+                four_parts(
+                    "backward",
+                    "a value that it needs was not computed yet",
+                    "",
+                    "call forward() on the same Variable before backward()",
+                )
+            )
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place, base)
+
+
+def float_values(template: Template, structure: Structure) -> list[float]:
+    """The present value of every float of a template; 0 for those of a solver, which come with each run."""
+    return [
+        0.0
+        if source[0] == "solver"
+        else source[1]
+        if source[0] == "constant"
+        else structure.functions[source[1]].attributes[source[2]]
+        for source in template.floats
+    ]

@@ -1,0 +1,187 @@
+"""The structure of a recorded graph: its calls in order, its arrays numbered, and the key of its plan."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from atled.arrays.array import ArrayCell
+from atled.graph.nodes.dispatch import compute_dtype
+from atled.graph.record.value import Function, Value, functions_before
+
+
+class CallSite:
+    """One function with the values it is called on, which need not be those it was recorded with.
+
+    outputs: per visible output the value, None where nobody holds it.
+    """
+
+    __slots__ = ("function", "inputs", "outputs")
+
+    def __init__(self, function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+        self.function = function
+        self.inputs = inputs
+        self.outputs = outputs
+
+
+class Structure:
+    """Calls and numbered values.
+
+    functions: per call.  shapes: per value, leaves and outputs alike, each once.
+    origins: per value (call number, output number), or None for a leaf.
+    references: per call the value numbers of its inputs, -1 where one is absent.
+    made: per call the value numbers of its visible outputs, -1 where nobody holds one.
+    cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
+        auxiliary cells and its stream.
+    key: everything that a plan depends on, hashable; equal keys mean equal templates.
+    overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
+    """
+
+    def __init__(self, calls: Sequence[CallSite]) -> None:
+        self.functions = [call.function for call in calls]
+        self.shapes: list[tuple[int, ...]] = []
+        # A value that a call makes may hold the plan that holds this structure: it is referred to weakly.
+        self._values: list[Value | weakref.ref[Value]] = []
+        self.cells: list[ArrayCell] = []
+        self.origins: list[tuple[int, int] | None] = []
+        self.references: list[tuple[int, ...]] = []
+        self.made: list[tuple[int, ...]] = []
+        self._numbers: dict[Any, int] = {}
+        self._call_numbers: dict[Function, int] = {}
+        for number, call in enumerate(calls):
+            dtype_of = call.function.context.backends[0][1]
+            self.references.append(
+                tuple(-1 if value is None else self._number(value, dtype_of) for value in call.inputs)
+            )
+            self.made.append(
+                tuple(
+                    -1 if value is None else self._enter(("made", number, position), value, (number, position))
+                    for position, value in enumerate(call.outputs)
+                )
+            )
+            self._call_numbers[call.function] = number
+        self.extra: list[tuple[tuple[int, ...], int]] = []
+        for function in self.functions:
+            self.extra.append(self._number_state(function))
+        self._flags: list[bool | None] | None = None
+        self._needs: list[bool] | None = None
+        self.key = self._key()
+        self.overwrites = self._finds_overwriting()
+
+    def _finds_overwriting(self) -> bool:
+        read: set[int] = set()
+        written: set[int] = set()
+        for cell, origin in zip(self.cells, self.origins, strict=False):
+            if origin is None:
+                read.add(id(cell))
+            elif not self.functions[origin[0]].spec.views:
+                if id(cell) in written:
+                    return True
+                written.add(id(cell))
+        return not read.isdisjoint(written)
+
+    def value(self, number: int) -> Value | None:
+        """The value of a number; None if it was a result that nothing used and nobody holds any more."""
+        found = self._values[number]
+        return found() if isinstance(found, weakref.ref) else found
+
+    def reference(self, number: int) -> weakref.ref[Value]:
+        """The weak reference to a value that a call makes."""
+        found = self._values[number]
+        assert isinstance(found, weakref.ref), "leaves are held"
+        return found
+
+    # Not cached_property, which up to Python 3.11 has one lock for all structures, and whatever thread of a parent held
+    # that one holds it for ever in a child.
+    @property
+    def flags(self) -> list[bool | None]:
+        """Per value its need_grad, as it was set when this was first asked for; what changes one raises the epoch."""
+        if self._flags is None:
+            values = map(self.value, range(len(self.shapes)))
+            self._flags = [None if value is None else value.need_grad for value in values]
+        return self._flags
+
+    @property
+    def needs(self) -> list[bool]:
+        """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
+        if self._needs is None:
+            self._needs = self._find_needs()
+        return self._needs
+
+    def _find_needs(self) -> list[bool]:
+        flags = self.flags
+        needs = [bool(flag) for flag in flags]
+        for references, made in zip(self.references, self.made, strict=True):
+            flows = any(needs[i] for i in references if i >= 0)
+            for number in made:
+                if number >= 0:
+                    flag = flags[number]
+                    needs[number] = flows if flag is None else flag
+        return needs
+
+    def _number_state(self, function: Function) -> tuple[tuple[int, ...], int]:
+        numbers = []
+        for cell in function.auxiliary:
+            numbers.append(-1 if cell is None else len(self.cells))
+            if cell is not None:
+                self.cells.append(cell)
+        stream = -1
+        if function.stream is not None:
+            stream = len(self.cells)
+            self.cells.append(function.stream)
+        return tuple(numbers), stream
+
+    def _number(self, value: Value, type_config: str) -> int:
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return known
+        maker = None if value.parent is None else self._call_numbers.get(value.parent)
+        if maker is not None:
+            # By maker and position, as the call itself numbers it.
+            return self._enter(("made", maker, value.position), value, (maker, value.position))
+        # By cells: `unlinked()` gives a second value over the same arrays.
+        cell = value.data.cell
+        number = self._enter((id(cell), id(value.grad.cell) if value.need_grad else 0, value.shape), value, None)
+        self._numbers[id(value)] = number
+        if cell.storage is None:
+            cell.settle(compute_dtype(type_config))
+        return number
+
+    def _enter(self, key: Any, value: Value, origin: tuple[int, int] | None) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.shapes)
+            self._values.append(value if origin is None else weakref.ref(value))
+            cell = value.data.cell
+            cell.is_data = True
+            self.cells.append(cell)
+            self.shapes.append(value.shape)
+            self.origins.append(origin)
+        return number
+
+    def _key(self) -> tuple[Any, ...]:
+        aliases: dict[int, int] = {}
+        arrays: list[tuple[Any, ...]] = []
+        for cell, shape, origin in zip(self.cells, self.shapes, self.origins, strict=False):
+            alias = aliases.setdefault(id(cell), len(aliases))
+            # Not where it is: a plan fetches what it needs, and arrays move to and fro.
+            arrays.append((alias, shape, dtype_number(cell)) if origin is None else (alias, origin))
+        calls = tuple(
+            (function.kind, references, made)
+            for function, references, made in zip(self.functions, self.references, self.made, strict=True)
+        )
+        return calls, tuple(arrays)
+
+
+def dtype_number(cell: ArrayCell) -> int:
+    """A small number for the dtype of an array, for keys; -1 while it has none."""
+    return -1 if cell.dtype is None else cell.dtype.num
+
+
+def calls_before(root: Value) -> list[CallSite]:
+    """The calls that make a value, in an order in which they can run; shapes are worked out anew as needed."""
+    order = functions_before(root)
+    for function in order:
+        function.refresh()
+    return [CallSite(function, function.inputs, function.live_outputs()) for function in order]

@@ -1,0 +1,597 @@
+"""The nodes of a recorded graph: values, and the functions that connect them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.arrays.array import ArrayCell, NdArray, Recipe
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.nodes.dispatch import cast_desc, compute_dtype, infer
+from atled.limits.caches import Generations
+from atled.ops.spec import OpSpec
+from atled.random import stream_key
+from atled_contexts import Context, lock_across_forks
+
+
+class Sharing:
+    """Values that stand for one pair of arrays (`unlinked`, `rewire_on`): what one of them is given, all have.
+
+    identity: their common hash, that of the first one.
+    """
+
+    __slots__ = ("identity", "values")
+
+    def __init__(self, first: Value) -> None:
+        self.values = weakref.WeakSet((first,))
+        self.identity = hash(first)
+
+
+_MAKING = lock_across_forks()
+
+Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, ArrayCell | None]
+"""Float attributes by name, cells that a call keeps by output, and a random stream."""
+
+
+class Details:
+    """What few values have, kept apart so that the many of a graph that is rebuilt at every step cost little.
+
+    See `Value` for what each is.
+
+    is_shared: whether several values have this one, as long as none of them sets anything.
+    """
+
+    __slots__ = (
+        "backwards",
+        "data",
+        "forward",
+        "grad",
+        "is_shared",
+        "kept",
+        "lost_gradient",
+        "need_grad",
+        "parent",
+        "persistent",
+        "position",
+        "seed",
+        "sharing",
+    )
+
+    def __init__(
+        self,
+        need_grad: bool | None = None,
+        parent: Function | None = None,
+        position: int = 0,
+        data: NdArray | None = None,
+        grad: NdArray | None = None,
+        lost_gradient: Recipe | None = None,
+        is_shared: bool = False,
+    ) -> None:
+        self.need_grad = need_grad
+        self.parent = parent
+        self.position = position
+        self.data = data
+        self.grad = grad
+        self.lost_gradient = lost_gradient
+        self.is_shared = is_shared
+        self.persistent = False
+        self.kept = False
+        self.forward: Any = None
+        self.backwards: Any = None
+        self.seed: Any = None
+        self.sharing: Sharing | None = None
+
+    def own_copy(self) -> Details:
+        """The same for one value."""
+        assert self.seed is None and self.sharing is None, "only what is new is shared"
+        return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.lost_gradient)
+
+
+PLAIN = Details(is_shared=True)
+"""Of the values of which nothing is to be said."""
+
+
+def _detail(name: str) -> property:
+    """A property that is kept in the details."""
+
+    def set_to(value: Value, item: Any) -> None:
+        setattr(value.own_details(), name, item)
+
+    return property(operator.attrgetter(f"details.{name}"), set_to)
+
+
+class Value:
+    """One array of a recorded graph; `Variable` is the user's handle on it.
+
+    shape: sizes per axis.  position: which output of its parent it is.
+    need_grad: True or False as set by the user, None if not set.
+    persistent: whether its data and gradient must survive every clearing of buffers.
+    kept: whether plans must store its data and gradient because a user got at the arrays, or will.
+    handle: the live Variable on it, if there is one.
+    sharing: the values that have the same arrays, None where it is the only one.
+    lost_gradient: how to get a gradient for which there is no array yet; None where nothing is known of one.
+    forward, backwards: the executor's own records of the plans that compute this value, and backward from it.
+    seed: likewise, the gradient lent to this value as the root.
+    pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
+        inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
+        cell that keeps what the gradient needs (None: there are none), and the random stream. None for all others, and
+        as soon as somebody asked for the parent, which is made of them then.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_cell",
+        "details",
+        "extra",
+        "handle",
+        "inputs",
+        "pattern",
+        "shape",
+    )
+
+    backwards = _detail("backwards")
+    forward = _detail("forward")
+    kept = _detail("kept")
+    lost_gradient = _detail("lost_gradient")
+    need_grad = _detail("need_grad")
+    persistent = _detail("persistent")
+    position = _detail("position")
+    seed = _detail("seed")
+    sharing = _detail("sharing")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        need_grad: bool | None = None,
+        parent: Function | None = None,
+        position: int = 0,
+        data: NdArray | None = None,
+        grad: NdArray | None = None,
+    ) -> None:
+        self.shape = shape
+        self.pattern: Function | None = None
+        self.inputs: tuple[Value | None, ...] | None = None
+        self.extra: Extra | None = None
+        self.handle: weakref.ref[Any] | None = None
+        self.details = Details(need_grad, parent, position, data, grad)
+        # The cell of `data`, which is made from it when it is asked for.
+        self._cell = None if data is None else data.cell
+
+    def own_details(self) -> Details:
+        """The details, to be changed."""
+        details = self.details
+        if details.is_shared:
+            with _MAKING:
+                details = self.details
+                if details.is_shared:
+                    details = self.details = details.own_copy()
+        return details
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether nothing computes it."""
+        return self.pattern is None and self.details.parent is None
+
+    def float_of(self, name: str) -> float:
+        """A float attribute of the call that makes it, recorded from a pattern."""
+        if self.extra is not None and self.extra[0]:
+            return self.extra[0][name]
+        assert self.pattern is not None
+        number: float = self.pattern.attributes[name]
+        return number
+
+    @property
+    def parent(self) -> Function | None:
+        """The function that makes it; None for a leaf."""
+        parent: Function | None = self.details.parent if self.pattern is None else self._made_parent()
+        return parent
+
+    @parent.setter
+    def parent(self, function: Function | None) -> None:
+        self.own_details().parent = function
+        self.pattern = self.inputs = self.extra = None
+
+    def _made_parent(self) -> Function | None:
+        with _MAKING:
+            pattern, inputs = self.pattern, self.inputs
+            floats, saved, stream = self.extra or (None, None, None)
+            if pattern is not None and inputs is not None:
+                function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
+                function.outputs = [weakref.ref(self)]
+                if saved is not None:
+                    function.auxiliary = list(saved)
+                function.stream = stream
+                self.parent = function
+        return self.details.parent
+
+    @property
+    def cell(self) -> ArrayCell:
+        """The cell of `data`."""
+        cell = self._cell
+        if cell is None:
+            cell = self._cell = ArrayCell(math.prod(self.shape))
+        return cell
+
+    @property
+    def data(self) -> NdArray:
+        """The values."""
+        array = self.details.data
+        if array is None:
+            array = self.own_details().data = NdArray.over(self.cell, self.shape)
+        return array
+
+    @data.setter
+    def data(self, array: NdArray) -> None:
+        self._announce()
+        array.cell.version = next(WRITES)
+        for value in self._sharers():
+            value.own_details().data = array
+            value._cell = array.cell
+        EPOCH.bump()
+
+    @property
+    def grad(self) -> NdArray:
+        """The gradient."""
+        array = self.details.grad
+        if array is None:
+            details = self.own_details()
+            cell = ArrayCell(math.prod(self.shape))
+            if details.lost_gradient is not None:
+                cell.lazy = details.lost_gradient
+            array = details.grad = NdArray.over(cell, self.shape)
+        return array
+
+    @grad.setter
+    def grad(self, array: NdArray) -> None:
+        for value in self._sharers():
+            value.own_details().grad = array
+        EPOCH.bump()
+
+    @property
+    def grad_is_in_use(self) -> bool:
+        """Whether plans or views have the memory of the gradient."""
+        grad = self.details.grad
+        return grad is not None and (grad.cell.bound != 0 or grad.cell.has_live_view)
+
+    def lose_gradient(self, recipe: Recipe) -> bool:
+        """Note how to get the gradient where there is no array for it yet; whether that is so."""
+        if self.details.grad is not None or self.details.lost_gradient is not None:
+            return False
+        self.own_details().lost_gradient = recipe
+        return True
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
+        handle, details = self.handle, self.details
+        if details.kept or details.persistent or details.sharing is not None:
+            return True
+        return handle is not None and handle() is not None
+
+    def expose(self) -> None:
+        """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
+        if self.is_leaf or self.kept:
+            return
+        self.kept = True
+        cells = [array.cell for array in (self.details.data, self.details.grad) if array is not None]
+        recipes = [self.lost_gradient, *(cell.lazy for cell in cells if cell.is_lost)]
+        for recipe in recipes:
+            if recipe is not None and not isinstance(recipe, float):
+                recipe.hold()
+                EPOCH.bump()
+
+    def reset_shape(self, shape: tuple[int, ...]) -> None:
+        """Take another shape; new arrays where the size changes."""
+        same = math.prod(self.shape) == math.prod(shape)
+        if self._cell is not None:
+            self._announce()
+            data = NdArray.over(self._cell, shape) if same else NdArray(shape)
+            data.cell.version = next(WRITES)
+            for value in self._sharers():
+                value.own_details().data = data
+                value._cell = data.cell
+        if self.details.grad is not None:
+            grad = NdArray.over(self.details.grad.cell, shape) if same else NdArray(shape)
+            for value in self._sharers():
+                value.own_details().grad = grad
+        for value in self._sharers():
+            value.shape = shape
+            value.lost_gradient = None
+        EPOCH.bump()
+
+    def unlinked(self, need_grad: bool | None) -> Value:
+        """A leaf that has the same arrays."""
+        self.expose()
+        value = Value(self.shape, need_grad)
+        value._share_with(self)
+        return value
+
+    def become(self, other: Value) -> None:
+        """Take the place of `other`: its arrays, parent and flags. `other` keeps the arrays, as a leaf."""
+        self._announce()
+        if self.sharing is not None:
+            self.sharing.values.discard(self)
+        other.expose()
+        self.shape = other.shape
+        self._share_with(other)
+        # To values that were computed from this one it is as if it had been written.
+        self.data.cell.version = next(WRITES)
+        self.parent = other.parent
+        self.position = other.position
+        self.need_grad = other.need_grad
+        if other.parent is not None:
+            other.parent.outputs[other.position] = weakref.ref(self)
+            other.parent = None
+        for value in (self, other):
+            value.forward = value.backwards = value.seed = value.lost_gradient = None
+        EPOCH.bump()
+
+    def _share_with(self, other: Value) -> None:
+        if other.sharing is None:
+            other.sharing = Sharing(other)
+        self.sharing = other.sharing
+        self.sharing.values.add(self)
+        self._cell = other.cell
+        details = self.own_details()
+        details.data = other.data
+        details.grad = other.grad
+        details.lost_gradient = None
+
+    def _announce(self) -> None:
+        """Graphs will find another array here: to them it is as if the present one were written."""
+        if WATCHES and self._cell is not None:
+            announce((id(self._cell),))
+
+    def _sharers(self) -> Sequence[Value]:
+        return (self,) if self.sharing is None else tuple(self.sharing.values)
+
+
+class RecordedValue(Value):
+    """The result of a call that was recorded from a pattern; whoever makes it sets all fields, details to PLAIN."""
+
+    __slots__ = ()
+    __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
+
+
+# A call that comes back after its number was forgotten gets another one: plans of both are right.
+_KINDS: Generations[int] = Generations("kinds of calls", 4096)
+_kind_numbers = itertools.count()
+
+
+def kind_of(spec: OpSpec, shapes: tuple[Any, ...], attributes: tuple[Any, ...], context: Context) -> int:
+    """One small number for everything about a call that a plan depends on but dtypes and places."""
+    key = (spec.name, shapes, attributes, context)
+    kind = _KINDS.get(key)
+    if kind is None:
+        kind = _KINDS.find_old(key)
+    return _KINDS.add(key, next(_kind_numbers)) if kind is None else kind
+
+
+def new_stream(seed: int) -> ArrayCell:
+    """The random stream of one function: key and call count. Seed -1: see `atled.random.seed`."""
+    cell = ArrayCell(2)
+    storage = cell.output(HOST, np.dtype(np.int64))
+    assert isinstance(storage, HostStorage)
+    # The count is raised before each call, so that the first one draws at 0.
+    storage.write_integers(stream_key(seed), -1)
+    return cell
+
+
+class Function:
+    """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
+
+    inputs: the values it was called with, None where an optional one is absent.
+    outputs: weak references to the values it makes: those that the user sees, then, where a recorded gradient asked for
+        them, the auxiliary ones.
+    auxiliary: per output (the user's first), the cell that keeps what the gradient needs; None for plain outputs.
+    stream: the random stream's cell, or None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attributes",
+        "auxiliary",
+        "context",
+        "inputs",
+        "kind",
+        "output_descs",
+        "outputs",
+        "spec",
+        "stream",
+        "visible",
+    )
+
+    def __init__(
+        self, spec: OpSpec, inputs: Sequence[Value | None], attributes: Mapping[str, Any], context: Context
+    ) -> None:
+        self.spec = spec
+        self.context = context
+        self.inputs = tuple(inputs)
+        self.attributes: dict[str, Any] = dict(attributes)
+        self.stream = new_stream(self.attributes.get("seed", -1)) if spec.random else None
+        self.outputs: list[weakref.ref[Value]] = []
+        self.infer([None if value is None else value.shape for value in self.inputs])
+
+    def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
+        """The same call on inputs of the same shapes, no outputs made yet, and without the state that it keeps."""
+        function = Function.__new__(Function)
+        function.spec = self.spec
+        function.context = self.context
+        function.inputs = inputs
+        function.attributes = attributes
+        function.stream = None
+        function.outputs = []
+        function.kind = self.kind
+        function.output_descs = self.output_descs
+        function.visible = self.visible
+        function.auxiliary = [None] * len(self.output_descs)
+        return function
+
+    def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
+        """Work out output shapes for input shapes; the op's own error if they do not fit."""
+        descs, self.kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        self.output_descs = descs
+        self.visible = self.spec.visible_count(len(descs), self.attributes)
+        first_auxiliary = len(descs) - len(self.spec.auxiliary)
+        self.auxiliary = [
+            ArrayCell(desc.size) if position >= first_auxiliary else None for position, desc in enumerate(descs)
+        ]
+        for position in self.spec.kept_positions:
+            self.auxiliary[position] = ArrayCell(descs[position].size)
+
+    def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
+        """Make ready for inputs of these shapes; whether that changed anything."""
+        attributes = self.spec.for_shapes(self.attributes, shapes)
+        _, kind = infer_shapes(self.spec, shapes, attributes, self.context)
+        if kind == self.kind:
+            return False
+        self.attributes = dict(attributes)
+        self.infer(shapes)
+        return True
+
+    def shapes_for(self, shapes: Sequence[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
+        """The output shapes for inputs of these shapes, auxiliary ones included; changes nothing."""
+        attributes = self.spec.for_shapes(self.attributes, shapes)
+        descs, _ = infer_shapes(self.spec, shapes, attributes, self.context)
+        return [desc.shape for desc in descs]
+
+    def make_outputs(self, arrays: Sequence[NdArray] | None = None) -> list[Value]:
+        """The values of the visible outputs, made once when the op is called; arrays: where they are to live."""
+        values = []
+        for position in range(self.visible):
+            desc = self.output_descs[position]
+            data = None
+            cell = self.auxiliary[position]
+            if self.spec.views and self.inputs[0] is not None:
+                data = NdArray.over(self.inputs[0].data.cell, desc.shape)
+            elif arrays is not None:
+                data = arrays[position]
+                if cell is not None:
+                    self.auxiliary[position] = data.cell
+            elif cell is not None:
+                data = NdArray.over(cell, desc.shape)
+            value = Value(desc.shape, None, self, position, data)
+            value.kept = arrays is not None
+            values.append(value)
+        self.outputs = [weakref.ref(value) for value in values]
+        return values
+
+    def output_value(self, position: int) -> Value:
+        """The value of an output, auxiliary ones included; made anew where nobody held it any more."""
+        while len(self.outputs) <= position:
+            self.outputs.append(weakref.ref(self._remade(len(self.outputs))))
+        value = self.outputs[position]()
+        if value is None:
+            value = self._remade(position)
+            self.outputs[position] = weakref.ref(value)
+        return value
+
+    def _remade(self, position: int) -> Value:
+        desc = self.output_descs[position]
+        cell = self.auxiliary[position]
+        if self.spec.views and self.inputs[0] is not None:
+            cell = self.inputs[0].data.cell
+        return Value(desc.shape, None, self, position, None if cell is None else NdArray.over(cell, desc.shape))
+
+    def live_outputs(self) -> list[Value | None]:
+        """The output values that still exist."""
+        return [reference() for reference in self.outputs]
+
+    def refresh(self) -> None:
+        """Work out the shapes anew if an input changed its shape since, and what outputs share if one was replaced.
+
+        Raises RuntimeError if an output was given a shape that the function does not make.
+        """
+        changed = self.setup([None if value is None else value.shape for value in self.inputs])
+        for position, value in enumerate(self.live_outputs()):
+            if value is None:
+                continue
+            desc = self.output_descs[position]
+            if value.shape != desc.shape:
+                if not changed:
+                    raise RuntimeError(
+                        four_parts(
+                            f"{self.spec.name} into a Variable of shape {value.shape}",
+                            f"it makes {desc.shape}; the Variable got the other shape by reset_shape",
+                            "",
+                            "call reset_shape on the inputs of the graph only",
+                        )
+                    )
+                value.reset_shape(desc.shape)
+            cell = self.auxiliary[position]
+            if self.spec.views and self.inputs[0] is not None:
+                cell = self.inputs[0].data.cell
+            if cell is None or value.data.cell is cell:
+                continue
+            if changed or self.spec.views:
+                value.data = NdArray.over(cell, desc.shape)
+            else:
+                self.auxiliary[position] = value.data.cell
+
+
+_INFERRED: Generations[tuple[tuple[ArrayDesc, ...], int]] = Generations("inferred shapes", 4096)
+
+
+def infer_shapes(
+    spec: OpSpec, shapes: Sequence[tuple[int, ...] | None], attributes: Mapping[str, Any], context: Context
+) -> tuple[tuple[ArrayDesc, ...], int]:
+    """Output descriptions and kind of a call with checked attributes; dtypes are those of the first type config."""
+    static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
+    key = (spec.name, tuple(shapes), static, context)
+    found = _INFERRED.get(key)
+    if found is None:
+        found = _INFERRED.find_old(key)
+    if found is None:
+        dtype = compute_dtype(context.backends[0][1])
+        inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
+        cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
+        if spec.random:
+            cast.append(ArrayDesc((2,), np.int64))
+        outputs = infer(spec, cast, dict(static))
+        found = (outputs, kind_of(spec, tuple(shapes), static, context))
+        _INFERRED.add(key, found)
+    return found
+
+
+def needs_gradient(value: Value) -> bool:
+    """Whether a gradient reaches a value: as it was set, else if one reaches what it is computed from."""
+    if value.need_grad is not None or value.parent is None:
+        return bool(value.need_grad)
+    needs: dict[int, bool] = {}
+    for function in functions_before(value):
+        flows = any(
+            needs.get(id(v), False) if v.need_grad is None else v.need_grad for v in function.inputs if v is not None
+        )
+        for output in function.live_outputs():
+            if output is not None:
+                needs[id(output)] = flows and function.spec.no_gradient != "stops"
+    return needs.get(id(value), False)
+
+
+def functions_before(value: Value) -> list[Function]:
+    """The functions that lead to a value, each once, in an order in which they can run."""
+    order: list[Function] = []
+    seen: set[Function] = set()
+    stack: list[tuple[Function, bool]] = [(value.parent, False)] if value.parent is not None else []
+    while stack:
+        function, expanded = stack.pop()
+        if expanded:
+            order.append(function)
+        elif function not in seen:
+            seen.add(function)
+            stack.append((function, True))
+            for source in reversed(function.inputs):
+                if source is not None and source.parent is not None and source.parent not in seen:
+                    stack.append((source.parent, False))
+    return order

@@ -1,0 +1,1 @@
+"""Running: plans bound to storages, and single calls."""

@@ -1,0 +1,326 @@
+"""A training step as one plan: forward, backward and the update of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import EPOCH
+from atled.call import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.bound_plan import Bound
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Template
+from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.forward import cells_of, results_of, unobserved
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.recompute.recipes import LastRun, Lost, lose
+from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.structure import Structure, calls_before, dtype_number
+from atled.graph.record.value import Value, functions_before
+from atled.graph.run.binding import Binding
+from atled.ops.spec import SPECS
+from atled_contexts import Context, plugin_generation
+
+
+class Moved(NamedTuple):
+    """A parameter and what its update changes: the arrays of its values and of the solver's states for it."""
+
+    data: ArrayCell
+    shape: tuple[int, ...]
+    states: Sequence[ArrayCell]
+
+
+class Rule(NamedTuple):
+    """How parameters move.
+
+    op: of the update, whose inputs are parameter, gradient and states.
+    context: the user's, from which the next two follow.
+    single, double: the Contexts for parameters of float32 and float64.
+    is_decayed: whether gradients become `scale * g + rate * w` first.
+    """
+
+    op: str
+    context: Context
+    single: Context
+    double: Context
+    is_decayed: bool
+
+
+class StepTemplate(NamedTuple):
+    """A compiled step: the template, and the parameters, by index, that a gradient reaches."""
+
+    template: Template
+    moved: tuple[int, ...]
+
+
+class Training:
+    """The step of one root, bound to its arrays.
+
+    template: what runs.  moved: indices of the parameters that a gradient reaches.
+    """
+
+    template: Template
+    moved: tuple[int, ...]
+    _bound: Bound
+    _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
+
+    def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        with PLANNING:
+            self._plan(root, rule, parameters, before)
+
+    def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
+        epoch = EPOCH.value
+        structure = Structure(calls_before(root))
+        _refuse_resuming(structure)
+        lost = unobserved(structure, root, lambda function: not function.spec.views)
+        leaves = [_leaves(structure, parameter) for parameter in parameters]
+        cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
+        key: Hashable = (
+            "training step",
+            plugin_generation(),
+            structure.key,
+            tuple(structure.flags),
+            tuple(lost),
+            rule,
+            tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
+            tuple(map(dtype_number, cells)),
+            root.position,
+        )
+        if before is not None and before._bound.holds(key, cells, epoch):
+            self.template, self.moved, self._bound = before.template, before.moved, before._bound
+            self._numbers = before._numbers
+            return
+        made = structure.made[-1][root.position]
+        compiled: StepTemplate = TEMPLATES.get(
+            key, lambda: _compile_safely(structure, made, lost, leaves, parameters, rule)
+        )
+        self.template, self.moved = compiled
+        self._numbers = {
+            name: np.array(
+                [n for n, source in enumerate(self.template.floats) if source[0] == "solver" and source[2] == name],
+                np.intp,
+            )
+            for name in {source[2] for source in self.template.floats if source[0] == "solver"}
+        }
+        results = [cell for cell in cells_of(structure, results_of(structure, lost)) if cell is not None]
+        binding = Binding(self.template, cells, results, float_values(self.template, structure))
+        last_run = None
+        if lost:
+            last_run = LastRun()
+            recipe = _Gone(last_run, root)
+            for number in lost:
+                lose(structure.cells[number], recipe)
+        self._bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
+
+    @property
+    def writes(self) -> frozenset[int]:
+        """The identities of the arrays that a run writes."""
+        return self._bound.binding.writes
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing happened that plans must look at."""
+        return self._bound.epoch == EPOCH.value
+
+    def run(self, floats: Sequence[Mapping[str, float]]) -> None:
+        """Run the step.
+
+        floats: per parameter that moves the float attributes of its update, and "scale" and "rate" where gradients are
+            decayed.
+        """
+        values = self._bound.binding.floats
+        if len({id(given) for given in floats}) == 1:
+            for name, numbers in self._numbers.items():
+                values[numbers] = floats[0][name]
+        else:
+            for number, source in enumerate(self.template.floats):
+                if source[0] == "solver":
+                    values[number] = floats[source[1]][source[2]]
+        self._bound.run(values)
+
+
+class _Gone(Lost):
+    """The recipe of what a step computes on the way: it is gone, for the parameters have changed since."""
+
+    __slots__ = ()
+
+    def _value_of(self, cell: ArrayCell) -> Value | None:
+        root = self.root()
+        functions = [] if root is None else functions_before(root)
+        values = (value for function in functions for value in function.live_outputs())
+        return next((value for value in values if value is not None and value.data.cell is cell), None)
+
+    def _compute(self, value: Value, cell: ArrayCell) -> None:
+        assert value.parent is not None
+        raise RuntimeError(
+            four_parts(
+                f"result of {value.parent.spec.name}, shape {value.shape}, in a compiled step",
+                "the step did not store it, because nobody held its Variable, and has moved the parameters since",
+                "",
+                "run the step again, from then on it is stored; or hold the Variable, or set its persistent, before",
+            )
+        )
+
+
+def _refuse_resuming(structure: Structure) -> None:
+    """ValueError for functions whose backward goes on from what others left: a step starts from the loss alone."""
+    for function in structure.functions:
+        if function.spec.may_resume and function.spec.resumes(function.attributes):
+            raise ValueError(
+                four_parts(
+                    f"a compiled step through {function.spec.name}",
+                    "its backward goes on from gradients that its inputs hold",
+                    "",
+                    "call forward, backward and update one by one",
+                )
+            )
+
+
+def _leaves(structure: Structure, parameter: Moved) -> list[int]:
+    """The leaves of a structure that are a parameter and ask for its gradient: one, or one per shape it is used in."""
+    return [
+        number
+        for number, origin in enumerate(structure.origins)
+        if origin is None and structure.flags[number] and structure.cells[number] is parameter.data
+    ]
+
+
+def _settled(parameter: Moved) -> Sequence[ArrayCell]:
+    """The states, in memory."""
+    for state in parameter.states:
+        state.settle()
+    return parameter.states
+
+
+def _compile_safely(
+    structure: Structure,
+    root: int,
+    lost: Collection[int],
+    leaves: Sequence[Sequence[int]],
+    parameters: Sequence[Moved],
+    rule: Rule,
+) -> StepTemplate:
+    """The best step that moves no parameter before something may fail: a failed step leaves all as they were."""
+    given = structure, root, lost, leaves, parameters, rule
+    compiled = _compile(*given, is_early=True)
+    return compiled if _is_safe(compiled.template) else _compile(*given, is_early=False)
+
+
+def _is_safe(template: Template) -> bool:
+    """Whether behind the first update nothing but updates and native steps runs.
+
+    What native steps of a backward refuse are indices, and those a forward step has made or looked at before.
+    """
+    updates = [step.node.spec is not None and bool(step.node.spec.inplace) for step in template.steps]
+    first = updates.index(True) if True in updates else len(updates)
+    rest = zip(updates[first:], template.steps[first:], strict=True)
+    return all(is_update or step.native is not None for is_update, step in rest)
+
+
+def _compile(
+    structure: Structure,
+    root: int,
+    lost: Collection[int],
+    leaves: Sequence[Sequence[int]],
+    parameters: Sequence[Moved],
+    rule: Rule,
+    *,
+    is_early: bool,
+) -> StepTemplate:
+    """The step.
+
+    is_early: whether updates run as soon as they can, so that the memory of a gradient soon serves the next one, or
+        behind all else.
+    """
+    context = structure.functions[-1].context
+    graph = Graph(context)
+    recorded = Recorded(graph, structure, computed=False)
+    values = recorded.values
+    results = results_of(structure, lost)
+    stored = [
+        recorded.calls[call].outputs[position]
+        for (call, position), cell in zip(results, cells_of(structure, results), strict=True)
+        if cell is not None
+    ]
+    start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
+    blocked = {
+        values[number]
+        for number, origin in enumerate(structure.origins)
+        if origin is not None and number != root and structure.flags[number] is False
+    }
+    wanted = [values[number] for numbers in leaves for number in numbers]
+    found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, blocked)
+    moved: list[int] = []
+    updates: list[Sequence[IRNode]] = []
+    first_state = len(structure.cells)
+    for index, (parameter, numbers) in enumerate(zip(parameters, leaves, strict=True)):
+        gradient: IRValue | None = None
+        for number in numbers:
+            part = found.get(values[number])
+            if part is not None:
+                part = graph.reshape(part, parameter.shape)
+                gradient = part if gradient is None else graph.op("Add2", gradient, part)
+        if gradient is not None:
+            updates.append(_update(graph, structure, len(moved), parameter, numbers[0], first_state, gradient, rule))
+            moved.append(index)
+        first_state += len(parameter.states)
+    if is_early:
+        _move_forward(graph, updates)
+    apart = [] if is_early else [node for nodes in updates for node in nodes]
+    return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites, apart=apart), tuple(moved))
+
+
+def _update(
+    graph: Graph,
+    structure: Structure,
+    order: int,
+    parameter: Moved,
+    leaf: int,
+    first_state: int,
+    gradient: IRValue,
+    rule: Rule,
+) -> Sequence[IRNode]:
+    """The nodes that move one parameter; `order` is its place among those that move."""
+
+    def array(number: int, cell: ArrayCell) -> IRValue:
+        assert cell.dtype is not None
+        return graph.external(number, ArrayDesc(parameter.shape, cell.dtype))
+
+    def given(name: str) -> FloatSlot:
+        return graph.float_from("solver", order, name)
+
+    before, count = graph.context, len(graph.nodes)
+    # Half keeps fp32 master weights: the update runs in the precision of the parameter.
+    graph.context = rule.double if parameter.data.dtype == np.float64 else rule.single
+    data = array(leaf, parameter.data)
+    states = [array(first_state + i, state) for i, state in enumerate(parameter.states)]
+    if rule.is_decayed:
+        scaled = graph.op("MulScalar", gradient, val=given("scale"))
+        gradient = scaled + graph.op("MulScalar", data, val=given("rate"))
+    names = SPECS[rule.op].float_names
+    graph.op(rule.op, data, gradient, *states, **{name: given(name) for name in names})
+    graph.context = before
+    return graph.nodes[count:]
+
+
+def _move_forward(graph: Graph, updates: Sequence[Sequence[IRNode]]) -> None:
+    """Put the nodes of each update right behind the last other node that its parameter or gradient must wait for."""
+    own_nodes = {node for nodes in updates for node in nodes}
+    place = {node: position for position, node in enumerate(graph.nodes) if node not in own_nodes}
+    last_use: dict[int, int] = {}
+    for node, position in place.items():
+        for value in node.inputs:
+            if value is not None and value.base.external >= 0:
+                last_use[value.base.external] = position
+    ready: dict[IRNode, float] = {node: float(position) for node, position in place.items()}
+    for nodes in updates:
+        own = [value for node in nodes for value in node.inputs if value is not None]
+        makers = [place[value.node] for value in own if value.node is not None and value.node in place]
+        users = [last_use.get(value.base.external, -1) for value in own if value.base.external >= 0]
+        ready.update(dict.fromkeys(nodes, max([*makers, *users]) + 0.5))
+    graph.nodes.sort(key=ready.__getitem__)

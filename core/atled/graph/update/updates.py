@@ -1,0 +1,121 @@
+"""Programs of update ops: what a solver does to its parameters, all of them in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import EPOCH
+from atled.call import ArrayDesc
+from atled.graph.bound_plan import Bound
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Template
+from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.nodes.ir import Graph
+from atled.graph.run.binding import Binding
+from atled.ops.spec import SPECS
+from atled_contexts import Context, plugin_generation
+
+_MOST_PLANS = 32
+
+
+class Updated(NamedTuple):
+    """The arrays of one parameter, of one shape: its values, its gradient and what a solver keeps for it."""
+
+    shape: tuple[int, ...]
+    cells: Sequence[ArrayCell]
+
+
+class UpdatePlans(dict[Hashable, Bound]):
+    """The bound programs of a solver by op names, Context and parameters.
+
+    parameters: those whose gradients were changed last, as whoever changes them knows them.
+    """
+
+    __slots__ = ("__weakref__", "parameters")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parameters: object = None
+
+    def clear(self) -> None:
+        """Forget all."""
+        super().clear()
+        self.parameters = None
+
+
+def run_updates(
+    ops: Sequence[str],
+    key: Hashable,
+    parameters: Callable[[], Sequence[Updated]],
+    floats: Sequence[float],
+    context: Context,
+    plans: UpdatePlans,
+) -> None:
+    """Run update ops, one after the other, on every parameter.
+
+    Per parameter they are fused where the backend fuses: one pass over its arrays does it all.
+
+    ops: names; the inputs "w" and "g" are values and gradient, others the states.
+    key: which parameters these are.  parameters: called for their arrays where the program is not known.
+    floats: the float attributes, per parameter and op.
+    """
+    whole_key = (tuple(ops), context, key)
+    bound = plans.get(whole_key)
+    if bound is None or bound.epoch != EPOCH.value:
+        with PLANNING:
+            epoch = EPOCH.value
+            if bound is None and len(plans) >= _MOST_PLANS:
+                plans.clear()  # arrays were put into the place of others again and again
+            bound = plans[whole_key] = _bind(ops, parameters(), context, floats, epoch, bound)
+    bound.run(floats)
+
+
+def _bind(
+    ops: Sequence[str],
+    parameters: Sequence[Updated],
+    context: Context,
+    floats: Sequence[float],
+    epoch: int,
+    before: Bound | None,
+) -> Bound:
+    cells = [cell for parameter in parameters for cell in parameter.cells]
+    descs = []
+    for parameter in parameters:
+        for cell in parameter.cells:
+            cell.settle()
+            assert cell.dtype is not None
+            descs.append(ArrayDesc(parameter.shape, cell.dtype))
+    key = (tuple(ops), context, plugin_generation(), tuple(descs))
+    if before is not None and before.holds(key, cells, epoch):
+        return before
+    width = len(cells) // len(parameters)
+    template = TEMPLATES.get(key, lambda: _compile(ops, width, descs, context))
+    return Bound(key, Binding(template, cells, [], floats), epoch)
+
+
+def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Template:
+    """The template for parameters of so many arrays each."""
+    graph = Graph(context)
+    for first in range(0, len(descs), width):
+        # Half keeps fp32 master weights: the update runs in the precision of the parameter.
+        wide = descs[first].dtype == np.float64
+        graph.context = in_full_precision(context, "double" if wide else "float")
+        arrays = [graph.external(first + i, descs[first + i]) for i in range(width)]
+        for op in ops:
+            spec = SPECS[op]
+            attributes = {name: graph.float_from("solver", first // width, name) for name in spec.float_names}
+            by_name = {"w": arrays[0], "g": arrays[1]}
+            states = iter(arrays[2:])
+            inputs = [by_name[name] if name in by_name else next(states) for name in spec.input_names]
+            graph.op(op, *inputs, **attributes)
+    return lower(graph, [])
+
+
+def in_full_precision(context: Context, type_config: str) -> Context:
+    """The Context with another type config."""
+    names = list(dict.fromkeys(name for name, _ in context.backends))
+    return context.replace(backend=[f"{name}:{type_config}" for name in names])

@@ -1,0 +1,196 @@
+"""Changes of gradients that wait: an update takes them in, and whoever looks before sees them done."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from atled.arrays.array import ArrayCell
+from atled.arrays.watches import open_watch
+from atled.graph.compile.templates import PLANNING
+from atled.graph.record.value import Value
+from atled.graph.update.updates import Updated, UpdatePlans, run_updates
+from atled_contexts import Context
+
+_MOST_CHANGES = 4
+"""That wait together: each sequence of ops is a kernel of its own, to be compiled when it is first met."""
+
+
+class Change(NamedTuple):
+    """An op that changes gradients in place, reading no more than the parameter, and the value of its attribute."""
+
+    op: str
+    value: float
+
+
+class Parameters:
+    """The arrays of some parameters whose gradients change together.
+
+    shapes, data: of each.  read: the identities of `data`.  are_distinct: whether no array is there twice.
+
+    It refers to gradients weakly, because they refer to it while they wait.
+    """
+
+    __slots__ = ("_gradients", "are_distinct", "data", "read", "shapes")
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self._gradients = [weakref.ref(value.grad.cell) for value in values]
+        self.shapes = [value.shape for value in values]
+        self.data = [value.cell for value in values]
+        self.read = frozenset(map(id, self.data))
+        arrays = {*self.read, *(id(value.grad.cell) for value in values)}
+        self.are_distinct = len(arrays) == 2 * len(values)
+
+    def are(self, values: Sequence[Value]) -> bool:
+        """Whether they still have these arrays."""
+        return all(
+            value.grad.cell is gradient() and value.cell is data
+            for value, gradient, data in zip(values, self._gradients, self.data, strict=True)
+        )
+
+    def waiting_for(self, recipe: object) -> list[tuple[tuple[int, ...], ArrayCell, ArrayCell]]:
+        """Shape, data and gradient of those whose gradient waits for something."""
+        everything = zip(self.shapes, self.data, self._gradients, strict=True)
+        return [
+            (shape, data, cell)
+            for shape, data, gradient in everything
+            if (cell := gradient()) is not None and cell.lazy is recipe
+        ]
+
+
+class WaitingChanges:
+    """What was to be done to gradients and is not done yet: their recipe, while it waits.
+
+    changes: in order.  parameters: whose gradients these are.  context: under which the changes were asked for.
+    """
+
+    __slots__ = ("__weakref__", "_is_taken", "_plans", "changes", "context", "parameters")
+
+    def __init__(self, changes: Sequence[Change], parameters: Parameters, context: Context, plans: UpdatePlans) -> None:
+        self.changes = tuple(changes)
+        self.parameters = parameters
+        self.context = context
+        self._is_taken = False  # by the thread that holds PLANNING
+        self._plans = weakref.ref(plans)
+
+    @property
+    def watched(self) -> frozenset[int]:
+        """The parameters: what the changes read has to be there as it was."""
+        return self.parameters.read
+
+    def before_write(self) -> None:
+        """A parameter is going to be written."""
+        self.finish()
+
+    def hold(self) -> None:
+        """Nothing more is needed than what is held anyway."""
+
+    def recover(self, cell: ArrayCell) -> None:
+        """Make the changes, of all gradients that wait for them."""
+        self.finish()
+
+    def finish(self) -> None:
+        """Make the changes, of all gradients that wait for them, in passes of their own."""
+        with PLANNING:
+            if self._is_taken:
+                return  # who makes the changes wants what is in the memory
+            waiting = self.parameters.waiting_for(self)
+            if not waiting:
+                return
+            with self.taken([gradient for _, _, gradient in waiting]):
+                while self.changes:
+                    _run_alone(self.changes[0], waiting, self.context, self._plans())
+                    self.changes = self.changes[1:]  # those that are made before one fails wait no more
+
+    @contextmanager
+    def taken(self, gradients: Sequence[ArrayCell]) -> Iterator[None]:
+        """Make the changes within this, under PLANNING: until the end others who look at a gradient are kept waiting.
+
+        Gradients go on waiting where that fails.
+        """
+        self._is_taken = True
+        try:
+            yield
+            for cell in gradients:
+                cell.lazy = None
+        finally:
+            self._is_taken = False
+
+
+def _run_alone(
+    change: Change,
+    arrays: Sequence[tuple[tuple[int, ...], ArrayCell, ArrayCell]],
+    context: Context,
+    plans: UpdatePlans | None,
+) -> None:
+    """Make a change in a pass of its own."""
+    # The plans hold the arrays, so that no other can get the number of one.
+    key = ("gradients", tuple((id(data), id(gradient)) for _, data, gradient in arrays))
+    run_updates(
+        [change.op],
+        key,
+        lambda: [Updated(shape, (data, gradient)) for shape, data, gradient in arrays],
+        [change.value] * len(arrays),
+        context,
+        UpdatePlans() if plans is None else plans,  # none where the solver is gone
+    )
+
+
+def change_gradients(change: Change, values: Sequence[Value], context: Context, plans: UpdatePlans) -> None:
+    """Change the gradients of values, as soon as somebody looks at them, or as a part of the next update.
+
+    At once where the change could be missed: somebody holds a view of a gradient or a parameter, or a plan reads a
+    gradient as data.
+    """
+    with PLANNING:
+        gradients = [value.grad.cell for value in values]
+        before = common_changes(values, gradients, context)
+        if before is not None and len(before.changes) < _MOST_CHANGES:
+            waiting = WaitingChanges([*before.changes, change], before.parameters, context, plans)
+        else:
+            for cell in gradients:
+                if cell.lazy is not None:
+                    cell.settle()
+            parameters = _parameters(values, plans)
+            if not parameters.are_distinct or not _may_wait(values):
+                arrays = [(value.shape, value.cell, value.grad.cell) for value in values]
+                _run_alone(change, arrays, context, plans)
+                return
+            waiting = WaitingChanges([change], parameters, context, plans)
+        for cell in gradients:
+            cell.wait_for(waiting)
+        open_watch(waiting)
+
+
+def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:
+    """The parameters as they were known the last time, if they are the same."""
+    before = plans.parameters
+    if isinstance(before, Parameters) and len(before.data) == len(values) and before.are(values):
+        return before
+    plans.parameters = made = Parameters(values)
+    return made
+
+
+def common_changes(values: Sequence[Value], gradients: Sequence[ArrayCell], context: Context) -> WaitingChanges | None:
+    """What the gradients of all values wait for, under a Context; None where that is not one and the same."""
+    first = gradients[0].lazy
+    if not isinstance(first, WaitingChanges) or first.context != context:
+        return None
+    if len(first.parameters.data) != len(values) or any(cell.lazy is not first for cell in gradients):
+        return None
+    return first if first.parameters.are(values) else None
+
+
+def _may_wait(values: Sequence[Value]) -> bool:
+    """Whether everybody who could notice a change of the gradients asks first."""
+    for value in values:
+        data, gradient = value.cell, value.grad.cell
+        if data.lazy is not None or gradient.lazy is not None or data.storage is None or gradient.storage is None:
+            return False
+        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.bound > 0):
+            return False
+        if not value.is_leaf:
+            return False
+    return True

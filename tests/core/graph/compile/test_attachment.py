@@ -1,0 +1,211 @@
+"""Attachment: carriers compute what the steps compute one by one, and whoever looks sees all ops."""
+
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import atled as nn
+import atled.functions as F
+from atled.arrays.place import HOST
+from atled.call import ArrayDesc
+from atled.graph.compile.memory import reuse_memory
+from atled.graph.compile.plan import Slot
+from atled_contexts import verify
+
+pytest.importorskip("atled_cpu_numba")  # the kernels that carry others are its
+
+CPU = nn.Context(["cpu:float"], fallback="raise")
+SHAPE = (4, 3, 6, 6)
+
+
+def normalized(x, seed=0, shape=SHAPE):
+    """Batch normalization of x with parameters of its own."""
+    rng = np.random.default_rng(seed)
+    channels = (1, shape[1], *[1] * (len(shape) - 2))
+    beta, gamma = (nn.Variable.from_numpy_array(rng.uniform(0.5, 2, channels), need_grad=True) for _ in range(2))
+    mean, variance = (nn.Variable.from_numpy_array(np.ones(channels), need_grad=False) for _ in range(2))
+    return F.batch_normalization(x, beta, gamma, mean, variance)
+
+
+def variable(seed=0, shape=SHAPE):
+    return nn.Variable.from_numpy_array(np.random.default_rng(seed).normal(size=shape), need_grad=True)
+
+
+def carried(plan):
+    """Per step that carries others, what it is called."""
+    return [step.label for step in plan.steps if step.carried]
+
+
+def test_an_activation_is_computed_within_the_normalization():
+    with nn.context_scope(CPU):
+        y = F.relu(normalized(variable()))
+        y.forward()
+        assert carried(y.plan) == ["BatchNormalization+ReLU"]
+        assert "computed within BatchNormalization+ReLU" in str(y.plan)
+
+
+def test_a_normalized_value_that_nobody_holds_is_not_stored_and_comes_back_without_changing_the_statistics():
+    with nn.context_scope(CPU):
+        x = variable()
+        held = normalized(x)
+        held.forward()
+        y = F.relu(normalized(x))
+        y.forward()
+        (carrier,) = (step for step in y.plan.steps if step.carried)
+        normal, activated = carrier.arguments[5], carrier.carried[0].step.arguments[-1]
+        assert y.plan.slots[normal].memory == y.plan.slots[activated].memory
+        normalized_late = y.parent.inputs[0]
+        np.testing.assert_array_equal(normalized_late.d, held.d)
+        for late, once in zip(normalized_late.parent.inputs[3:], held.parent.inputs[3:], strict=True):
+            np.testing.assert_array_equal(late.d, once.d)
+
+
+def test_what_is_added_first_may_come_from_any_earlier_step():
+    with nn.context_scope(CPU):
+        y = normalized(variable())
+        z = F.relu(y + F.transpose(variable(1), (0, 1, 3, 2)))
+        z.forward()
+        assert carried(z.plan) == ["BatchNormalization+Add2+ReLU"]
+
+
+def test_a_reader_that_needs_all_of_the_value_keeps_the_steps_apart():
+    with nn.context_scope(CPU):
+        y = normalized(variable())
+        z = F.relu(y * F.broadcast(F.sum(y, keepdims=True), SHAPE))
+        z.forward()
+        assert carried(z.plan) == ["Sum+Broadcast+Mul2+ReLU"]  # within the reader, not within the normalization
+
+
+def test_a_reader_of_another_result_keeps_the_steps_apart():
+    with nn.context_scope(CPU):
+        parameters = [nn.Variable.from_numpy_array(np.ones((1, 1), np.float32)) for _ in range(4)]
+        y, mean, _ = F.batch_normalization(variable(shape=(5, 1)), *parameters, output_stat=True)
+        z = F.relu(y * mean)  # one channel: no broadcast along an outer axis forbids it
+        z.forward()
+        assert carried(z.plan) == []
+
+
+def test_what_a_carried_step_writes_never_lies_in_what_its_carrier_reads():
+    desc = ArrayDesc((8,))
+    slots = [Slot(desc, HOST, number, ("internal",)) for number in range(4)]
+    carrier, step = fake_step((0, 1), 1), fake_step((1, 2), 1)
+    step.carrier = carrier
+    last = fake_step((2, 3), 1)
+    reuse_memory(slots, [carrier, step, last])
+    assert slots[2].memory != slots[0].memory
+    step.carrier = None
+    reuse_memory(slots, [carrier, step, last])
+    assert slots[2].memory == slots[0].memory
+
+
+def fake_step(arguments, input_count):
+    """A step as the reuse of memory sees it; not elementwise."""
+    spec = SimpleNamespace(program=None, opaque=False)
+    return SimpleNamespace(
+        arguments=arguments, input_count=input_count, carrier=None, node=SimpleNamespace(spec=spec), carried=[]
+    )
+
+
+def test_a_trace_lists_what_a_step_carried():
+    with nn.context_scope(CPU):
+        y = F.relu(normalized(variable()))
+        y.forward()
+        with nn.trace() as trace:
+            y.forward()
+    assert {row.op for row in trace.rows()} == {"Cast", "BatchNormalization+ReLU"}
+
+
+def test_verification_sees_each_op_by_itself():
+    with nn.context_scope(CPU):
+        x = variable()
+        y = F.relu(normalized(x))
+        with verify(1.0), nn.trace() as trace:
+            y.forward()
+            y.backward()
+    names = {row.op for row in trace.rows()}
+    assert {"BatchNormalization", "ReLU", "BatchNormalizationGrad"} <= names
+    assert not any("Normalization" in name and "+" in name for name in names)
+
+
+UNARY = (F.tanh, F.relu, F.sigmoid, F.identity, lambda x: F.mul_scalar(x, -0.5))
+BINARY = (F.add2, F.mul2, F.sub2)
+# Of any axes, with what reads them or something in between.
+REDUCTIONS = (
+    lambda x: F.broadcast(F.mean(x, keepdims=True), x.shape),
+    lambda x: F.mean(x, axis=3, keepdims=True),
+    lambda x: F.sigmoid(F.sum(x, axis=(2, 3), keepdims=True)),
+    lambda x: F.tanh(F.mean(x, axis=(0, 2, 3), keepdims=True)),
+    lambda x: F.mean(F.sigmoid(x), axis=0, keepdims=True),
+    lambda x: F.tanh(F.max(F.sigmoid(x), axis=(1, 2, 3), keepdims=True)),
+)
+
+
+@st.composite
+def programs(draw):
+    """A graph as a list of steps: (kind, which function, which earlier values)."""
+    steps = []
+    for count in range(2, 2 + draw(st.integers(2, 10))):
+        kind = draw(st.sampled_from(("normalize", "unary", "unary", "binary", "reduce", "reduce", "softmax")))
+        choices = {"unary": len(UNARY), "binary": len(BINARY), "reduce": len(REDUCTIONS), "softmax": 4}
+        function = draw(st.integers(0, choices.get(kind, 1) - 1))
+        steps.append((kind, function, draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
+    return steps
+
+
+def run(program, context, shape, held):
+    """The result, the values that are held, and the gradients of the leaves after two steps."""
+    with nn.context_scope(context), mock.patch("atled_cpu_numba.kernels.reduction.any_axes._RANGE", 64):
+        leaves = [variable(seed, shape) for seed in (0, 1)]
+        values = list(leaves)
+        for number, (kind, function, first, second) in enumerate(program):
+            x = values[first]
+            if kind == "normalize":
+                values.append(normalized(x, number, shape))
+            elif kind == "unary":
+                values.append(UNARY[function](x))
+            elif kind == "binary":
+                values.append(BINARY[function](x, values[second]))
+            elif kind == "softmax":
+                values.append(F.softmax(x, axis=function) * values[second])
+            else:
+                values.append(x * REDUCTIONS[function](values[second]))
+        loss = F.sum(values[-1] * values[len(values) // 2])
+        kept = values[2:] if held else []
+        del values, x
+        for _ in range(2):
+            loss.forward()
+            for leaf in leaves:
+                leaf.grad.zero()
+            loss.backward()
+    return [loss.d.copy(), *(leaf.g.copy() for leaf in leaves), *(value.d.copy() for value in kept)]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(programs(), st.sampled_from((SHAPE, (5, 4, 2, 2), (8, 6, 6, 6))), st.booleans())
+def test_carried_steps_give_what_single_ones_give(program, shape, held):
+    wanted = run(program, nn.Context(["reference:double"]), shape, held)
+    found = run(program, nn.Context(["cpu:double"], fallback="raise"), shape, held)
+    for want, got in zip(wanted, found, strict=True):
+        scale = max(1.0, float(np.abs(want).max()))
+        np.testing.assert_allclose(got / scale, want / scale, rtol=1e-6, atol=1e-8)
+
+
+def test_what_is_added_to_a_gradient_does_not_overwrite_it_first():
+    with nn.context_scope(CPU):
+        leaves = x, w, v = variable(1, (6, 10)), variable(2, (10, 32)), variable(3, (10, 32))
+        for leaf in leaves:
+            leaf.data.cast(np.float32)
+        y = F.tanh(F.affine(x, w)) * F.affine(x, v)
+        y.forward()
+        for leaf in leaves:
+            leaf.grad.zero()
+        y.backward()
+        once = [leaf.g.copy() for leaf in leaves]
+        for times in (2, 3):
+            y.backward()
+            for leaf, gradient in zip(leaves, once, strict=True):
+                np.testing.assert_allclose(leaf.g, times * gradient, rtol=1e-5, atol=1e-5)

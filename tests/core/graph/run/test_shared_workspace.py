@@ -1,0 +1,56 @@
+"""Scratch memory that the plans of a thread share."""
+
+import threading
+import weakref
+
+import numpy as np
+
+import atled as nn
+import atled.functions as F
+from atled.arrays.storage import POOL
+from atled.graph.run.shared_workspace import scratch
+
+
+def test_plans_of_one_thread_share_the_largest_piece():
+    large = scratch(4096)
+    assert scratch(1000) is large
+    assert scratch(6000) is large  # there is some to spare
+    assert scratch(7000) is not large
+
+
+def test_another_thread_has_its_own():
+    mine = scratch(4096)
+    others = []
+    thread = threading.Thread(target=lambda: others.append(scratch(16)))
+    thread.start()
+    thread.join()
+    assert others[0] is not mine
+
+
+def test_it_goes_with_the_last_plan_that_has_it():
+    gone = weakref.ref(scratch(1 << 20))
+    assert gone() is None
+
+
+def test_graphs_of_one_thread_keep_their_inner_values_in_it():
+    rng = np.random.default_rng(0)
+    w = nn.Variable.from_numpy_array(rng.standard_normal((16, 16, 3, 3), "f"))
+    before, graphs, grown = POOL.statistics()["bytes_in_use"], [], []
+    for _ in range(3):
+        x = nn.Variable.from_numpy_array(rng.standard_normal((2, 16, 32, 32), "f"))
+        y = F.sum(F.convolution(F.convolution(x, w, pad=(1, 1)), w, pad=(1, 1)))
+        graphs.append((x, y))
+        y.forward()
+        now = POOL.statistics()["bytes_in_use"]
+        grown.append(now - before - x.d.nbytes)
+        before = now
+    assert grown[0] > graphs[0][0].d.nbytes  # the first has room for an image in the middle
+    assert max(grown[1:]) < 4096
+    first = float(graphs[0][1].d)
+    with nn.trace():
+        graphs[0][1].forward()
+    assert float(graphs[0][1].d) == first
+    with nn.context_scope(nn.Context("reference")):
+        expected = F.sum(F.convolution(F.convolution(graphs[0][0], w, pad=(1, 1)), w, pad=(1, 1)))
+    expected.forward()
+    np.testing.assert_allclose(first, float(expected.d), rtol=1e-3)

@@ -1,0 +1,88 @@
+"""Plans and what changes while they are made."""
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled.solvers as S
+from atled.graph import backward, forward
+from atled.graph.run.binding import Binding
+from atled.graph.update import training_step as training
+
+
+def leaf(values, need_grad=None):
+    return nn.Variable.from_numpy_array(np.asarray(values, np.float32), need_grad=need_grad)
+
+
+def interrupt(monkeypatch, module, change):
+    """Let a change happen once, right after a module bound a plan: another thread may do so."""
+    changes = [change]
+
+    def bind(*arguments):
+        binding = Binding(*arguments)
+        if changes:
+            changes.pop()()
+        return binding
+
+    monkeypatch.setattr(module, "Binding", bind)
+
+
+def other_values(x):
+    def change():
+        x.data = nn.NdArray.from_numpy_array(np.full(x.shape, 3, np.float32))
+
+    return change
+
+
+def test_forward_sees_what_changed_while_its_plan_was_made(monkeypatch):
+    x = leaf(np.ones(3))
+    y = x * 2
+    interrupt(monkeypatch, forward, other_values(x))
+    for expected in (2, 6, 6):
+        y.forward()
+        np.testing.assert_array_equal(y.d, expected)
+
+
+def test_backward_sees_what_changed_while_its_plan_was_made(monkeypatch):
+    x, w = leaf(np.ones(3), True), leaf(np.full(3, 2), True)
+    y = x * w
+    y.forward()
+    interrupt(monkeypatch, backward, other_values(x))
+    for expected in (1, 3, 3):
+        w.grad.zero()
+        y.backward()
+        np.testing.assert_array_equal(w.g, expected)
+
+
+def test_a_compiled_step_sees_what_changed_while_its_plan_was_made(monkeypatch):
+    x, w = leaf(np.ones(3)), leaf(np.zeros(3), True)
+    solver = S.Sgd(1.0)
+    solver.set_parameters({"w": w})
+    interrupt(monkeypatch, training, other_values(x))
+    step = nn.compile_step(F.sum(x * w), solver)
+    for expected in (-1, -4, -7):
+        step()
+        np.testing.assert_array_equal(w.d, expected)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_plans_that_nothing_changes_are_made_once(monkeypatch, count):
+    made = []
+
+    def bind(*arguments):
+        made.append(arguments)
+        return Binding(*arguments)
+
+    x, w = leaf(np.ones((2, 3))), leaf(np.ones((3, 3)), True)
+    h = x
+    for _ in range(count):
+        h = F.tanh(F.affine(h, w))
+    y = F.sum(h)
+    for module in (forward, backward):
+        monkeypatch.setattr(module, "Binding", bind)
+    for _ in range(5):
+        y.forward()
+        w.grad.zero()
+        y.backward()
+    assert len(made) == 2
