@@ -28,7 +28,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w,-]+\])?>=(?P<versi
 _CORE = (
     "tests/contexts",
     "tests/core/graph",
-    "tests/core/nnp",
+    "tests/core/files/nnp",
     "tests/core/demo",
     "tests/core/calling/test_cached_calls.py",
     "tests/core/arrays/test_memory.py",
