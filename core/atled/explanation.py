@@ -12,7 +12,8 @@ from atled.calling.apply import input_value
 from atled.calling.using import overridden
 from atled.errors import four_parts, in_words
 from atled.graph.nodes.dispatch import describe_call, opaque_candidate
-from atled.graph.record.value import Function, functions_before
+from atled.graph.record.traversal import functions_before
+from atled.graph.record.value import Function
 from atled.ops.spec import OpSpec
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context

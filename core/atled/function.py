@@ -10,9 +10,9 @@ from atled.arrays.operators import Calls
 from atled.calling.python_function import PythonFunction
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
-from atled.graph.forward import call_function
 from atled.graph.record.value import Function as GraphFunction
 from atled.graph.record.value import Value
+from atled.graph.run.one_call import call_function
 from atled.variable import Variable
 from atled_contexts import Context
 

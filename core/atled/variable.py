@@ -13,10 +13,11 @@ from atled.arrays.array import NdArray, check_shape
 from atled.arrays.epoch import EPOCH
 from atled.arrays.operators import Calls, Operators
 from atled.errors import RefusedError, four_parts
+from atled.graph.backward import backward
 from atled.graph.compile.plan import Template
 from atled.graph.forward import forward, plan_forward
-from atled.graph.rebuilt import backward
-from atled.graph.record.value import Value, functions_before, needs_gradient
+from atled.graph.record.traversal import functions_before, needs_gradient
+from atled.graph.record.value import Value
 
 if TYPE_CHECKING:
     from atled.function import Function

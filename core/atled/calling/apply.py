@@ -10,8 +10,8 @@ from atled.arrays.operators import Calls
 from atled.call import ArrayDesc
 from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
 from atled.errors import RefusedError, four_parts
-from atled.graph.forward import call_function
 from atled.graph.record.value import Function, Value
+from atled.graph.run.one_call import call_function
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable

@@ -12,7 +12,8 @@ from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
-from atled.graph.record.value import PLAIN, Function, RecordedValue, Value, new_stream
+from atled.graph.record.random_state import new_stream
+from atled.graph.record.value import PLAIN, Function, RecordedValue, Value
 from atled.graph.run.binding import native_error
 from atled.graph.run.one_call import ABSENT, OneCall
 from atled.limits.caches import register_cache

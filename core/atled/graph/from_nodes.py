@@ -9,10 +9,11 @@ import numpy as np
 
 from atled.arrays.place import Place
 from atled.call import ArrayDesc
-from atled.graph.forward import call_function
 from atled.graph.nodes.dispatch import compute_dtype, describe_call
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.record.value import Function, Value, functions_before
+from atled.graph.record.traversal import functions_before
+from atled.graph.record.value import Function, Value
+from atled.graph.run.one_call import call_function
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
 

@@ -1,4 +1,4 @@
-"""Backward of graphs that are rebuilt at every step: one walk finds the plan made for the last one like it."""
+"""Plans of graphs that are rebuilt at every step: one walk finds the plan made for the last graph like it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import WRITES, ArrayCell, NdArray
+from atled.arrays.array import WRITES, ArrayCell
 from atled.arrays.place import HOST
-from atled.graph.backward import Backward, BackwardTemplate, plan_adding, plan_backward, seed_of
+from atled.graph.backward_plan import Backward, BackwardTemplate, plan_backward
 from atled.graph.compile.templates import TEMPLATES, TemplateCache
 from atled.graph.recompute.recipes import LastRun, LostGradients
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.by_address import Unbound
-from atled_contexts import is_observed, plugin_generation
+from atled_contexts import plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
 _VALUE, _SEED, _GRADIENT = -1, -2, -3
@@ -237,7 +237,7 @@ PLANS = TemplateCache("backward plans by structure", 256)
 _UNFIT = object()
 
 
-def _remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
+def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
     """Keep what the general way compiled for a graph, for the next one like it."""
     compiled: BackwardTemplate | None = TEMPLATES.find(backward.bound[accumulate].key)
     structure = backward.structure
@@ -250,24 +250,3 @@ def _remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate:
         and _is_simple(compiled, backward)
     )
     PLANS.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
-
-
-def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
-    """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
-    seed = seed_of(root, grad)
-    found = None if is_observed() else walk(root, seed)
-    known: Any = None if found is None else PLANS.find(found.key)
-    if found is not None and isinstance(known, RebuiltPlan):
-        known.run(found, seed)
-        return
-    # Before functions are made of the patterns.
-    kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
-    while True:
-        plan = plan_adding(root, seed)
-        if plan is None:
-            return
-        accumulate = plan.run()
-        if accumulate is not None:
-            break
-    if found is not None and known is None:
-        _remember(found, kinds, plan, accumulate)

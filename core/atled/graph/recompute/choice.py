@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Sequence
 
 from atled.arrays.place import HOST
-from atled.graph.backward import planned_gradients
 from atled.graph.compile.fusion import formulas_of
 from atled.graph.compile.templates import TEMPLATES
 from atled.graph.nodes.ir import IRNode
+from atled.graph.recompute.reads import planned_gradients
 from atled.graph.record.as_nodes import Recorded
 from atled.graph.record.structure import Structure
 from atled.ops.formula import Apply, Expr, postorder

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
-from atled.graph.record.value import Function, Value, functions_before
-
-Compute = Callable[[Function, Sequence[Value | None], Sequence[Value | None]], object]
-"""Runs one function on values: `call_function`."""
+from atled.graph.record.traversal import functions_before
+from atled.graph.record.value import Function, Value
+from atled.graph.run.one_call import call_function
 
 
 class LastRun:
@@ -95,15 +94,14 @@ class Lost(ABC):
 class LostValues(Lost):
     """What a forward does not store: the functions are computed once more, one by one.
 
-    values: those that are lost.  call: runs a function.
+    values: those that are lost.
     """
 
-    __slots__ = ("_call", "_values")
+    __slots__ = ("_values",)
 
-    def __init__(self, last_run: LastRun, root: Value, values: Sequence[weakref.ref[Value]], call: Compute) -> None:
+    def __init__(self, last_run: LastRun, root: Value, values: Sequence[weakref.ref[Value]]) -> None:
         super().__init__(last_run, root)
         self._values = values
-        self._call = call
 
     def _value_of(self, cell: ArrayCell) -> Value | None:
         values = (reference() for reference in self._values)
@@ -123,7 +121,7 @@ class LostValues(Lost):
         for function in _leading_to(cell, functions):
             outputs = function.live_outputs()
             versions = [None if output is None else output.data.cell.version for output in outputs]
-            self._call(function, _spared(function), outputs)
+            call_function(function, _spared(function), outputs)
             computed += zip(outputs, versions, strict=True)
         for output, version in computed:
             if output is not None and version is not None:

@@ -52,6 +52,15 @@ class Recorded:
         self.nodes = list(graph.nodes)
         self.values = [values[number] for number in range(len(structure.shapes))]
 
+    def blocked_values(self, passing: Collection[int]) -> set[IRValue]:
+        """The results at which gradients stop, their need_grad being False; those of the numbers `passing` left out."""
+        structure = self.structure
+        return {
+            value
+            for number, (value, origin) in enumerate(zip(self.values, structure.origins, strict=True))
+            if origin is not None and structure.flags[number] is False and number not in passing
+        }
+
     def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
         function = self.structure.functions[number]
         auxiliary, stream = self.structure.extra[number]

@@ -8,7 +8,8 @@ from typing import Any
 
 from atled.arrays.array import ArrayCell
 from atled.graph.nodes.dispatch import compute_dtype
-from atled.graph.record.value import Function, Value, functions_before
+from atled.graph.record.traversal import functions_before
+from atled.graph.record.value import Function, Value
 
 
 class CallSite:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from atled.arrays.array import ArrayCell, NdArray, Recipe
 from atled.arrays.epoch import EPOCH, WRITES
-from atled.arrays.place import HOST
-from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.call import ArrayDesc
 from atled.errors import four_parts
-from atled.graph.nodes.dispatch import cast_desc, compute_dtype, infer
-from atled.limits.caches import Generations
+from atled.graph.record.inference import infer_shapes
+from atled.graph.record.random_state import new_stream
 from atled.ops.spec import OpSpec
-from atled.random import stream_key
 from atled_contexts import Context, lock_across_forks
 
 
@@ -364,30 +357,6 @@ class RecordedValue(Value):
     __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
 
 
-# A call that comes back after its number was forgotten gets another one: plans of both are right.
-_KINDS: Generations[int] = Generations("kinds of calls", 4096)
-_kind_numbers = itertools.count()
-
-
-def kind_of(spec: OpSpec, shapes: tuple[Any, ...], attributes: tuple[Any, ...], context: Context) -> int:
-    """One small number for everything about a call that a plan depends on but dtypes and places."""
-    key = (spec.name, shapes, attributes, context)
-    kind = _KINDS.get(key)
-    if kind is None:
-        kind = _KINDS.find_old(key)
-    return _KINDS.add(key, next(_kind_numbers)) if kind is None else kind
-
-
-def new_stream(seed: int) -> ArrayCell:
-    """The random stream of one function: key and call count. Seed -1: see `atled.random.seed`."""
-    cell = ArrayCell(2)
-    storage = cell.output(HOST, np.dtype(np.int64))
-    assert isinstance(storage, HostStorage)
-    # The count is raised before each call, so that the first one draws at 0.
-    storage.write_integers(stream_key(seed), -1)
-    return cell
-
-
 class Function:
     """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
 
@@ -538,60 +507,3 @@ class Function:
                 value.data = NdArray.over(cell, desc.shape)
             else:
                 self.auxiliary[position] = value.data.cell
-
-
-_INFERRED: Generations[tuple[tuple[ArrayDesc, ...], int]] = Generations("inferred shapes", 4096)
-
-
-def infer_shapes(
-    spec: OpSpec, shapes: Sequence[tuple[int, ...] | None], attributes: Mapping[str, Any], context: Context
-) -> tuple[tuple[ArrayDesc, ...], int]:
-    """Output descriptions and kind of a call with checked attributes; dtypes are those of the first type config."""
-    static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
-    key = (spec.name, tuple(shapes), static, context)
-    found = _INFERRED.get(key)
-    if found is None:
-        found = _INFERRED.find_old(key)
-    if found is None:
-        dtype = compute_dtype(context.backends[0][1])
-        inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
-        cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
-        if spec.random:
-            cast.append(ArrayDesc((2,), np.int64))
-        outputs = infer(spec, cast, dict(static))
-        found = (outputs, kind_of(spec, tuple(shapes), static, context))
-        _INFERRED.add(key, found)
-    return found
-
-
-def needs_gradient(value: Value) -> bool:
-    """Whether a gradient reaches a value: as it was set, else if one reaches what it is computed from."""
-    if value.need_grad is not None or value.parent is None:
-        return bool(value.need_grad)
-    needs: dict[int, bool] = {}
-    for function in functions_before(value):
-        flows = any(
-            needs.get(id(v), False) if v.need_grad is None else v.need_grad for v in function.inputs if v is not None
-        )
-        for output in function.live_outputs():
-            if output is not None:
-                needs[id(output)] = flows and function.spec.no_gradient != "stops"
-    return needs.get(id(value), False)
-
-
-def functions_before(value: Value) -> list[Function]:
-    """The functions that lead to a value, each once, in an order in which they can run."""
-    order: list[Function] = []
-    seen: set[Function] = set()
-    stack: list[tuple[Function, bool]] = [(value.parent, False)] if value.parent is not None else []
-    while stack:
-        function, expanded = stack.pop()
-        if expanded:
-            order.append(function)
-        elif function not in seen:
-            seen.add(function)
-            stack.append((function, True))
-            for source in reversed(function.inputs):
-                if source is not None and source.parent is not None and source.parent not in seen:
-                    stack.append((source.parent, False))
-    return order

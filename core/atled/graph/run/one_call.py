@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
@@ -16,6 +16,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.record.value import Function, Value
 from atled.graph.run.binding import Binding, guarded, native_error
 from atled.graph.run.by_address import Unbound
 from atled.limits.caches import Generations
@@ -273,3 +274,38 @@ class OneCall:
         Binding(template, [absent if cell is None else cell for cell in inputs], results, values).run()
         for cell in in_plans:
             cell.touched()
+
+
+def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:
+    """Run one function on given values, which need not be those of its graph; its state is that of its own.
+
+    Returns the compiled call.
+    """
+    shapes: list[tuple[int, ...] | None] = [None if value is None else value.shape for value in inputs]
+    function.setup(shapes)
+    cells = [None if value is None else value.data.cell for value in inputs]
+    if function.stream is not None:
+        cells.append(function.stream)
+        shapes.append((2,))
+    spec = function.spec
+    codes = settle_inputs(cells, function.context)
+    call = one_call(function.kind, codes, spec, cells, shapes, function.attributes, function.context)
+    results: list[ArrayCell | None] = []
+    for position, cell in enumerate(function.auxiliary):
+        value = outputs[position] if position < len(outputs) else None
+        results.append(cell if cell is not None or value is None else value.data.cell)
+    call.run(cells, results, [function.attributes[name] for name in spec.float_names])
+    _show_state(function, inputs, outputs)
+    return call
+
+
+def _show_state(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+    """Give outputs that are not the function's own what it does not write to them: views, and results that it keeps."""
+    for value, desc, cell in zip(outputs, function.output_descs, function.auxiliary, strict=False):
+        if value is None:
+            continue
+        if function.spec.views and inputs[0] is not None:
+            if value.data.cell is not inputs[0].data.cell:
+                value.data = NdArray.over(inputs[0].data.cell, desc.shape)
+        elif cell is not None and value.data.cell is not cell:
+            value.data.copy_from(NdArray.over(cell, desc.shape))

@@ -15,13 +15,14 @@ from atled.graph.bound_plan import Bound
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
-from atled.graph.forward import cells_of, results_of, unobserved
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.recompute.recipes import LastRun, Lost, lose
+from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import Recorded, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
-from atled.graph.record.value import Value, functions_before
+from atled.graph.record.traversal import functions_before
+from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
@@ -248,13 +249,8 @@ def _compile(
         if cell is not None
     ]
     start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
-    blocked = {
-        values[number]
-        for number, origin in enumerate(structure.origins)
-        if origin is not None and number != root and structure.flags[number] is False
-    }
     wanted = [values[number] for numbers in leaves for number in numbers]
-    found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, blocked)
+    found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, recorded.blocked_values({root}))
     moved: list[int] = []
     updates: list[Sequence[IRNode]] = []
     first_state = len(structure.cells)

@@ -1,0 +1,343 @@
+"""Plans of backward: which gradients, into which arrays, compiled and bound for one root."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Hashable, Sequence
+
+from atled.arrays.array import ArrayCell
+from atled.arrays.epoch import EPOCH
+from atled.arrays.watches import WATCHES
+from atled.call import ArrayDesc
+from atled.graph.bound_plan import Bound
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Template
+from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.recompute.recipes import LastRun, LostGradients, lose_gradient
+from atled.graph.recompute.trust import Repeats
+from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.structure import Structure, calls_before, dtype_number
+from atled.graph.record.value import Value
+from atled.graph.run.binding import Binding
+from atled_contexts import plugin_generation
+
+
+class BackwardTemplate:
+    """A compiled backward: the template, and which gradient each of its targets is.
+
+    leaves, middles: value numbers of the targets, leaves first.
+    lost: value numbers of gradients that are computed and not stored.
+    """
+
+    __slots__ = ("leaves", "lost", "middles", "template")
+
+    def __init__(self, template: Template, leaves: list[int], middles: list[int], lost: list[int]) -> None:
+        self.template = template
+        self.leaves = leaves
+        self.middles = middles
+        self.lost = lost
+
+
+class Backward:
+    """Backward from given outputs of a structure: what is asked for, and the plans for it by the state of the leaves.
+
+    seeds: (value number, cell that holds its gradient) where backpropagation starts; a cell of one element holds that
+        of all elements. What arrives there from elsewhere is added to the cell of the value.
+    wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
+    root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
+    repeats: the values of the forward that may be computed again; None where there are none.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        seeds: Sequence[tuple[int, ArrayCell]],
+        wanted: Sequence[tuple[int, ArrayCell]],
+        root: Value | None = None,
+        repeats: Repeats | None = None,
+    ) -> None:
+        self.structure = structure
+        self.repeats = repeats
+        self.seeds = list(seeds)
+        self.wanted = list(wanted)
+        self.epoch = EPOCH.value
+        self.bound: dict[tuple[bool, ...], Bound] = {}
+        self.last_run = LastRun()
+        self._root = None if root is None else weakref.ref(root)
+        self.starts = {number for number, _ in seeds}
+        flags = structure.flags
+        self.middle = [
+            number
+            for number, origin in enumerate(structure.origins)
+            if origin is not None and flags[number] is not False
+        ]
+        self.kept = frozenset(number for number in self.middle if root is not None and self._is_kept(number))
+        self.cells = [
+            *structure.cells,
+            *(cell for _, cell in self.seeds),
+            *(cell for _, cell in self.wanted),
+        ]
+        self._written: frozenset[int] | None = None
+        self.again = self._calls_again()
+        self.key = self._key()
+
+    def _key(self) -> Hashable:
+        structure = self.structure
+        return (
+            "backward",
+            plugin_generation(),
+            structure.key,
+            tuple((number, dtype_number(cell), cell.size) for number, cell in self.seeds),
+            tuple((number, first) for (number, _), first in zip(self.wanted, self._sharers(), strict=True)),
+            tuple(self.middle),
+            self.kept,
+            tuple(structure.flags),
+            self._root is None,
+            tuple(map(dtype_number, structure.cells)),
+            self.again,
+        )
+
+    def _calls_again(self) -> tuple[int, ...]:
+        """The numbers of the calls that are to run once more, because the forward did not store what they make."""
+        repeats, structure = self.repeats, self.structure
+        if repeats is None:
+            return ()
+        if not self.written.isdisjoint(repeats.watched):
+            repeats.store()  # nothing orders what the plan reads there and what it writes
+        if not any(value.data.cell.is_lost for value in repeats.values()):
+            return ()
+        return tuple(
+            number
+            for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
+            if function in repeats.functions and any(output >= 0 and structure.cells[output].is_lost for output in made)
+        )
+
+    def _sharers(self) -> list[int]:
+        """Per wanted gradient the index of the first that has its cell: leaves may have one array in common."""
+        first: dict[int, int] = {}
+        return [first.setdefault(id(cell), index) for index, (_, cell) in enumerate(self.wanted)]
+
+    def _is_kept(self, number: int) -> bool:
+        """Whether the gradient of a value must have memory of its own: somebody may look at it."""
+        value = self.structure.value(number)
+        if value is None:
+            return False
+        return value.is_stored or value.grad_is_in_use
+
+    def run(self, accumulate: tuple[bool, ...] | None = None) -> tuple[bool, ...] | None:
+        """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
+
+        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns what was done; None
+        where nothing was, because another thread meanwhile changed what is stored: it has to be planned anew.
+        """
+        if accumulate is None:
+            accumulate = tuple([cell.lazy != 0.0 for _, cell in self.wanted])
+        for _, cell in self.seeds:
+            cell.settle()
+        bound = self.bound.get(accumulate)
+        if bound is None:
+            with PLANNING:
+                if self.repeats is not None and self._calls_again() != self.again:
+                    self.epoch = -1  # to be planned anew
+                    return None
+                bound = self.bound[accumulate] = self._bind(accumulate)
+        if self.repeats is None:
+            bound.run()
+        elif not self.repeats.run_backward(bound.run, bool(self.again)):
+            return None
+        return accumulate
+
+    @property
+    def written(self) -> frozenset[int]:
+        """The identities of the arrays in which it leaves gradients."""
+        if self._written is None:
+            kept = map(self.structure.value, self.kept)
+            cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in kept if value is not None]
+            self._written = frozenset(map(id, cells))
+        return self._written
+
+    def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
+        kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
+        key = (self.key, kinds)
+        compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
+        grads = dict(self.wanted)
+        leaf_cells = [grads[number] for number in compiled.leaves]
+        middles = map(self.structure.value, compiled.middles)
+        middle_cells = [None if value is None else value.grad.cell for value in middles]
+        results = [*leaf_cells, *middle_cells]
+        unwritten = [cell for cell in leaf_cells if cell.lazy == 0.0]
+        binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
+        for cell in unwritten:
+            # Only a run that ends well makes them written: a solver must not use what a failed one left.
+            cell.lazy = 0.0
+        for middle in middle_cells:
+            if middle is not None:
+                middle.is_data = True
+        self._lose(compiled.lost)
+        return Bound(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
+
+    def _lose(self, numbers: Sequence[int]) -> None:
+        """Let the gradients of values know how they come back."""
+        root = None if self._root is None else self._root()
+        if root is not None and numbers:
+            recipe = LostGradients(self.last_run, root)
+            for number in numbers:
+                value = self.structure.value(number)
+                if value is not None:
+                    lose_gradient(value, recipe)
+
+    def recompute(self, value: Value) -> None:
+        """Compute the gradient of a value in the middle once more, and nothing else."""
+        (number,) = [number for number in self.middle if self.structure.value(number) is value]
+        Backward(self.structure, self.seeds, [(number, value.grad.cell)]).run((False,))
+
+    def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
+        structure = self.structure
+        graph = Graph(structure.functions[-1].context)
+        recorded = Recorded(graph, structure, computed=True, again=self.again)
+        values = recorded.values
+        offset = len(structure.cells)
+        seeds: dict[IRValue, IRValue] = {}
+        for index, (number, cell) in enumerate(self.seeds):
+            assert cell.dtype is not None
+            shape = values[number].shape
+            is_whole = cell.size == values[number].size
+            desc = ArrayDesc(shape if is_whole else (1,) * len(shape), cell.dtype)
+            seed = graph.external(offset + index, desc)
+            # The one number is read where it is used: fusion takes the broadcast in.
+            seeds[values[number]] = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
+        wanted = {number: values[number] for number, _ in self.wanted}
+        asked = [values[number] for number in self.middle if structure.flags[number]]
+        found = backpropagate(
+            graph, recorded.nodes, seeds, [*wanted.values(), *asked], recorded.blocked_values(self.starts)
+        )
+        offset += len(self.seeds)
+        leaves: list[int] = []
+        results: list[IRValue] = []
+        gradients = self._sums_of_sharers(graph, [found.get(value) for value in wanted.values()])
+        for index, (add, (number, cell), gradient) in enumerate(zip(accumulate, self.wanted, gradients, strict=True)):
+            if gradient is None:
+                continue
+            if add:
+                dtype = cell.dtype or gradient.dtype
+                before = graph.external(offset + index, ArrayDesc(gradient.shape, dtype), gradient.place)
+                if gradient.node is not None:
+                    graph.context = gradient.node.context
+                gradient = graph.op("Add2", before, gradient)
+            if cell.dtype is not None and cell.dtype.kind == "f" and gradient.dtype != cell.dtype:
+                # An array that is there keeps its dtype: the user may hold a view of it.
+                gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
+            leaves.append(number)
+            results.append(gradient)
+        # Where nothing else arrives, the seed is all there is: the gradient of the value stays what it is.
+        untouched = {value for value, seed in seeds.items() if found[value] is seed}
+        reached = [
+            number
+            for number in (() if self._root is None else self.middle)
+            if values[number] in found and values[number] not in untouched
+        ]
+        middles = [number for number in reached if number in self.kept or number in self.starts]
+        results += [found[values[number]] for number in middles]
+        lost = [number for number in reached if number not in middles]
+        if self.again:
+            _put_off(graph, {recorded.calls[number] for number in self.again})
+        return BackwardTemplate(lower(graph, results), leaves, middles, lost)
+
+    def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
+        """What arrives at each wanted cell, at the index of the first leaf that has it: the sum over all those."""
+        sums: list[IRValue | None] = [None] * len(gradients)
+        for gradient, first in zip(gradients, self._sharers(), strict=True):
+            if gradient is None:
+                continue
+            before = sums[first]
+            if gradient.node is not None:
+                graph.context = gradient.node.context
+            gradient = graph.reshape(gradient, self.structure.shapes[self.wanted[first][0]])
+            sums[first] = gradient if before is None else graph.op("Add2", before, gradient)
+        return sums
+
+
+def _put_off(graph: Graph, again: Collection[IRNode]) -> None:
+    """Put each of these nodes right before the first that needs it, so that what it makes is short-lived."""
+    place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
+    first: dict[IRNode, int] = {}
+    for node in reversed(graph.nodes):
+        if node in again:
+            place[node] = first.get(node, len(graph.nodes))
+        for value in node.inputs:
+            if value is not None and value.node is not None:
+                first[value.node] = min(place[node], first.get(value.node, len(graph.nodes)))
+    graph.nodes.sort(key=place.__getitem__)  # stable: they stay before it, and in their order
+
+
+def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
+    """The backward of a value from the gradient in `seed`; None where no leaf needs a gradient."""
+    record: Backward | None = root.backwards
+    if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
+        return record
+    with PLANNING:
+        return _planned(root, seed)
+
+
+def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
+    """The same, to be run on the gradients of leaves that are there: a plan that adds to them reads their memory."""
+    plan = plan_backward(root, seed)
+    if plan is not None and WATCHES:  # changes that wait have a watch
+        waiting = [cell for _, cell in plan.wanted if cell.is_waiting]
+        for cell in waiting:
+            cell.settle()
+        if waiting:
+            plan = plan_backward(root, seed)  # that may have been done in other memory
+    return plan
+
+
+def _planned(root: Value, seed: ArrayCell) -> Backward | None:
+    """The backward of a root, looked at again or made anew."""
+    epoch = EPOCH.value
+    record: Backward | None = root.backwards
+    bound: Bound | None = root.forward
+    if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
+        structure = bound.structure
+    else:
+        structure = Structure(calls_before(root))
+    number = structure.made[-1][root.position]
+    needs = structure.needs
+    # Not by the flag of the root itself: whoever calls backward on it means it.
+    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
+        return None
+    wanted = [
+        (index, value.grad.cell)
+        for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
+        if value is not None and value.need_grad and structure.origins[index] is None
+    ]
+    repeats = None if bound is None else bound.repeats
+    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root, repeats)
+    if record is not None:
+        fresh.last_run = record.last_run
+    if record is not None and record.key == fresh.key:
+        for accumulate, bound in record.bound.items():
+            if bound.holds(bound.key, fresh.cells, epoch):
+                fresh.bound[accumulate] = bound
+    fresh.epoch = epoch
+    root.backwards = fresh
+    return fresh
+
+
+def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayCell]]:
+    """The values from which backpropagation goes on with the gradients that they hold, and the cells of those."""
+    numbers = {
+        number: None
+        for function, references in zip(structure.functions, structure.references, strict=True)
+        if function.spec.may_resume and function.spec.resumes(function.attributes)
+        for number in references
+        if number >= 0 and structure.origins[number] is not None and needs[number]
+    }
+    held = []
+    for number in numbers:
+        value = structure.value(number)
+        if value is not None:
+            value.grad.cell.settle(value.data.dtype)
+            held.append((number, value.grad.cell))
+    return held

@@ -1,0 +1,59 @@
+"""Which values a backward reads, found before it is planned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atled.graph.compile.lowering import nodes_for
+from atled.graph.compile.templates import TEMPLATES
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.record.as_nodes import Recorded
+from atled.graph.record.structure import Structure
+from atled_contexts import plugin_generation
+
+
+def read_by_backward(structure: Structure, root: int) -> frozenset[int]:
+    """The values that a backward from a value reads, by number; none where no leaf needs a gradient."""
+    needs = structure.needs
+    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
+        return frozenset()
+    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), root)
+    read: frozenset[int] = TEMPLATES.get(key, lambda: _find_read(structure, root))
+    return read
+
+
+class PlannedGradients(NamedTuple):
+    """The gradients of a graph that is still to run.
+
+    recorded: its calls.  gradients: of all values.  nodes: those that compute them.
+    """
+
+    recorded: Recorded
+    gradients: list[IRValue]
+    nodes: list[IRNode]
+
+
+def planned_gradients(structure: Structure, root: int) -> PlannedGradients | None:
+    """The gradients of a value, by number, as nodes; None where an op on the way has none."""
+    graph = Graph(structure.functions[-1].context)
+    recorded = Recorded(graph, structure, computed=True, planned=True)
+    values = recorded.values
+    seed = graph.external(len(structure.cells), values[root].desc)
+    wanted = [value for value, flag in zip(values, structure.flags, strict=True) if flag]
+    try:
+        found = backpropagate(graph, recorded.nodes, {values[root]: seed}, wanted, recorded.blocked_values({root}))
+    except RuntimeError:
+        return None  # whoever calls backward is told why
+    gradients = list(found.values())
+    return PlannedGradients(recorded, gradients, nodes_for(graph, gradients))
+
+
+def _find_read(structure: Structure, root: int) -> frozenset[int]:
+    """Work out which values the gradients of a graph that is still to run are made of."""
+    planned = planned_gradients(structure, root)
+    if planned is None:
+        return frozenset()
+    inputs = [*planned.gradients, *(value for node in planned.nodes for value in node.inputs if value is not None)]
+    count = len(structure.shapes)
+    return frozenset(value.base.external for value in inputs if 0 <= value.base.external < count)

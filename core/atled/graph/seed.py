@@ -1,0 +1,94 @@
+"""The gradient from which a backward starts: that of its root, or one that is lent to it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.epoch import EPOCH
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.errors import four_parts
+from atled.graph.backward_plan import Backward
+from atled.graph.record.value import Value
+
+
+def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
+    """The cell that holds the gradient of the root for one backward; `grad` is lent to it, None takes its present one.
+
+    RuntimeError for a leaf.
+    """
+    if root.is_leaf:
+        raise RuntimeError(
+            four_parts(
+                f"backward on a Variable of shape {root.shape}",
+                "it is a leaf: nothing computed it",
+                "",
+                "call backward on the result of a function",
+            )
+        )
+    if grad is None:
+        root.grad.cell.settle()
+        return root.grad.cell
+    is_number = isinstance(grad, int | float)
+    shape = (1,) if is_number else root.shape
+    lent: LentGradient | None = root.seed
+    if lent is None or lent.array.shape != shape:
+        lent = root.seed = LentGradient(shape)
+    if isinstance(grad, NdArray) and lent.is_again(grad.cell) and _may_be_read(root, grad):
+        return grad.cell
+    lent.set(grad, root.data.dtype)
+    return lent.array.cell
+
+
+def _may_be_read(root: Value, grad: NdArray) -> bool:
+    """Whether the last backward of a root could read the gradient that is given where it is, and so need no copy."""
+    record: Backward | None = root.backwards
+    return (
+        record is not None
+        and record.epoch == EPOCH.value
+        and grad.shape == root.shape
+        and grad.dtype == root.data.dtype
+        and id(grad.cell) not in record.written
+    )
+
+
+_LARGEST_INTEGER = 1 << 63  # NumPy has no number for those beyond, and `data` says so
+
+
+class LentGradient:
+    """The gradient that `backward(grad)` lends to a root for one run.
+
+    array: of the root's shape, or of one element that stands for all.
+    """
+
+    __slots__ = ("_last", "_number", "array")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.array = NdArray.over(ArrayCell(math.prod(shape)), shape)
+        self._number: float | None = None
+        self._last: ArrayCell | None = None
+
+    def is_again(self, cell: ArrayCell) -> bool:
+        """Whether the array was given the last time, too: then it is worth being bound."""
+        is_last, self._last = cell is self._last, cell
+        return is_last
+
+    def set(self, grad: float | np.ndarray | NdArray, dtype: np.dtype) -> None:
+        """Take the values of `grad`, broadcast; a number equal to the last one costs nothing."""
+        number = grad if isinstance(grad, int | float) else None
+        if number is not None and number == self._number and self.array.cell.dtype == dtype:
+            return
+        is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
+        if is_number and dtype.kind == "f":
+            # For a graph that is rebuilt at every step this is done at every step, so without what `data` looks at.
+            storage = self.array.cell.output(HOST, dtype)
+            assert isinstance(storage, HostStorage)
+            storage.array(self.array.shape, dtype).fill(grad)
+        else:
+            # Not the array's own cast: that hands out a view, and the memory could not be used again.
+            self.array.cell.cast(dtype)
+            self.array.data = grad
+        self._number = number
