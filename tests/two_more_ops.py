@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.elementwise import Row, away, define
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Input, OpSpec

@@ -131,9 +131,9 @@ def kernel(library: str, name: str) -> Case:
     """A plan of one op on the cpu backend ("atled") or on the reference backend ("reference")."""
     # Here and not above: the process that only lists the rows loads no library.
     from atled import Context
+    from atled.array_desc import ArrayDesc
     from atled.arrays.array import ArrayCell
     from atled.arrays.place import HOST
-    from atled.call import ArrayDesc
     from atled.graph.compile.lowering import lower
     from atled.graph.nodes.ir import Graph
     from atled.graph.run.binding import Binding

@@ -32,7 +32,7 @@ from atled_contexts.errors import (
     SettingError,
     VerificationError,
 )
-from atled_contexts.explain import candidates_table, explain_decision
+from atled_contexts.explain import candidates_table
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
 from atled_contexts.forks import await_imports, lock_across_forks
 from atled_contexts.lookup import (
@@ -78,7 +78,14 @@ from atled_contexts.scopes import (
     set_default_context,
     using,
 )
-from atled_contexts.selection import Decision, clear_selection_cache, consider, select, selection_count
+from atled_contexts.selection import (
+    Decision,
+    clear_selection_cache,
+    consider,
+    explain_decision,
+    select,
+    selection_count,
+)
 from atled_contexts.settings import (
     Setting,
     declare_setting,

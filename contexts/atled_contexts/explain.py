@@ -1,13 +1,12 @@
-"""Decisions and candidates as plain text tables for people."""
+"""Candidates as plain text tables for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from atled_contexts.candidate import Candidate
-    from atled_contexts.selection import Decision
 
 WIDTH = 80
 _HEADER = ("backend", "implementation", "state", "reason")
@@ -18,20 +17,6 @@ def candidates_table(candidates: Iterable[Candidate], width: int = WIDTH) -> str
     """All candidates with state and reason, one block of lines each; reasons wrap within `width` columns."""
     rows = [(other.entry, other.note or "-", other.state, other.reason or "-") for other in candidates]
     return _table([_HEADER, *rows], width)
-
-
-# `Any`: the table does not look into the call.
-def explain_decision(decision: Decision[Any], width: int = WIDTH) -> str:
-    """Who computes the call, whether that is a fallback, and everyone who was considered."""
-    note = f" ({decision.implementation.note})" if decision.implementation.note else ""
-    lines = [
-        f"{decision.call!r}",
-        f"  Context: {decision.context!r}",
-        f"  runs on: {decision.backend}:{decision.type_config} by plugin {decision.plugin!r}{note}",
-    ]
-    if decision.reason:
-        lines.append(f"  {'fallback' if decision.fallback else 'because'}: {decision.reason}")
-    return "\n".join([*_wrapped(lines, width), "", candidates_table(decision.candidates, width)])
 
 
 def _table(rows: list[tuple[str, ...]], width: int) -> str:
@@ -50,7 +35,8 @@ def _table(rows: list[tuple[str, ...]], width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _wrapped(lines: list[str], width: int) -> list[str]:
+def wrapped(lines: list[str], width: int) -> list[str]:
+    """The lines broken at `width` columns, what follows a break indented by four."""
     from textwrap import wrap  # see above
 
     return [part for line in lines for part in wrap(line, width, subsequent_indent="    ")]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import importlib as _importlib  # not of the API
 
-__version__ = "0.1.0"
-
+from atled._version import __version__ as __version__
 from atled.arrays.array import NdArray
 from atled.calling.auto_mode import auto_forward, get_auto_forward, set_auto_forward
 from atled.derivatives import grad

@@ -8,6 +8,7 @@ from atled_contexts.errors import did_you_mean, in_words, listing, nearest
 from atled_contexts.errors import message as four_parts
 
 __all__ = [
+    "CommandError",
     "OutOfMemoryError",
     "RefusedError",
     "did_you_mean",
@@ -39,3 +40,7 @@ def shortened(value: Any) -> str:
     except ValueError:  # an int, or one within, of more digits than Python writes
         return f"<{type(value).__name__} of too many digits to show>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
+
+
+class CommandError(Exception):
+    """An error that the user can correct; shown without a traceback."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import FLOAT32
-from atled.call import ArrayDesc, Call
+from atled.call import Call
 from atled.calling.apply import input_value
 from atled.calling.using import overridden
 from atled.errors import four_parts, in_words

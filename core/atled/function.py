@@ -1,13 +1,15 @@
-"""Function: the user's handle on one recorded op call; and `PythonFunction`, for calls of the user's own."""
+"""Function: the user's handle on one recorded op call.
+
+`PythonFunction`, for calls of the user's own, is here as well, where NNabla has it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.python_function import PythonFunction
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
 from atled.graph.record.value import Function as GraphFunction
@@ -15,6 +17,9 @@ from atled.graph.record.value import Value
 from atled.graph.run.one_call import call_function
 from atled.variable import Variable
 from atled_contexts import Context
+
+if TYPE_CHECKING:
+    from atled.calling.python_function import PythonFunction
 
 __all__ = ["Function", "Info", "PythonFunction"]
 
@@ -212,3 +217,13 @@ Calls.function_on = staticmethod(Function)
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PythonFunction":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # At its first use: a PythonFunction is called by what records Functions.
+    from atled.calling.python_function import PythonFunction
+
+    globals()[name] = PythonFunction
+    return PythonFunction

@@ -18,12 +18,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from atled.call import ArrayDesc
-from atled.graph.nodes.gradient import GradientCall
-from atled.graph.nodes.ir import IRValue
+from atled.array_desc import ArrayDesc
 from atled.ops.elementwise import DERIVED, Elementwise, Row, away, grid, within
 from atled.ops.own import admit, remove
 from atled.ops.own import function_of as _function_of
+from atled.ops.rules import GradientCall, IRValue
 from atled.ops.samples import Away, Distinct, Exact, Grid, Ints, Normal, Refused, Sample, Uniform
 from atled.ops.spec import REQUIRED, Attribute, Input, OpSpec
 

@@ -21,8 +21,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import ArrayDesc, Call, Native, Prepared
+from atled.call import Call, Native, Prepared
 from atled.errors import did_you_mean, four_parts, listing
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference

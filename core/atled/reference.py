@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from atled._version import __version__
 from atled.call import Call, Prepared
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
 
@@ -66,8 +67,6 @@ class ReferencePlugin:
     @hookimpl
     def atled_info(self) -> PluginInfo:
         """Who it is."""
-        from atled import __version__  # the front of the package imports this module
-
         backend = BackendInfo(
             "reference",
             ("float", "half", "double"),

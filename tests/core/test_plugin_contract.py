@@ -5,8 +5,8 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import ArrayDesc
 from atled.doctor.examination import examine
 from atled.reference import adopt_reference
 from atled_contexts import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.storage import ALIGNMENT
-from atled.call import ArrayDesc
 
 POISON = 0xFF
 """The byte of memory that nothing was written to: every float of such bytes is NaN."""

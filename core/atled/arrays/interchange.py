@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.place import ArrayClass, place_on
 from atled.arrays.watches import announce
-from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled_contexts import active_trace, check_array_classes
 
 

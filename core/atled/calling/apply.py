@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.call import ArrayDesc
 from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import Function, Value

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.call import ArrayDesc, Call, Prepared
+from atled.call import Call, Prepared
 from atled.calling.apply import apply
 from atled.calling.auto_mode import auto_forward
 from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.dispatch import compute_dtype
+from atled.graph.nodes.dispatch import OpaqueOp, compute_dtype
 from atled.graph.record.value import Value
-from atled.ops.spec import Attribute, Input, OpSpec
+from atled.ops.spec import Attribute, Input
 from atled.variable import Variable
 from atled_contexts import Context, context_scope, get_current_context
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -215,14 +215,13 @@ class Handle(float):
 _HANDLE = Attribute("handle", "float", hidden=True)
 
 
-class OpaqueOp(OpSpec, abstract=True):
+class PythonOp(OpaqueOp, abstract=True):
     """What forward and backward of a PythonFunction share; made per name, and in no table of op specs.
 
     handle: which call of which object.
     """
 
     category = "python"
-    opaque = True
     inputs = (Input("x", kind="keep", variadic=True),)
     outputs = ("y...",)
 
@@ -249,7 +248,7 @@ class OpaqueOp(OpSpec, abstract=True):
         raise NotImplementedError
 
 
-class OpaqueForward(OpaqueOp, abstract=True):
+class OpaqueForward(PythonOp, abstract=True):
     """`forward_impl` of a PythonFunction.
 
     Args:
@@ -287,7 +286,7 @@ class OpaqueForward(OpaqueOp, abstract=True):
     def gradient(self, g: GradientCall, *x: IRValue, handle: Any, **_: Any) -> Sequence[IRValue | None]:
         arrays = [*x, *g.outputs, *(g.cotangent(position) for position in range(len(g.outputs)))]
         attributes = {"handle": handle, "propagate_down": g.needs}
-        made = iter(g.graph.add(self.backward, arrays, attributes, g.graph.context).outputs)
+        made = iter(g.add(self.backward, arrays, attributes))
         return [next(made) if need else None for need in g.needs]
 
     def run(
@@ -303,7 +302,7 @@ class OpaqueForward(OpaqueOp, abstract=True):
             _take(function, array, result.data)
 
 
-class OpaqueBackward(OpaqueOp, abstract=True):
+class OpaqueBackward(PythonOp, abstract=True):
     """`backward_impl` of a PythonFunction.
 
     Args:

@@ -16,17 +16,13 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from atled import __version__
-from atled.errors import did_you_mean, four_parts, listing
+from atled.errors import CommandError, did_you_mean, four_parts, listing
 from atled_contexts import ContextError, PluginError, SelectionError, SettingError
 
 USER_ERROR = 2
 """Exit status where the user can mend it, as argparse has it."""
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _NOT_READ = 141  # 128 + SIGPIPE
-
-
-class CommandError(Exception):
-    """An error that the user can correct; shown without a traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

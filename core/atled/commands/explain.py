@@ -39,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script and report; its exit status."""
-    from atled.commands import CommandError
-    from atled.errors import four_parts
+    from atled.errors import CommandError, four_parts
     from atled_contexts import fallback_counts, reset_fallback_counts, trace
 
     script = arguments.script
@@ -74,8 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_writable(path: str) -> None:
-    from atled.commands import CommandError
-    from atled.errors import four_parts
+    from atled.errors import CommandError, four_parts
 
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):

@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write it and say what comes next; the exit status."""
-    from atled.commands import CommandError
-    from atled.errors import four_parts
+    from atled.errors import CommandError, four_parts
     from atled.scaffold import ScaffoldError, new_plugin
 
     try:

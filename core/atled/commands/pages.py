@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write or check the pages; the exit status."""
-    from atled.commands import CommandError
-    from atled.errors import four_parts
+    from atled.errors import CommandError, four_parts
     from atled.generators.manifest import write_beside
     from atled.generators.pages.pages import PICTURES, read_differences, reference_pages
     from atled.generators.pages.plots import plot, plotted

@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, print or check the page; the exit status."""
-    from atled.commands import CommandError
-    from atled.errors import four_parts
+    from atled.errors import CommandError, four_parts
     from atled.generators.manifest import write_beside
     from atled.generators.support_matrix import support_matrix
     from atled_contexts import plugins

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Warm up and report; the exit status."""
     # Here, not at the top: these import every op spec.
-    from atled.commands import CommandError
+    from atled.errors import CommandError
     from atled.warming import backends_to_warm, warm_up
     from atled_contexts import get_current_context
 

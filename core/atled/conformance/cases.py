@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from atled.call import ArrayDesc, Call
+from atled.array_desc import ArrayDesc
+from atled.call import Call
 from atled.conformance.running import STREAM_KEY, oracle, typed, widened
 from atled.graph.nodes.dispatch import describe_call
 from atled.ops.samples import Exact, Refused, Sample

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_stream
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.guarded import POISON, GuardedArray
 from atled.arrays.place import ArrayClass
-from atled.call import ArrayDesc, Call, Native, Prepared
+from atled.call import Call, Native, Prepared
 from atled.conformance.cases import Case
 from atled_contexts import Implementation, native_executor
 

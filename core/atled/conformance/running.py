@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.place import HOST
-from atled.call import ArrayDesc
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.nodes.dispatch import TYPE_DTYPES

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import ArrayDesc
 from atled.conformance.cases import Topic, array_classes, over
 from atled.conformance.subject import Subject
 from atled_contexts import devices

@@ -6,8 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from atled.commands import CommandError
-from atled.errors import four_parts, in_words
+from atled.errors import CommandError, four_parts, in_words
 
 
 def open_folder(path: str) -> Path:

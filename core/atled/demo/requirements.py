@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from atled.commands import CommandError
-from atled.errors import four_parts, listing
+from atled.errors import CommandError, four_parts, listing
 
 # Name of the module to import, name of the distribution.
 _LIBRARIES = {"h5py": "h5py", "matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-learn"}

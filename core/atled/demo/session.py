@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from atled.commands import CommandError
 from atled.demo import figures, summary
 from atled.demo.digits import Digits, load_digits
 from atled.demo.display import Screen, open_screen
 from atled.demo.output import open_folder, write_file
 from atled.demo.preparing import PreparationLog
 from atled.demo.training import Plan, Result, train
-from atled.errors import four_parts
+from atled.errors import CommandError, four_parts
 from atled.files.parameters import save_parameters
 from atled.parameter import clear_parameters, parameter_scope
 from atled_contexts import (

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from atled.call import ArrayDesc, Call
+from atled.array_desc import ArrayDesc
+from atled.call import Call
 from atled.graph.nodes.dispatch import TYPE_DTYPES, describe_call
 from atled.ops.elementwise import Elementwise, ElementwiseGradient, derived_name, derived_spec
 from atled.ops.samples import Sample

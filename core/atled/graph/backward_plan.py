@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Hashable, Sequence
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
-from atled.call import ArrayDesc
 from atled.graph.bound_plan import Bound
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
-from atled.call import ArrayDesc
 from atled.graph.nodes.dispatch import compute_dtype, describe_call
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.record.traversal import functions_before

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops import philox
 from atled.ops.samples import Refused, Sample
 from atled.ops.shifting import BORDER_MODES, sources
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 _BASE_AXIS = Attribute("base_axis", "int", 1)
 _SEED = Attribute("seed", "int", -1)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.convolution import Convolution
 from atled.ops.linear import Affine
 from atled.ops.samples import Away, Data, Exact, Refused, Sample
 from atled.ops.spec import Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 
 class ReplacedWeight(OpSpec, abstract=True):
@@ -48,9 +46,7 @@ class ReplacedWeight(OpSpec, abstract=True):
         self, g: GradientCall, x: IRValue, weight: IRValue, bias: IRValue | None, attributes: Mapping[str, Any]
     ) -> Sequence[IRValue | None]:
         """The gradients of the plain layer, called with these inputs, with respect to x, weight and bias."""
-        inner = copy.copy(g)
-        inner.inputs = (x, weight, bias)
-        inner.needs = (*g.needs[:2], g.needs[len(self.user_inputs) - 1])
+        inner = g.with_inputs((x, weight, bias), (*g.needs[:2], g.needs[len(self.user_inputs) - 1]))
         return self.plain.gradient(inner, x, weight, bias, **self.plain_attributes(attributes))
 
 

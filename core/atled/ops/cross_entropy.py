@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
 from atled.ops.indices import check_range
 from atled.ops.samples import Exact, Ints, Refused, Sample, Uniform
@@ -15,8 +15,7 @@ from atled.ops.softmax import softmax, softmax_backward
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 # Probabilities are clipped here before the logarithm, in every dtype, as NNabla does; the loss is at most 87.34.
 SMALLEST = float(np.finfo(np.float32).tiny)

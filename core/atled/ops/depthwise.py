@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.convolution import GEOMETRY, Convolutional
 from atled.ops.deconvolution import Transposed
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import SPECS, Attribute, Input
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 _WINDOWS = GEOMETRY[:-1]  # without group, which the channels decide
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.samples import Exact, Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.errors import four_parts, nearest
 from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, number, parse
 from atled.ops.samples import Away, Data, Grid, Normal, Refused, Sample, Uniform
@@ -22,8 +22,7 @@ from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec, register
 from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 MakeData = Callable[[Sequence[int]], Data]
 

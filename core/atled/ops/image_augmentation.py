@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, four_parts
 from atled.ops import philox
 from atled.ops.samples import Refused, Sample, Uniform

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops import philox
 from atled.ops.binarized import ReplacedWeight
 from atled.ops.convolution import Convolution
@@ -16,8 +16,7 @@ from atled.ops.samples import Exact, Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 _SETTINGS = (
     Attribute("num_bits", "int", 4),

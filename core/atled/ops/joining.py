@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 
 class Concatenate(OpSpec):

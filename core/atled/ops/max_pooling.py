@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.indices import check_range
 from atled.ops.pooling import Pooling, pooled_sizes
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
@@ -16,8 +16,8 @@ from atled.ops.spec import Attribute, Input
 from atled.ops.windows import taps
 
 if TYPE_CHECKING:
-    from atled.graph.gradient import GradientCall
-    from atled.graph.ir import IRValue
+    from atled.ops.rules import GradientCall
+    from atled.ops.rules import IRValue
 
 
 class _Places(Ints):

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
 from atled.ops.samples import Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -156,7 +155,7 @@ class Sink(OpSpec):
                 g.op("Constant", val=1.0, shape=each.shape) if need else None
                 for each, need in zip(x, g.needs, strict=True)
             ]
-        if g.graph.is_recorded and any(g.needs):
+        if g.is_recorded and any(g.needs):
             raise RuntimeError(
                 four_parts(
                     "grad through Sink with one_input_grad=False",

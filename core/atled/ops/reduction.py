@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
 from atled.ops.samples import Data, Distinct, Ints, Normal, Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 
 def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.elementwise import MakeData, ProgramOp, within
 from atled.ops.formula import Program
 from atled.ops.samples import Normal, Refused, Sample

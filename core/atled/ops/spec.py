@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
 
 if TYPE_CHECKING:
-    from atled.call import Call, Prepared
-    from atled.graph.nodes.gradient import GradientCall
-    from atled.graph.nodes.ir import IRValue
     from atled.ops.formula import Program
+    from atled.ops.rules import GradientCall, IRValue
     from atled.ops.samples import Refused, Sample
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -200,8 +198,8 @@ class OpSpec:
         random: True if it draws from a stream; its last input then has kind "stream".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
-        opaque: True for code of the user, which no backend computes: the engine itself runs `prepare(call)` of the
-            spec, on NdArrays in the memory of the Context's first usable backend.
+        opaque: True for code of the user, which no backend computes: the engine itself runs it, on
+            NdArrays in the memory of the Context's first usable backend (`graph.nodes.dispatch.OpaqueOp`).
         program: the scalar formula of an elementwise op, else None.
         dtypes: allowed for the "compute" inputs.
         tolerance: relative error allowed against the float64 reference, by dtype name.
@@ -310,10 +308,6 @@ class OpSpec:
     def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
         """Per input the gradient as a composition of ops, or None where nothing flows."""
         raise NotImplementedError(f"{self.name} has no gradient")
-
-    def prepare(self, call: Call) -> Prepared:
-        """For an opaque op, how it runs: `run(*NdArrays of inputs and outputs, *floats)`."""
-        raise NotImplementedError(f"{self.name} is computed by backends")
 
     def samples(self) -> Sequence[Sample]:
         """Calls that must work on every backend."""

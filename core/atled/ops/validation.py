@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
 from atled.ops.indices import check_range
 from atled.ops.samples import Exact, Ints, Refused, Sample, Uniform

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 
 if TYPE_CHECKING:
     from atled.ops.spec import OpSpec

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
 from atled_contexts import register_plugin, unregister_plugin
 

@@ -10,7 +10,8 @@ import pytest
 
 import atled as nn
 from atled import commands
-from atled.commands import USER_ERROR, CommandError, main, verbs
+from atled.commands import USER_ERROR, main, verbs
+from atled.errors import CommandError
 
 
 def test_every_verb_has_a_summary_and_what_the_command_line_calls():

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from atled.commands import CommandError
 from atled.demo.output import open_folder, write_file
+from atled.errors import CommandError
 
 
 def test_a_folder_is_made_with_those_above_it_and_left_empty(tmp_path):

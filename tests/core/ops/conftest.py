@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import atled.ops  # noqa: F401 - fills SPECS
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.spec import SPECS
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 import atled as nn
 import atled.functions as F
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops import philox
 from atled.ops.spec import SPECS
 

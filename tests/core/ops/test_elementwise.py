@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops import activation, arithmetic, elementary, logical, losses, quantized  # noqa: F401 - register the specs
 from atled.ops.elementwise import Elementwise, derived_name, derived_spec
 from atled.ops.formula import Program, derivative, multiply, name, substitute

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.spec import SPECS
 
 COUNT = 300

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops.spec import SPECS
 
 BOUNDS = range(-5, 6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.ops import reduction  # noqa: F401 - registers the specs
 from atled.ops.spec import SPECS
 

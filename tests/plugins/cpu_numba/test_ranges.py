@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc, Call
+from atled.array_desc import ArrayDesc
+from atled.call import Call
 from atled.ops.spec import SPECS
 from atled_cpu_numba import elementwise
 

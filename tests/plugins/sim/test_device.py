@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import atled_sim
-from atled.call import ArrayDesc, Call
+from atled.array_desc import ArrayDesc
+from atled.call import Call
 from atled.ops.spec import SPECS
 from atled_sim import faults, kernels
 from atled_sim.plugin import ARRAY_CLASS

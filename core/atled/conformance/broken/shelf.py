@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import ArrayDesc, Call, Prepared
+from atled.call import Call, Prepared
 from atled.reference import reference_run
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
 

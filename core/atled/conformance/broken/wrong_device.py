@@ -1,6 +1,6 @@
 """An array class that puts every array on device 0."""
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
 
 

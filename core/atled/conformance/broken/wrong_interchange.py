@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
 
 _DEVICE_TYPE = 12  # "extension device" of DLPack: one that it has no number for

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
-from atled.call import ArrayDesc, Prepared
+from atled.call import Prepared
 from atled.graph.nodes.ir import Graph, IRNode
 from atled_contexts import native_executor
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
-from atled.call import ArrayDesc, Call
+from atled.call import Call, Prepared
 from atled.errors import four_parts
 from atled.limits.caches import register_cache
 from atled.ops.spec import Input, OpSpec
@@ -156,8 +157,19 @@ def _home(context: Context) -> tuple[str, str]:
     return next(usable, context.backends[0])
 
 
+class OpaqueOp(OpSpec, abstract=True):
+    """Code of the user, which no backend computes: the engine runs what `prepare` returns."""
+
+    opaque = True
+
+    def prepare(self, call: Call) -> Prepared:
+        """How a call runs: `run(*NdArrays of inputs and outputs, *floats)`."""
+        raise NotImplementedError(f"{self.name} does not say how it runs")
+
+
 def opaque_candidate(spec: OpSpec, context: Context) -> Candidate:
     """The only candidate for an opaque op: the engine."""
+    assert isinstance(spec, OpaqueOp)
     made = Implementation(spec.name, PYTHON, spec.prepare, note="the function's own Python code", op_version=None)
     return Candidate(PYTHON, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
 

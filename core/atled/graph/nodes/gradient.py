@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from atled.errors import four_parts
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.product_sums import is_short_product, sum_of_products
+from atled.ops.spec import OpSpec
 from atled_contexts import Context
 
 
-class GradientCall:
-    """What a gradient rule sees of the call that it differentiates.
-
-    inputs, outputs: the call's values (None for absent inputs), auxiliary outputs included.
-    cotangents: per output the gradient that arrives, None where none does.
-    needs: per input whether its gradient is asked for.
-    """
+class DifferentiatedNode:
+    """A node whose gradient rule runs, as the rule sees it: the engine's `atled.ops.rules.GradientCall`."""
 
     def __init__(self, graph: Graph, node: IRNode, cotangents: Sequence[IRValue | None], needs: Sequence[bool]) -> None:
         self.graph = graph
@@ -28,17 +25,18 @@ class GradientCall:
         self.needs = tuple(needs)
 
     @property
+    def is_recorded(self) -> bool:
+        return self.graph.is_recorded
+
+    @property
     def y(self) -> IRValue:
-        """The first output."""
         return self.outputs[0]
 
     @property
     def gy(self) -> IRValue:
-        """The cotangent of the first output."""
         return self.cotangent(0)
 
     def cotangent(self, position: int) -> IRValue:
-        """The cotangent of an output; zeros where none arrives."""
         value = self.cotangents[position]
         if value is None:
             output = self.outputs[position]
@@ -46,19 +44,24 @@ class GradientCall:
         return value
 
     def op(self, name: str, *inputs: IRValue | None, **attributes: Any) -> Any:
-        """Add a node: its output, or a tuple if the op has several."""
         return self.graph.op(name, *inputs, **attributes)
 
+    def add(self, spec: OpSpec, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any]) -> tuple[IRValue, ...]:
+        return self.graph.add(spec, inputs, attributes, self.graph.context).outputs
+
+    def with_inputs(self, inputs: Sequence[IRValue | None], needs: Sequence[bool]) -> DifferentiatedNode:
+        call = copy.copy(self)
+        call.inputs = tuple(inputs)
+        call.needs = tuple(needs)
+        return call
+
     def reshape(self, value: IRValue, shape: Sequence[int]) -> IRValue:
-        """The same memory with another shape."""
         return self.graph.reshape(value, shape)
 
     def sum_to(self, value: IRValue, shape: tuple[int, ...]) -> IRValue:
-        """The sum over the axes along which `shape` was broadcast to the value's shape."""
         return self.graph.sum_to(value, shape)
 
     def by_composition(self, build: Callable[..., IRValue | Sequence[IRValue]]) -> list[IRValue | None]:
-        """Gradients of this call by differentiating `build(c, *inputs)`, which makes the same outputs of other ops."""
         graph = self.graph
         # One name per position: an array given as two inputs has a gradient for each.
         inputs = [None if value is None else graph.alias(value) for value in self.inputs]
@@ -183,6 +186,6 @@ def _pull_back(
     if not any(asked):
         return [None] * len(node.inputs)
     inputs = node.inputs[:-1] if spec.random else node.inputs
-    call = GradientCall(graph, node, arriving, asked)
-    gradients = list(spec.gradient(call, *inputs, **node.attributes))
+    call = DifferentiatedNode(graph, node, arriving, asked)
+    gradients: list[Any] = list(spec.gradient(call, *inputs, **node.attributes))
     return gradients + [None] * (len(node.inputs) - len(gradients))

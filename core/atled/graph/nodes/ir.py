@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
-from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.nodes.dispatch import choose, place_of
 from atled.ops.spec import SPECS, OpSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
-from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.compile.plan import Template
 from atled.graph.nodes.ir import Graph, IRNode, IRValue

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import ArrayDesc
+from atled.array_desc import ArrayDesc
 from atled.graph.nodes.dispatch import cast_desc, compute_dtype, infer
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.call import ArrayDesc
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.nodes.dispatch import compute_dtype

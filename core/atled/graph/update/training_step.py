@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import EPOCH
-from atled.call import ArrayDesc
 from atled.errors import four_parts
 from atled.graph.bound_plan import Bound
 from atled.graph.compile.lowering import lower

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import atled as nn
 import atled.functions as F
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST
-from atled.call import ArrayDesc
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.plan import Slot
 from atled_contexts import verify

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc, Call, Prepared
+from atled.array_desc import ArrayDesc
+from atled.call import Call, Prepared
 from atled_cpu_numba.kernels.shared import launch as launching
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

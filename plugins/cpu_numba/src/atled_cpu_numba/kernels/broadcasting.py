@@ -6,7 +6,8 @@ are.
 
 from __future__ import annotations
 
-from atled.call import ArrayDesc, Call, Native, Prepared
+from atled.array_desc import ArrayDesc
+from atled.call import Call, Native, Prepared
 from atled.ops.spec import SPECS
 from atled_cpu_numba import elementwise
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from atled.call import ArrayDesc, Call
+from atled.array_desc import ArrayDesc
+from atled.call import Call
 from atled.conformance.checks import check_values
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS

@@ -32,7 +32,8 @@ from functools import partial
 
 import numpy as np
 
-from atled.call import ArrayDesc, Call, Native, Prepared
+from atled.array_desc import ArrayDesc
+from atled.call import Call, Native, Prepared
 from atled_cpu_numba.kernels.pooling.pairs import PLACE_OUT_OF_RANGE
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count, undivided
 from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases
