@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from atled.ops.formula import _POWERS as POWERS
-from atled.ops.formula import CONDITION, CONSTANTS, NUMBER, OPERATIONS, Program, derivative, parse
+from atled.ops.formula import CONDITION, CONSTANTS, NUMBER, OPERATIONS, Program, derivative, parse_formula
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formulas.md").read_text("utf-8")
 OPERATORS, FUNCTIONS = (
@@ -27,9 +27,9 @@ def cells(row):
 
 def values(text):
     """Names of the table as expressions: p, q and c stand for conditions."""
-    names = dict(zip("abxy", map(parse, "abxy"), strict=True))
-    conditions = {name: parse(f"{name} > 0", {name: parse(f"{name}_")}) for name in "pqc"}
-    return parse(text, {**names, **conditions})
+    names = dict(zip("abxy", map(parse_formula, "abxy"), strict=True))
+    conditions = {name: parse_formula(f"{name} > 0", {name: parse_formula(f"{name}_")}) for name in "pqc"}
+    return parse_formula(text, {**names, **conditions})
 
 
 def test_every_operation_is_listed_once():

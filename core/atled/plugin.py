@@ -4,14 +4,16 @@ A plugin is an object with the hooks marked by `hookimpl`, named by an entry poi
 here keeps its meaning within one major number of `API_VERSION`; what is not here may change at any time.
 
     identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
-    registration    Registrar, Implementation, adopt_reference, FallbackEvent
-    computing       Call, ArrayDesc, Prepared, Native, op_spec, report_preparation
+    registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
+    computing       Call, ArrayDesc, Prepared, Native, SCRATCH_WORDS, op_spec, shift_sources
+    preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache
-    formulas        Program, Name; write_c with C99, CUDA, OPENCL, Dialect; write_llvm; compile_numpy;
-                    compile_formula; plan_layout, Layout, LayoutPlan
-    ops of its own  OpSpec, Row, define and what else `atled.op_spec` holds, which is of this API too
-    settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text
-    messages        four_parts, did_you_mean, listing
+    formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
+                    Dialect; write_llvm; compile_numpy; compile_formula; plan_layout, Layout, LayoutPlan,
+                    INPUT_DTYPES, OUTPUT_DTYPES
+    ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
+    settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
+    messages        four_parts, did_you_mean, listing, nearest
 
 Importing it is quick; what writes formulas is loaded when it is first asked for.
 """
@@ -23,10 +25,10 @@ from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import Call, Native, Prepared
-from atled.errors import did_you_mean, four_parts, listing
+from atled.call import SCRATCH_WORDS, Call, Native, Prepared
+from atled.errors import did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
-from atled.reference import adopt_reference
+from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
     API_VERSION,
     BackendInfo,
@@ -35,46 +37,95 @@ from atled_contexts import (
     Implementation,
     PluginInfo,
     Registrar,
+    SettingError,
     Unusable,
     Usable,
     Warming,
+    await_imports,
     declare_setting,
     hookimpl,
+    is_preparation_watched,
+    lock_across_forks,
     parse_bool,
     parse_choice,
     parse_int,
     parse_names,
     parse_text,
+    reload_plugins,
     report_preparation,
     setting,
 )
 
 if TYPE_CHECKING:
-    from atled.ops.formula import Name, Program
+    from atled.op_spec import (
+        DERIVED,
+        REQUIRED,
+        Attribute,
+        Away,
+        Distinct,
+        Exact,
+        GradientCall,
+        Grid,
+        Input,
+        Ints,
+        IRValue,
+        Normal,
+        OpSpec,
+        Refused,
+        Row,
+        Sample,
+        Uniform,
+        away,
+        define,
+        function_of,
+        grid,
+        undefine,
+        within,
+    )
+    from atled.ops.formula import Apply, FormulaError, Name, Program, parse_formula, postorder
     from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c
-    from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
+    from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
     from atled.ops.formula_walk import compile_formula
-    from atled.ops.spec import OpSpec
+    from atled.ops.shifting import shift_sources
 
-_LATER = {
-    "C99": "formula_c",
-    "CUDA": "formula_c",
-    "Dialect": "formula_c",
-    "Layout": "formula_layout",
-    "LayoutPlan": "formula_layout",
-    "Name": "formula",
-    "OPENCL": "formula_c",
-    "OpSpec": "spec",
-    "Program": "formula",
-    "compile_formula": "formula_walk",
-    "compile_numpy": "formula_numpy",
-    "plan_layout": "formula_layout",
-    "write_c": "formula_c",
-    "write_llvm": "formula_llvm",
+_FORMULAS = {
+    "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
+    "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c"),
+    "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
+    "ops.formula_llvm": ("write_llvm",),
+    "ops.formula_numpy": ("compile_numpy",),
+    "ops.formula_walk": ("compile_formula",),
+    "ops.shifting": ("shift_sources",),
 }
-"""What is loaded when it is first asked for, and the module of `atled.ops` that it comes from."""
+_OWN_OPS = [
+    "DERIVED",
+    "REQUIRED",
+    "Attribute",
+    "Away",
+    "Distinct",
+    "Exact",
+    "GradientCall",
+    "Grid",
+    "IRValue",
+    "Input",
+    "Ints",
+    "Normal",
+    "OpSpec",
+    "Refused",
+    "Row",
+    "Sample",
+    "Uniform",
+    "away",
+    "define",
+    "function_of",
+    "grid",
+    "undefine",
+    "within",
+]
+_LATER = {name: module for module, names in {**_FORMULAS, "op_spec": _OWN_OPS}.items() for name in names}
+"""What is loaded when it is first asked for, and the module that it comes from."""
 
 
 def op_spec(name: str) -> OpSpec:
@@ -90,7 +141,7 @@ def op_spec(name: str) -> OpSpec:
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"atled.ops.{_LATER[name]}"), name)
+    found = globals()[name] = getattr(importlib.import_module(f"atled.{_LATER[name]}"), name)
     return found
 
 
@@ -98,45 +149,82 @@ __all__ = [
     "API_VERSION",
     "C99",
     "CUDA",
+    "DERIVED",
+    "INPUT_DTYPES",
     "OPENCL",
+    "OUTPUT_DTYPES",
+    "REQUIRED",
+    "SCRATCH_WORDS",
+    "Apply",
     "ArrayClass",
     "ArrayDesc",
+    "Attribute",
+    "Away",
     "BackendInfo",
     "Call",
     "Context",
     "Dialect",
+    "Distinct",
+    "Exact",
     "FallbackEvent",
+    "FormulaError",
+    "GradientCall",
+    "Grid",
+    "IRValue",
     "Implementation",
+    "Input",
+    "Ints",
     "Layout",
     "LayoutPlan",
     "Name",
     "Native",
+    "Normal",
     "OpSpec",
     "PluginInfo",
     "Prepared",
     "Program",
+    "Refused",
     "Registrar",
+    "Row",
+    "Sample",
+    "SettingError",
+    "Uniform",
     "Unusable",
     "Usable",
     "Warming",
     "adopt_reference",
+    "await_imports",
+    "away",
     "compile_formula",
     "compile_numpy",
     "declare_setting",
+    "define",
     "did_you_mean",
     "four_parts",
+    "function_of",
+    "grid",
     "hookimpl",
+    "is_preparation_watched",
     "listing",
+    "lock_across_forks",
+    "nearest",
     "op_spec",
     "parse_bool",
     "parse_choice",
+    "parse_formula",
     "parse_int",
     "parse_names",
     "parse_text",
     "plan_layout",
+    "postorder",
+    "reference_run",
     "register_cache",
+    "reload_plugins",
     "report_preparation",
     "setting",
+    "shift_sources",
+    "undefine",
+    "within",
     "write_c",
     "write_llvm",
 ]

@@ -18,7 +18,7 @@ from atled import functions
 from atled.calling import composites
 from atled.ops.spec import FUNCTIONS, REQUIRED, Attribute, OpSpec
 
-PATH = Path(__file__).with_name("functions.pyi")
+PATH = Path(__file__).parents[1] / "functions.pyi"
 
 _TYPES = {
     "int": "int",

@@ -15,7 +15,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.ops import philox
 from atled.ops.samples import Refused, Sample
-from atled.ops.shifting import BORDER_MODES, sources
+from atled.ops.shifting import BORDER_MODES, shift_sources
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class RandomShift(_Rearranged):
         drawn = _below(stream, math.prod(x.shape[:base_axis]), [2 * shift + 1 for shift in most])
         return [
             [
-                sources(size, int(number) - far, attributes["border_mode"])
+                shift_sources(size, int(number) - far, attributes["border_mode"])
                 for size, number, far in zip(x.shape[base_axis:], each, most, strict=True)
             ]
             for each in drawn

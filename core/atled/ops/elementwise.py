@@ -16,7 +16,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.errors import four_parts, nearest
-from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, number, parse
+from atled.ops.formula import Apply, Expr, Name, Number, Program, derivative, multiply, name, number, parse_formula
 from atled.ops.samples import Away, Data, Grid, Normal, Refused, Sample, Uniform
 from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec, register
 from atled_contexts import lock_across_forks
@@ -186,7 +186,7 @@ class Elementwise(ProgramOp, abstract=True):
     def _derive(self, wrt: str) -> Expr | None:
         text = self.row.gradients[wrt]
         if text != DERIVED:
-            return None if text is None else parse(text)
+            return None if text is None else parse_formula(text)
         assert self.program is not None
         return multiply(name(self.cotangent_name), derivative(self.program.expressions[0], wrt))
 

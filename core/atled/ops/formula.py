@@ -99,7 +99,7 @@ class Expr:
         raise AttributeError(f"a formula cannot be changed (attribute {attribute!r}); make a new one with substitute()")
 
     def __repr__(self) -> str:
-        return f"parse({str(self)!r})"
+        return f"parse_formula({str(self)!r})"
 
     def __str__(self) -> str:
         return to_text(self)
@@ -241,7 +241,7 @@ _PRECEDENCE |= {"+": 5, "-": 5, "*": 6, "/": 6, "neg": 7, "**": 8}
 _ATOM = 9
 
 
-def parse(text: str, values: Mapping[str, Expr] | None = None) -> Expr:
+def parse_formula(text: str, values: Mapping[str, Expr] | None = None) -> Expr:
     """The formula written in `text`.
 
     values: what each name stands for; without it every name stands for itself.
@@ -430,7 +430,7 @@ def derivative(expr: Expr, wrt: str) -> Expr:
 def _chain_rule(node: Apply, d: Callable[[Expr], Expr]) -> Expr:
     op, args = node.op, node.args
     if op in _DERIVATIVES:
-        return multiply(parse(_DERIVATIVES[op], {"x": args[0], "y": node}), d(args[0]))
+        return multiply(parse_formula(_DERIVATIVES[op], {"x": args[0], "y": node}), d(args[0]))
     if op == "neg":
         return negate(d(args[0]))
     if op == "where":
@@ -491,10 +491,10 @@ def expand(expr: Expr, operations: frozenset[str]) -> Expr:
 
     def build(node: Apply, args: tuple[Expr, ...]) -> Expr:
         if node.op in operations:
-            return parse(_EXPANSIONS[node.op], dict(zip("xy", args, strict=False)))
+            return parse_formula(_EXPANSIONS[node.op], dict(zip("xy", args, strict=False)))
         exponent = _value(args[1]) if node.op == "**" else None
         if exponent is not None and exponent in _POWERS:
-            return parse(_POWERS[exponent], {"x": args[0]})
+            return parse_formula(_POWERS[exponent], {"x": args[0]})
         return node if args == node.args else apply(node.op, *args)
 
     return _rebuild(expr, lambda leaf: leaf, build)
@@ -516,7 +516,7 @@ class Program:
     FormulaError is raised at once for bad names and on first use for bad formulas.
 
     >>> Program(("x",), (), (("y", "exp(x)"), ("z", "y * y"))).outputs[1][1]
-    parse('exp(x) * exp(x)')
+    parse_formula('exp(x) * exp(x)')
     """
 
     __slots__ = ("_expressions", "_key", "_outputs", "_source", "attributes", "in_place", "inputs", "output_names")
@@ -613,7 +613,7 @@ class Program:
 
     def _bind(self, formula: str | Expr, values: Mapping[str, Expr]) -> Expr:
         if isinstance(formula, str):
-            return parse(formula, values)
+            return parse_formula(formula, values)
         unknown = sorted(formula.names - values.keys())
         if unknown:
             raise FormulaError(

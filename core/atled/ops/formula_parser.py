@@ -27,7 +27,7 @@ _HINTS: dict[type, str] = {
 
 
 def parse_text(text: str, values: Mapping[str, Expr] | None) -> Expr:
-    """The expression in `text`; see `formula.parse`."""
+    """The expression in `text`; see `formula.parse_formula`."""
     text = " ".join(text.split())  # formulas in tables run over several lines
     try:
         tree = ast.parse(text, mode="eval")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BORDER_MODES = ("nearest", "reflect")
 
 
-def sources(size: int, shift: int, border_mode: str) -> np.ndarray:
+def shift_sources(size: int, shift: int, border_mode: str) -> np.ndarray:
     """(size,) int64: the element of an axis that moves to each place when all move up by `shift`.
 
     border_mode: "nearest" repeats the first and the last element, "reflect" goes on with the mirror image, in which
@@ -35,7 +35,7 @@ def shifted(x: np.ndarray, shifts: Sequence[int], border_mode: str) -> np.ndarra
     y = x.copy()
     for axis, shift in enumerate(shifts):
         if shift:
-            y = y.take(sources(x.shape[axis], shift, border_mode), axis=axis)
+            y = y.take(shift_sources(x.shape[axis], shift, border_mode), axis=axis)
     return y
 
 
@@ -46,7 +46,7 @@ def shifted_back(gy: np.ndarray, shifts: Sequence[int], border_mode: str) -> np.
         if shift:
             # In float64: the elements of a whole axis may meet in one place.
             collected = np.zeros(gy.shape)
-            places = sources(gy.shape[axis], shift, border_mode)
+            places = shift_sources(gy.shape[axis], shift, border_mode)
             np.add.at(np.moveaxis(collected, axis, 0), places, np.moveaxis(gx, axis, 0))
             gx = collected.astype(gy.dtype)
     return gx

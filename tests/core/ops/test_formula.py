@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from atled.ops import formula
-from atled.ops.formula import FormulaError, Program, apply, derivative, expand, name, number, parse, substitute
+from atled.ops.formula import FormulaError, Program, apply, derivative, expand, name, number, parse_formula, substitute
 from atled.ops.formula_numpy import compile_numpy
 
 SAMPLES = [pytest.param(operation, program, id=operation.name) for operation, program in formula.sample_programs()]
@@ -46,22 +46,22 @@ def value(expr, **values):
     ],
 )
 def test_text_of_an_expression_is_the_text_it_was_read_from(text):
-    assert str(parse(text)) == text
+    assert str(parse_formula(text)) == text
 
 
 def test_numbers_read_in_every_notation():
-    assert parse("1_000 + 0x10 + .5 + 2e3") is parse("1000.0 + 16 + 0.5 + 2000")
+    assert parse_formula("1_000 + 0x10 + .5 + 2e3") is parse_formula("1000.0 + 16 + 0.5 + 2000")
 
 
 def test_equal_formulas_are_one_object():
-    assert parse("x * exp( -x )") is parse("\n  x*exp(-x)\n")
-    assert parse("0.0 * x") is not parse("-0.0 * x")
+    assert parse_formula("x * exp( -x )") is parse_formula("\n  x*exp(-x)\n")
+    assert parse_formula("0.0 * x") is not parse_formula("-0.0 * x")
 
 
 def test_equal_formulas_are_one_object_across_threads_copies_and_pickles():
-    expr = parse("tanh(x) * where(x > 0, x, 2)")
+    expr = parse_formula("tanh(x) * where(x > 0, x, 2)")
     found = []
-    threads = [threading.Thread(target=lambda: found.append(parse(str(expr)))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(parse_formula(str(expr)))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -71,7 +71,7 @@ def test_equal_formulas_are_one_object_across_threads_copies_and_pickles():
 
 def test_expressions_and_programs_cannot_be_changed():
     with pytest.raises(AttributeError, match="cannot be changed"):
-        parse("x + 1").op = "-"
+        parse_formula("x + 1").op = "-"
     with pytest.raises(AttributeError, match="cannot be changed"):
         Program(("x",), (), (("y", "x"),)).inputs = ()
 
@@ -107,7 +107,7 @@ def test_expressions_and_programs_cannot_be_changed():
 )
 def test_what_is_outside_the_language_is_refused_with_place_and_advice(text, column, message):
     with pytest.raises(FormulaError, match=f"(?s){message}") as error:
-        parse(text)
+        parse_formula(text)
     assert repr(text) in str(error.value)
     if column is not None:
         assert f"at column {column}\n    {text}\n    {' ' * (column - 1)}^\n" in str(error.value)
@@ -117,7 +117,7 @@ def test_unknown_names_of_a_program_are_refused_with_the_nearest():
     with pytest.raises(FormulaError, match=r"unknown name 'alpa'.*\n.*\n.*\n.*Known: alpha, inf, pi, x.*mean alpha"):
         _ = Program(("x",), ("alpha",), (("y", "alpa * x"),)).outputs
     with pytest.raises(FormulaError, match="uses z, which the program does not have"):
-        _ = Program(("x",), (), (("y", parse("x * z")),)).outputs
+        _ = Program(("x",), (), (("y", parse_formula("x * z")),)).outputs
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_lets_are_values_or_conditions():
 
 def test_programs_are_equal_where_their_meaning_and_names_are():
     one = Program(("x",), ("alpha",), (("y", "alpha*x + alpha*x"),))
-    two = Program(["x"], ["alpha"], [("y", parse("t + t"))], lets=[("t", "alpha * x")])
+    two = Program(["x"], ["alpha"], [("y", parse_formula("t + t"))], lets=[("t", "alpha * x")])
     assert one == two and hash(one) == hash(two) and one.key == "x;alpha;%0=*(alpha,x);%1=+(%0,%0);y=%1"
     assert one != Program(("x",), (), (("y", "x"),)) and one != "x"
     assert pickle.loads(pickle.dumps(two)) == one
@@ -211,7 +211,9 @@ def test_shared_parts_do_not_multiply():
 
 
 def test_substitute_replaces_all_names_at_once():
-    assert substitute(parse("x - y"), {"x": parse("y * 2"), "y": name("x")}) is parse("y * 2 - x")
+    assert substitute(parse_formula("x - y"), {"x": parse_formula("y * 2"), "y": name("x")}) is parse_formula(
+        "y * 2 - x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,12 +244,12 @@ def test_substitute_replaces_all_names_at_once():
     ],
 )
 def test_derivative_is_simplified(text, expected):
-    assert str(derivative(parse(text), "x")) == expected
+    assert str(derivative(parse_formula(text), "x")) == expected
 
 
 def test_a_condition_has_no_derivative():
     with pytest.raises(FormulaError, match="no derivative"):
-        derivative(parse("x > 0"), "x")
+        derivative(parse_formula("x > 0"), "x")
 
 
 @pytest.mark.parametrize(("operation", "program"), SAMPLES)
@@ -269,14 +271,16 @@ def test_first_and_second_derivatives_match_differences(operation, program, wrt)
 
 
 def test_a_power_with_constant_exponent_is_differentiable_at_negative_bases():
-    assert value(derivative(parse("x ** 3"), "x"), x=-2.0) == 12
-    assert value(derivative(parse("x ** a"), "x"), x=-2.0, a=2.0) == -4
+    assert value(derivative(parse_formula("x ** 3"), "x"), x=-2.0) == 12
+    assert value(derivative(parse_formula("x ** a"), "x"), x=-2.0, a=2.0) == -4
 
 
 def test_powers_with_small_exponents_expand():
     none = frozenset()
-    assert str(expand(parse("exp(x) ** 3"), none)) == "exp(x) * exp(x) * exp(x)"
-    assert str(expand(parse("x ** -1 + x ** 0.5 + x ** a + x ** 7"), none)) == "1 / x + sqrt(x) + x ** a + x ** 7"
+    assert str(expand(parse_formula("exp(x) ** 3"), none)) == "exp(x) * exp(x) * exp(x)"
+    assert (
+        str(expand(parse_formula("x ** -1 + x ** 0.5 + x ** a + x ** 7"), none)) == "1 / x + sqrt(x) + x ** a + x ** 7"
+    )
 
 
 @pytest.mark.parametrize("op", ["sigmoid", "sign", "minimum", "maximum", "round"])

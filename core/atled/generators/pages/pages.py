@@ -14,7 +14,7 @@ from atled.generators.pages.docstring import take_apart
 from atled.generators.pages.latex import name_latex, to_latex
 from atled.generators.pages.plots import plotted
 from atled.ops.elementwise import Elementwise
-from atled.ops.formula import parse
+from atled.ops.formula import parse_formula
 from atled.ops.spec import FUNCTIONS, OpSpec
 from atled.reference import ADOPTED_NOTE
 
@@ -125,7 +125,7 @@ def _formulas(spec: Elementwise) -> str:
     lines = [rf"{name_latex(name)} &= {to_latex(formula)}" for name, formula in program.outputs]
     for wrt, text in spec.row.gradients.items():
         if text is not None and not spec.no_gradient:
-            lines.append(rf"g_{{{name_latex(wrt)}}} &= {to_latex(parse(text))}")
+            lines.append(rf"g_{{{name_latex(wrt)}}} &= {to_latex(parse_formula(text))}")
     rows = " \\\\\n".join(lines)
     return f"```math\n\\begin{{aligned}}\n{rows}\n\\end{{aligned}}\n```"
 

@@ -7,10 +7,17 @@ import weakref
 
 import numpy as np
 
-from atled.call import Call, Native, Prepared
-from atled.limits.caches import register_cache
-from atled.ops.formula import Program
-from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, plan_layout
+from atled.plugin import (
+    INPUT_DTYPES,
+    OUTPUT_DTYPES,
+    Call,
+    Layout,
+    Native,
+    Prepared,
+    Program,
+    plan_layout,
+    register_cache,
+)
 from atled_cpu_numba import machine_code
 from atled_cpu_numba.kernels.shared.launch import share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions
@@ -72,7 +79,7 @@ def prepare(call: Call) -> Prepared:
 
 def _function_count(program: Program) -> int:
     """How many calls of functions a formula makes, shared ones counted once."""
-    from atled.ops.formula import Apply, postorder  # part of the same module; named here where they are used
+    from atled.plugin import Apply, postorder  # part of the same module; named here where they are used
 
     return sum(
         1
@@ -113,7 +120,7 @@ register_cache("bytes of machine code of formulas", machine_code.transient_bytes
 
 
 def _written(program: Program, layout: Layout, ranges: bool, streamed: bool) -> TransientKernel:
-    from atled.ops.formula_llvm import write_llvm  # the writer is needed only when a kernel is
+    from atled.plugin import write_llvm  # the writer is needed only when a kernel is
 
     name = "formula"
     ir = write_llvm(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from atled.errors import listing
+from atled.plugin import listing
 from atled_cpu_numba import kernel_texts, object_files, pool, processor
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 

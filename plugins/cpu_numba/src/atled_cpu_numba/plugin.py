@@ -8,18 +8,19 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from atled.call import Call, Prepared
-from atled.reference import adopt_reference
-from atled_contexts import (
+from atled.plugin import (
     API_VERSION,
     BackendInfo,
+    Call,
     Context,
     Implementation,
     PluginInfo,
+    Prepared,
     Registrar,
     Unusable,
     Usable,
     Warming,
+    adopt_reference,
     await_imports,
     declare_setting,
     hookimpl,
@@ -204,9 +205,9 @@ class CpuPlugin:
 
     @staticmethod
     def _provide(op: str) -> Implementation:
-        from atled.ops.elementwise import derived_spec  # the tables of ops are loaded by then
+        from atled.plugin import op_spec  # the tables of ops are loaded by then
 
-        if derived_spec(op).program is None:
+        if op_spec(op).program is None:
             return adopt_reference(op, "cpu")
         return Implementation(
             op,

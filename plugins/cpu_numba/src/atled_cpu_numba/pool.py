@@ -23,7 +23,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from atled.errors import four_parts
+from atled.plugin import four_parts
 from atled_cpu_numba import pool_calls_ir, pool_ir, processor
 from atled_cpu_numba.store import IRKernel
 from atled_cpu_numba.threads import most_threads, parse_thread_count, usable_processors

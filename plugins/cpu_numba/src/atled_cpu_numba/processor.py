@@ -15,8 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from atled.errors import did_you_mean, four_parts, listing, nearest
-from atled_contexts import SettingError
+from atled.plugin import SettingError, did_you_mean, four_parts, listing, nearest
 
 # llvmlite.binding is imported inside the functions: it takes 20 ms, and importing the plugin needs none of it.
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from atled_contexts import is_preparation_watched, lock_across_forks, report_preparation
+from atled.plugin import is_preparation_watched, lock_across_forks, report_preparation
 
 PLUGIN_NAME = "cpu-numba"
 QUIET_S = 1.0  # of compiling in all before the line on stderr

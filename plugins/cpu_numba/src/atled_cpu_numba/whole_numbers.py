@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from atled.call import Call, Native, Prepared
+from atled.plugin import Call, Native, Prepared
 from atled_cpu_numba.kernels.shared.launch import share_count
 from atled_cpu_numba.store import IRKernel
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atled.array_desc import ArrayDesc
-from atled.arrays.place import ArrayClass
+from atled.plugin import ArrayClass, ArrayDesc
 from atled_sim.device import device
 from atled_sim.memory import SimArray
 

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.plugin import four_parts
 from atled_sim import faults
 from atled_sim.memory import Block, Memory, SimArray
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from atled.errors import did_you_mean, four_parts, listing
+from atled.plugin import did_you_mean, four_parts, listing
 
 OPERATIONS = ("allocation", "upload", "download", "copy", "launch")
 

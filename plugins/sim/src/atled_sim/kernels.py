@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import Call, Prepared
-from atled.errors import four_parts
-from atled.reference import reference_run
-from atled_contexts import Implementation
+from atled.plugin import Call, Implementation, Prepared, four_parts, reference_run
 from atled_sim.device import SimDevice, device
 from atled_sim.memory import SimArray
 from atled_sim.refusal import accepts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from atled_contexts import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, hookimpl
+from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, hookimpl
 from atled_sim.array_class import SimArrayClass
 from atled_sim.device import DEVICE_IDS
 from atled_sim.kernels import provide

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from atled.call import Call
-from atled.ops.elementwise import derived_spec
-from atled_contexts import reload_plugins
+from atled.plugin import Call, op_spec, reload_plugins
 
 _refused: Counter[str] = Counter()
 
@@ -22,7 +20,7 @@ def refuse(ops: Iterable[str]) -> Iterator[None]:
     """
     names = list(ops)
     for name in names:
-        derived_spec(name)
+        op_spec(name)
     _refused.update(names)
     reload_plugins()  # what was decided before is decided again, also for graphs that ran already
     try:

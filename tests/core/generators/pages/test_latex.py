@@ -4,7 +4,7 @@ import pytest
 
 from atled.generators.pages.latex import name_latex, to_latex
 from atled.ops.elementwise import Elementwise
-from atled.ops.formula import parse
+from atled.ops.formula import parse_formula
 from atled.ops.spec import FUNCTIONS
 
 
@@ -28,11 +28,11 @@ from atled.ops.spec import FUNCTIONS
     ],
 )
 def test_what_a_formula_looks_like(formula, expected):
-    assert expected in to_latex(parse(formula))
+    assert expected in to_latex(parse_formula(formula))
 
 
 def test_cases_within_cases_are_one_list():
-    text = to_latex(parse("where(x > 0, 1, where(x < 0, -1, 0))"))
+    text = to_latex(parse_formula("where(x > 0, 1, where(x < 0, -1, 0))"))
     assert text.count(r"\begin{cases}") == 1 and text.count(r"\\") == 2
 
 

@@ -12,7 +12,7 @@ from atled.commands import main
 from atled.generators.pages.docstring import take_apart
 from atled.generators.pages.pages import read_differences, reference_pages
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGES = ROOT / "docs" / "functions"
 
 

@@ -6,9 +6,7 @@ are.
 
 from __future__ import annotations
 
-from atled.array_desc import ArrayDesc
-from atled.call import Call, Native, Prepared
-from atled.ops.spec import SPECS
+from atled.plugin import ArrayDesc, Call, Native, Prepared, op_spec
 from atled_cpu_numba import elementwise
 
 
@@ -56,4 +54,4 @@ def _aligned(desc: ArrayDesc, ndim: int, start: int) -> ArrayDesc:
 
 
 def _call(op: str, inputs: tuple[ArrayDesc, ...], call: Call) -> Call:
-    return Call(SPECS[op], inputs, call.outputs, {}, device_id=call.device_id, type_config=call.type_config)
+    return Call(op_spec(op), inputs, call.outputs, {}, device_id=call.device_id, type_config=call.type_config)

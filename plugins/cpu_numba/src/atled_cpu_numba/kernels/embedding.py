@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 

@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from atled.call import Call, Prepared
-from atled.ops.shifting import sources
+from atled.plugin import Call, Prepared, shift_sources
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 
@@ -82,6 +81,6 @@ def prepare(call: Call) -> Prepared:
     shifts = shifts[first:] or (0,)
     words = [0, 0, samples, math.prod(sizes), len(sizes), int(call.spec.name == "ShiftGrad"), *sizes]
     for axis, (size, shift) in enumerate(zip(sizes, shifts, strict=True)):
-        words += (sources(size, shift, call.attributes["border_mode"]) * math.prod(sizes[axis + 1 :])).tolist()
+        words += (shift_sources(size, shift, call.attributes["border_mode"]) * math.prod(sizes[axis + 1 :])).tolist()
     parts = share_count(x.size / _ELEMENTS_PER_US, samples)
     return launch(_KERNELS[x.dtype.name], words, (0, 1), parts=parts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
 from atled_cpu_numba.store import Kernel
 

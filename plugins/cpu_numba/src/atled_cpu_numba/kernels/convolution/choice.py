@@ -29,7 +29,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution import adjoint_lanes, pointwise
 from atled_cpu_numba.kernels.convolution import map_lanes as convolution_lanes
 from atled_cpu_numba.kernels.convolution import rows as convolution_rows

@@ -29,7 +29,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.shared.geometry import Layout, Pair, Result

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK

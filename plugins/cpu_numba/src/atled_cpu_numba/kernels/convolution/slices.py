@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atled.call import Native, Prepared
+from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, share_count, undivided
 from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, extents, leading_phases, pair_count, slices_note

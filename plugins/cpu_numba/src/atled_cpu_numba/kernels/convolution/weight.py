@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.convolution import weight_lanes
 from atled_cpu_numba.kernels.convolution import weight_pointwise as pointwise_weight
 from atled_cpu_numba.kernels.convolution import weight_slices as slices_weight

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, packed_bytes
 from atled_cpu_numba.kernels.shared.lanes import host_lanes

@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLACE_OUT_OF_RANGE, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES

@@ -32,8 +32,7 @@ from functools import partial
 
 import numpy as np
 
-from atled.array_desc import ArrayDesc
-from atled.call import Call, Native, Prepared
+from atled.plugin import ArrayDesc, Call, Native, Prepared
 from atled_cpu_numba.kernels.pooling.pairs import PLACE_OUT_OF_RANGE
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count, undivided
 from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.products.matmul_plan import (
     ACROSS,

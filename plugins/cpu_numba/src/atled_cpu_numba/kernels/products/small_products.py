@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.launch import launch
 from atled_cpu_numba.store import IRKernel
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
 from atled_cpu_numba.kernels.shared.lanes import host_lanes

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
 from atled_cpu_numba.kernels.reduction.groups import Groups, collapse

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.pieces import in_pieces

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from atled.call import Call, Prepared
-from atled.ops.spec import SPECS
+from atled.plugin import Call, Prepared, op_spec
 from atled_cpu_numba.kernels.reduction import any_axes as reduction
 
 _MEANT = {"ReduceSum": "Sum", "ReduceMean": "Mean", "GlobalAveragePooling": "Mean"}
@@ -26,7 +25,7 @@ def _sum(call: Call) -> Call:
     first = 2 if call.spec.name == "GlobalAveragePooling" else 0
     attributes = {"axes": tuple(range(first, x.ndim)), "keep_dims": first > 0}
     return Call(
-        SPECS[_MEANT[call.spec.name]],
+        op_spec(_MEANT[call.spec.name]),
         call.inputs,
         call.outputs,
         attributes,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, share_count

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from atled.call import SCRATCH_WORDS
+from atled.plugin import SCRATCH_WORDS
 
 if TYPE_CHECKING:
     from atled_cpu_numba.kernels.shared.options import Real

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from atled.call import Call
+from atled.plugin import Call
 
 _NEAR = 4096  # elements: what an image may be widened by, whatever its size
 _MOST_PHASES = 4096

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atled.call import Native, Prepared
+from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, share_count
 from atled_cpu_numba.store import Kernel
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.call import Call, Native, Prepared
+from atled.plugin import Call, Native, Prepared
 from atled_cpu_numba.store import IRKernel, Kernel
 
 # What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and

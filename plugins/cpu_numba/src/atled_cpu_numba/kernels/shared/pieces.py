@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from atled.call import Call, Native, Prepared
+from atled.plugin import Call, Native, Prepared
 from atled_cpu_numba.kernels.shared.launch import most_shares
 from atled_cpu_numba.store import Kernel
 

@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from atled.call import Call, Prepared
+from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from atled.call import Prepared
+from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
