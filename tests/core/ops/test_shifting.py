@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled.ops.shifting import sources
+from atled.ops.shifting import shift_sources
 
 
 @pytest.mark.parametrize(("border_mode", "pad_mode"), [("nearest", "edge"), ("reflect", "symmetric")])
@@ -33,4 +33,4 @@ def test_the_gradient_is_the_adjoint(reference, border_mode):
 
 @pytest.mark.parametrize("border_mode", ["nearest", "reflect"])
 def test_an_empty_axis_has_no_sources(border_mode):
-    assert sources(0, 3, border_mode).shape == (0,)
+    assert shift_sources(0, 3, border_mode).shape == (0,)
