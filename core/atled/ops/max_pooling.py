@@ -16,8 +16,7 @@ from atled.ops.spec import Attribute, Input
 from atled.ops.windows import taps
 
 if TYPE_CHECKING:
-    from atled.ops.rules import GradientCall
-    from atled.ops.rules import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 
 class _Places(Ints):

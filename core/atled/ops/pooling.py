@@ -14,8 +14,7 @@ from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
-    from atled.ops.rules import GradientCall
-    from atled.ops.rules import IRValue
+    from atled.ops.rules import GradientCall, IRValue
 
 
 class Pooling(OpSpec, abstract=True):

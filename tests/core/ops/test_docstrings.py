@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-
 from atled.catalogue import SampleCalls, all_specs
-from atled.ops.spec import OpSpec
 from atled.reference_pages.docstring import take_apart
+
+from atled.ops.spec import OpSpec
 
 # A shape, such as (B..., C, S...) or "shape of x,", and then a dtype.
 _FORM = re.compile(
