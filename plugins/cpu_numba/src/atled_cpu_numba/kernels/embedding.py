@@ -1,8 +1,4 @@
-"""Embed, rows of a table by index, and its gradient.
-
-Block of both kernels (64-bit words):
-    0 x0, 1 w or gw, 2 y or gy, 3 number of indices, 4 rows of the table, 5 their length
-"""
+"""Embed, rows of a table by index, and its gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +10,21 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What both kernels read."""
+
+    index: int  # address of the indices, int64
+    table: int  # address of w, or of gw
+    chosen: int  # address of y, or of gy
+    count: int  # of indices
+    rows: int  # of the table
+    length: int  # of a row
+
 
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
@@ -31,13 +41,13 @@ def _build_embed(dtype: str) -> Callable[..., int]:
     @kernel
     def embed(block, part, parts):
         w = words(block)
-        index, rows, length = ints64(w[0]), w[4], w[5]
-        first, after = w[3] * part // parts, w[3] * (part + 1) // parts
+        index, rows, length = ints64(w[Block.index]), w[Block.rows], w[Block.length]
+        first, after = w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts
         for i in range(first, after):
             if index[i] < 0 or index[i] >= rows:
                 return _INDEX_OUT_OF_RANGE
         for i in range(first, after):
-            row, y = floats(w[1] + size * index[i] * length), floats(w[2] + size * i * length)
+            row, y = floats(w[Block.table] + size * index[i] * length), floats(w[Block.chosen] + size * i * length)
             for j in range(length):
                 y[j] = row[j]
         return 0
@@ -55,23 +65,23 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     @kernel
     def embed_grad(block, part, parts):
         w = words(block)
-        index, count, rows, length = ints64(w[0]), w[3], w[4], w[5]
+        index, count, rows, length = ints64(w[Block.index]), w[Block.count], w[Block.rows], w[Block.length]
         for i in range(count):
             if index[i] < 0 or index[i] >= rows:
                 return _INDEX_OUT_OF_RANGE
         # A share is a range of rows of the table: equal indices meet in one share.
         first, after = rows * part // parts, rows * (part + 1) // parts
-        gw = floats(w[1])
+        gw = floats(w[Block.table])
         for j in range(first * length, after * length):
             gw[j] = number(0)
         if length == 1:  # the gradient of a choice of elements; a loop for each would take ten times as long
             for i in range(count):
                 if first <= index[i] < after:
-                    gw[index[i]] += floats(w[2])[i]
+                    gw[index[i]] += floats(w[Block.chosen])[i]
             return 0
         for i in range(count):
             if first <= index[i] < after:
-                row, gy = floats(w[1] + size * index[i] * length), floats(w[2] + size * i * length)
+                row, gy = floats(w[Block.table] + size * index[i] * length), floats(w[Block.chosen] + size * i * length)
                 for j in range(length):
                     row[j] += gy[j]
         return 0
@@ -110,8 +120,8 @@ def prepare(call: Call) -> Prepared:
     rows, length = table.shape[0], math.prod(table.shape[1:])
     moved = index.size * length
     work_us = (moved if forward else moved + table.size) / _ELEMENTS_PER_US
-    words = [0, 0, 0, index.size, rows, length]
+    words = filled(Block, count=index.size, rows=rows, length=length)
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))
-    arguments = (0, 1, 2) if forward else (2, 0, 1)
+    arguments = (Block.index, Block.table, Block.chosen) if forward else (Block.chosen, Block.index, Block.table)
     return launch(_KERNELS[call.spec.name][table.dtype.name], words, arguments, parts=parts, errors=_ERRORS)
