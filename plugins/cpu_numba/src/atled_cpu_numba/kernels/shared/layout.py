@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+import collections
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,8 +23,10 @@ def layout(declared: type[T]) -> T:
     for name in declared.__annotations__:
         positions[name] = end
         end += getattr(declared, name, 1)
-    made: Any = namedtuple(declared.__name__, [*positions, "words"])  # numba folds what a tuple of numbers holds
-    return made(**positions, words=end)  # type: ignore[no-any-return]  # it has the names that the class declares
+    # numba makes constants of what a tuple of numbers holds; to type checkers it is the class that declares the names.
+    made: Any = collections.namedtuple
+    block: T = made(declared.__name__, [*positions, "words"])(**positions, words=end)
+    return block
 
 
 def size_of(block: Any) -> int:
