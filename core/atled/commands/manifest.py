@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write, check or print; the exit status."""
-    from atled.generators.manifest import make_manifest, manifest_path, manifest_text, write_beside
+    from atled.files.replacing import replace_text
+    from atled.generators.manifest import make_manifest, manifest_path, manifest_text
 
     status = 0
     for plugin in arguments.plugin:
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         path = manifest_path(plugin)
         if not arguments.check:
-            write_beside(path, text)
+            replace_text(path, text)
             print(f"wrote {path}")
         elif not path.exists() or path.read_text("utf-8") != text:
             print(f"{path} is not up to date: run python -m atled manifest {plugin}", file=sys.stderr)

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write or check the pages; the exit status."""
     from atled.errors import CommandError, four_parts
-    from atled.generators.manifest import write_beside
+    from atled.files.replacing import replace_text
     from atled.generators.pages.pages import PICTURES, read_differences, reference_pages
     from atled.generators.pages.plots import plot, plotted
     from atled_contexts import plugins
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1 if stale else 0
     (folder / PICTURES).mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
-        write_beside(folder / name, text)
+        replace_text(folder / name, text)
     for name, path in pictures.items():
         path.write_bytes(plot(name))
     print(f"wrote {len(pages)} pages and {len(pictures)} pictures to {folder}")

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write, print or check the page; the exit status."""
     from atled.errors import CommandError, four_parts
-    from atled.generators.manifest import write_beside
+    from atled.files.replacing import replace_text
     from atled.generators.support_matrix import support_matrix
     from atled_contexts import plugins
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     path = Path(arguments.out)
     if not arguments.check:
-        write_beside(path, text)
+        replace_text(path, text)
         print(f"wrote {path}")
         return 0
     if path.exists() and path.read_text("utf-8") == text:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections import Counter
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import numpy as np
 
 import atled
 from atled.conformance.subject import Subject
+from atled.files.replacing import replace_text
 
 REPORT_NAME = "atled-conformance.json"
 """Beside a plugin's modules a file of this name is the plugin's own report."""
@@ -83,11 +83,11 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Write the JSON file, beside and renamed."""
-        _write(path, json.dumps(self.to_json(), indent=2) + "\n")
+        replace_text(path, json.dumps(self.to_json(), indent=2) + "\n")
 
     def write_badge(self, path: Path) -> None:
         """Write the badge, an SVG picture of one line of text."""
-        _write(path, self.badge())
+        replace_text(path, self.badge())
 
     def badge(self) -> str:
         """The badge as SVG text."""
@@ -118,12 +118,3 @@ def _badge(label: str, text: str, colour: str) -> str:
         "  </g>\n"
         "</svg>\n"
     )
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
 from atled.errors import CommandError, four_parts, in_words
+from atled.files.replacing import replacing
 
 
 def open_folder(path: str) -> Path:
@@ -30,11 +30,5 @@ def open_folder(path: str) -> Path:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write beside and rename, so that there is the old file or the whole new one, never a part."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    with replacing(path) as beside, open(beside, "xb") as file:
+        file.write(content)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
+from collections.abc import Generator
 from types import ModuleType
 from typing import Any
 
@@ -67,45 +69,49 @@ def check_h5_name(asked: str, key: str) -> None:
         )
 
 
-def read_h5(asked: str, path: str) -> list[Entry]:
-    """Everything in an HDF5 file, in its order; refuses what `save_parameters` would not have written."""
-    h5py_library(asked)
-    with open_regular(asked, path):
-        pass  # for the system's own errors; HDF5 mixes them with those about the contents
-    return read_h5_source(asked, path)
-
-
-def read_h5_source(asked: str, source: str | io.BytesIO) -> list[Entry]:
-    """`read_h5` of a path, or of a file in memory."""
+def read_h5(asked: str, source: str | io.BytesIO) -> list[Entry]:
+    """All of an HDF5 file, at a path or in memory, in its order; refuses what `save_parameters` does not write."""
     h5py = h5py_library(asked)
     unpacked = h5_unpacked(asked, source)
+    loaded = []
+    with contextlib.closing(h5_datasets(asked, source)) as datasets:
+        for group, name, dataset in datasets:
+            key = f"{group}/{name}" if group else name
+            loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, dataset, unpacked))
+    return sorted(loaded, key=lambda item: (item.order, item.key))
+
+
+def h5_unpacked(asked: str, source: str | io.BytesIO) -> Unpacked:
+    """The count of what is unpacked of a file. OSError: there is none at the path, or no regular one."""
+    if isinstance(source, io.BytesIO):
+        return Unpacked(asked, source.getbuffer().nbytes)
+    with open_regular(asked, source):  # for the system's own errors; HDF5 mixes them with those about the contents
+        return Unpacked(asked, os.path.getsize(source))
+
+
+def h5_datasets(asked: str, source: str | io.BytesIO) -> Generator[tuple[str, str, Any], None, None]:
+    """Group, name and identifier of each dataset of a file, group after group; to be closed, which closes the file."""
+    h5py = h5py_library(asked)
     with reading(asked):
         file = h5py.File(source, "r")
-    loaded = []
     with file:
         seen: set[int] = set()
         # Identifiers, not h5py's objects over them, which take as long as all that is done here.
         groups = [("", file.id)]
         while groups:
-            prefix, group = groups.pop()
-            with reading(f"{asked}, group {prefix!r}"):
-                names = [name.decode() for name in group]
+            group, members = groups.pop()
+            with reading(f"{asked}, group {group!r}"):
+                names = [name.decode() for name in members]
             for name in names:
-                key = prefix + name
-                found = h5_entry(h5py, f"{asked}, key {key!r}", group, name, seen)
+                key = f"{group}/{name}" if group else name
+                found = _entry(h5py, f"{asked}, key {key!r}", members, name, seen)
                 if isinstance(found, h5py.h5g.GroupID):
-                    groups.append((f"{key}/", found))
+                    groups.append((key, found))
                 else:
-                    loaded.append(_read_dataset(h5py, f"{asked}, key {key!r}", key, found, unpacked))
-    return sorted(loaded, key=lambda item: (item.order, item.key))
+                    yield group, name, found
 
 
-def h5_unpacked(asked: str, source: str | io.BytesIO) -> Unpacked:
-    """The count of what is unpacked of a file."""
-    return Unpacked(asked, os.path.getsize(source) if isinstance(source, str) else source.getbuffer().nbytes)
-
-
-def h5_entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
+def _entry(h5py: ModuleType, asked: str, group: Any, name: str, seen: set[int]) -> Any:
     """The identifier of the group or dataset of that name in a group, which is given by its identifier, too.
 
     Refuses links, which could lead out of the file or round in it.

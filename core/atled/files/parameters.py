@@ -14,6 +14,7 @@ from typing import Any
 import atled.files.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
 from atled.errors import four_parts, listing
 from atled.files.entry import Entry
+from atled.files.replacing import replacing
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable
 
@@ -150,16 +151,10 @@ def write_beside(asked: str, path: str, image: bytes) -> None:
     temporary = os.path.join(folder, f".atled-{os.urandom(8).hex()}.tmp")
     try:
         _sweep(folder)
-        try:
-            with open(temporary, "xb") as file:
-                file.write(image)
-                file.flush()
-                os.fsync(file.fileno())  # else a crash soon after the rename could leave an empty file
-            os.replace(temporary, target)
-        except BaseException:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            raise
+        with replacing(target, temporary) as beside, open(beside, "xb") as file:
+            file.write(image)
+            file.flush()
+            os.fsync(file.fileno())  # else a crash soon after the rename could leave an empty file
     except OSError as error:
         # Of the class that the number stands for: FileNotFoundError, PermissionError ...
         raise OSError(

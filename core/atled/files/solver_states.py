@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
@@ -11,10 +12,9 @@ import numpy as np
 
 from atled.arrays.array import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
-from atled.files.entry import as_float32, host_values, read_bytes, reading, refusal
-from atled.files.hdf5 import check_h5_name, dataset_values, h5_entry, h5_unpacked, h5py_library
+from atled.files.entry import as_float32, host_values, read_bytes, refusal
+from atled.files.hdf5 import check_h5_name, dataset_values, h5_datasets, h5_unpacked, h5py_library
 from atled.files.messages import library, new_message
-from atled.files.opening import open_regular
 from atled.files.parameters import write_beside
 from atled.variable import Variable
 
@@ -120,30 +120,14 @@ def _h5_image(asked: str, states: States) -> bytes:
 
 def _read_h5(asked: str, path: str) -> dict[str, SolverState]:
     h5py = h5py_library(asked)
-    with open_regular(asked, path):
-        pass  # for the system's own errors; HDF5 mixes them with those about the contents
     unpacked = h5_unpacked(asked, path)
-    with reading(asked):
-        file = h5py.File(path, "r")
-    states = {}
-    with file:
-        seen: set[int] = set()
-        groups = [("", file.id)]
-        while groups:
-            key, group = groups.pop()
-            where = f"{asked}, group {key!r}"
-            values = {}
-            with reading(where):
-                names = [name.decode() for name in group]
-            for name in names:
-                entry = h5_entry(h5py, f"{where}, {name!r}", group, name, seen)
-                if isinstance(entry, h5py.h5g.GroupID):
-                    groups.append((f"{key}/{name}" if key else name, entry))
-                else:
-                    values[name] = dataset_values(h5py, f"{where}, {name!r}", entry, unpacked)
-            if values:
-                states[key] = _state(where, values)
-    return states
+    values: dict[str, dict[str, np.ndarray]] = {}
+    with contextlib.closing(h5_datasets(asked, path)) as datasets:
+        for group, name, dataset in datasets:
+            found = dataset_values(h5py, f"{asked}, group {group!r}, {name!r}", dataset, unpacked)
+            values.setdefault(group, {})[name] = found
+    # Taken out one by one: a state holds copies.
+    return {group: _state(f"{asked}, group {group!r}", values.pop(group)) for group in list(values)}
 
 
 def _state(where: str, values: dict[str, np.ndarray]) -> SolverState:

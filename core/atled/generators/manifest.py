@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,13 +128,3 @@ def manifest_path(plugin: str) -> Path:
             )
         )
     return folder / MANIFEST
-
-
-def write_beside(path: Path, text: str) -> None:
-    """Write a text file; the old one stays as it is until the new one is complete."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, "utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from atled.errors import four_parts, in_words
 from atled.files.opening import open_regular
+from atled.files.replacing import replacing
 
 SUFFIXES = (".npy", ".h5")
 
@@ -32,21 +33,15 @@ def write_arrays(path: str, columns: Mapping[str, np.ndarray]) -> None:
                 "set cache_file_format in section [DATA_ITERATOR] of nnabla.conf to one of those",
             )
         )
-    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
-    try:
+    with replacing(path) as beside:
         if suffix == ".h5":
-            with _h5py(path).File(temporary, "w") as h5:
+            with _h5py(path).File(beside, "w") as h5:
                 for name, values in columns.items():
                     h5.create_dataset(name, data=values)
         else:
-            with open(temporary, "xb") as file:
+            with open(beside, "xb") as file:
                 for values in columns.values():
                     np.save(file, values, allow_pickle=False)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
 
 
 def read_arrays(path: str, variables: Sequence[str], count: int) -> list[np.ndarray]:

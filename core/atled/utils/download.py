@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from atled.errors import four_parts, in_words, listing
+from atled.files.replacing import replacing
 from atled.logger import logger
 
 __all__ = ["download", "get_data_home"]
@@ -103,9 +104,8 @@ def _fetch(asked: str, url: str, path: str, wanted: str | None, progress: Progre
             four_parts(asked, "not an url that can be downloaded", f"known are {listing(_SCHEMES)}", "check the url")
         )
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
-    try:
-        with open(temporary, "xb") as file:
+    with replacing(path) as beside:
+        with open(beside, "xb") as file:
             found = _copy(asked, url, file, progress if progress is not None else _shown(os.path.basename(path)))
             file.flush()
             os.fsync(file.fileno())
@@ -118,10 +118,6 @@ def _fetch(asked: str, url: str, path: str, wanted: str | None, progress: Progre
                     "try again; if it stays so, ask the owner of the file for its checksum",
                 )
             )
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
 
 
 def _copy(asked: str, url: str, file: IO[bytes], progress: Progress) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from atled.errors import did_you_mean, four_parts, in_words, listing
 from atled.files.opening import open_regular
+from atled.files.replacing import replacing
 
 __all__ = ["imload", "imread", "imresize", "imsave", "imwrite"]
 
@@ -157,7 +158,8 @@ def imsave(
     asked = f"imsave({os.fspath(path)!r})"
     pixels = _as_pixels(asked, img, channel_first, as_uint16, auto_scale)
     if os.path.splitext(path)[1].lower() == ".png":
-        _write_beside(os.fspath(path), _png(pixels))
+        with replacing(path) as beside, open(beside, "xb") as file:
+            file.write(_png(pixels))
         return
     pillow = _pillow(asked)
     if pixels.dtype != np.uint8:
@@ -211,18 +213,6 @@ def _png(pixels: np.ndarray) -> bytes:
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-def _write_beside(path: str, image: bytes) -> None:
-    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(image)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
 
 
 def imresize(

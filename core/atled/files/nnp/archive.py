@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from atled.errors import four_parts, in_words
 from atled.files.entry import Entry, read_bytes, refusal
-from atled.files.hdf5 import read_h5_source
+from atled.files.hdf5 import read_h5
 from atled.files.protobuf import entries, parse_binary, parse_text
 from atled.files.unpacking import Unpacked
 from atled.limits.sizes import out_of_memory, within_memory
@@ -109,7 +109,7 @@ def parameters_in(asked: str, contents: Mapping[str, bytes]) -> list[Entry]:
         where = f"{asked}, entry {name!r}"
         suffix = os.path.splitext(name)[1].lower()
         if suffix == ".h5":
-            found += read_h5_source(where, io.BytesIO(data))
+            found += read_h5(where, io.BytesIO(data))
         else:
             found += entries(where, parse_text(where, data) if suffix in _TEXT else parse_binary(where, data))
     keys = [entry.key for entry in found]
