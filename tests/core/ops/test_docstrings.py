@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from atled.catalogue import SampleCalls, all_specs
-from atled.reference_pages.docstring import take_apart
 
+from atled.generators.catalogue import SampleCalls, all_specs
+from atled.generators.pages.docstring import take_apart
 from atled.ops.spec import OpSpec
 
 # A shape, such as (B..., C, S...) or "shape of x,", and then a dtype.
