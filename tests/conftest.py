@@ -1,12 +1,14 @@
-"""The option --quick, and memory that shows misuse."""
+"""The option --quick, tests without parameters, and memory that shows misuse."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from atled.arrays.storage import HostStorage
+from atled.parameter import clear_parameters
 from quick import CASES, selected
 
 
@@ -24,6 +26,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = {id(item) for item in selected(items)}
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
         items[:] = [item for item in items if id(item) in chosen]
+
+
+@pytest.fixture
+def no_parameters() -> Iterator[None]:
+    """The test starts without parameters, and leaves none behind."""
+    clear_parameters()
+    yield
+    clear_parameters()
 
 
 @pytest.fixture

@@ -20,12 +20,7 @@ from atled.parameter import (
     set_parameter,
 )
 
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
+pytestmark = pytest.mark.usefixtures("no_parameters")
 
 
 def make(*names, need_grad=True):

@@ -10,14 +10,9 @@ from atled import NdArray, Variable
 from atled import functions as F
 from atled import parametric_functions as PF
 from atled.initializer import ConstantInitializer, NormalInitializer
-from atled.parameter import clear_parameters, get_parameter, get_parameter_or_create, get_parameters, parameter_scope
+from atled.parameter import get_parameter, get_parameter_or_create, get_parameters, parameter_scope
 
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
+pytestmark = pytest.mark.usefixtures("no_parameters")
 
 
 def variable(*shape, need_grad=None):

@@ -8,20 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import atled as nn
-
 pytest.importorskip("matplotlib", reason="the examples draw with matplotlib")
+
+pytestmark = pytest.mark.usefixtures("no_parameters")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_parameters_are_left_behind():
-    nn.clear_parameters()
-    yield
-    nn.clear_parameters()
 
 
 def load(name):

@@ -174,7 +174,7 @@ class Run:
             self.report.write_badge(self.files["badge"])
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:  # Any: pytest's reporter is not public
-        """Print the reasons why the plugin is not conformant, besides the counts."""
+        """Print what is wrong with the expected failures, and the paths of the files."""
         if self.problems:
             terminalreporter.section("expected failures", red=True)
             for problem in self.problems:

@@ -52,7 +52,7 @@ def compile_formula(
     table: by name in the language (`OPERATIONS`: "exp", "where", ...) a function of arrays that broadcast, elementwise
         and without change of its arguments. Operators and `abs` are Python's where the table has none. What else it
         lacks is written in simpler operations if it is one of sigmoid, sign, minimum, maximum, round.
-    literal: converts a number to what the functions take beside arrays.
+    literal: makes of a number a value that the functions take in place of an array.
 
     The functions get the inputs as they are given, of the real type to compute in, and what they returned. Expressions
     of attributes and literals alone never reach them: those are computed in float64, those of literals once, here.

@@ -26,13 +26,6 @@ PARAMETERS = ["p.h5", "p.npz", "p.protobuf", "p.nntxt", "p.nnp"]
 SAMPLES = ["a.npy", "a.csv", "a.png", "a.wav"]
 
 
-@pytest.fixture(autouse=True)
-def _no_parameters():
-    nn.clear_parameters()
-    yield
-    nn.clear_parameters()
-
-
 @pytest.fixture
 def limit(monkeypatch):
     def set_to(nbytes):

@@ -11,15 +11,10 @@ import zipfile
 import numpy as np
 import pytest
 
+import stored_parameters
 from atled.files.parameters import load_parameters, save_parameters
-from atled.parameter import clear_parameters, get_parameter, get_parameter_or_create, get_parameters, parameter_scope
-
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
+from atled.parameter import clear_parameters, get_parameter, get_parameters, parameter_scope
+from stored_parameters import make, state
 
 
 @pytest.fixture
@@ -27,23 +22,14 @@ def path(tmp_path):
     return str(tmp_path / "params.npz")
 
 
-def make(key, values, need_grad=True):
-    return get_parameter_or_create(key, initializer=np.asarray(values, np.float32), need_grad=need_grad)
-
-
 def network():
-    rng = np.random.RandomState(0)
-    make("z/conv/W", rng.randn(4, 3, 2, 2))
-    make("z/conv/b", rng.randn(4))
-    make("a/bn/mean", rng.randn(1, 4, 1, 1), need_grad=False)
-    make("scalar", 2.5)
-    make("empty", np.zeros((0, 3)))
+    stored_parameters.network()
     make("ünicode/../odd name.npy", [np.nan, np.inf])
 
 
-def state():
-    found = get_parameters(grad_only=False)
-    return {key: (param.need_grad, param.shape, param.d.tobytes()) for key, param in found.items()}
+def values(found):
+    """Names, shapes and values, without whether a gradient is needed."""
+    return {key: rest for key, _, *rest in found}
 
 
 @pytest.mark.parametrize("name", ["params.npz", "params", "PARAMS.NPZ"])
@@ -53,7 +39,7 @@ def test_a_round_trip_keeps_everything_in_order(tmp_path, name):
     save_parameters(tmp_path / name)
     clear_parameters()
     load_parameters(tmp_path / name)
-    assert list(state()) == list(expected) and state() == expected
+    assert state() == expected
     assert os.listdir(tmp_path) == [name]
 
 
@@ -62,9 +48,7 @@ def test_numpy_reads_it_and_equal_parameters_give_equal_bytes(path, tmp_path):
     save_parameters(path)
     save_parameters(tmp_path / "again.npz")
     with np.load(path, allow_pickle=False) as arrays:
-        assert {key: arrays[key].tobytes() for key in arrays} == {
-            key: values for key, (_, _, values) in state().items()
-        }
+        assert {key: arrays[key].tobytes() for key in arrays} == {key: content for key, *_, content in state()}
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "params.npz").read_bytes()
 
 
@@ -203,7 +187,7 @@ def test_every_truncation_and_many_flipped_bytes_are_refused_or_harmless(path):
             refused += 1
             assert not get_parameters(grad_only=False)
         else:
-            assert {key: found[1:] for key, found in state().items()} == {key: f[1:] for key, f in expected.items()}
+            assert values(state()) == values(expected)
     assert refused > len(image)
 
 

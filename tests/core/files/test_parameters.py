@@ -16,50 +16,18 @@ from atled.files.parameters import load_parameters, save_parameters
 from atled.parameter import (
     clear_parameters,
     get_parameter,
-    get_parameter_or_create,
     get_parameters,
     parameter_scope,
     set_parameter,
 )
+from stored_parameters import make, network, state
 
 h5py = pytest.importorskip("h5py")
-
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
 
 
 @pytest.fixture
 def path(tmp_path):
     return str(tmp_path / "params.h5")
-
-
-def make(key, values, need_grad=True):
-    return get_parameter_or_create(key, initializer=np.asarray(values, np.float32), need_grad=need_grad)
-
-
-def network():
-    rng = np.random.RandomState(0)
-    make("z/conv/W", rng.randn(4, 3, 2, 2))
-    make("z/conv/b", rng.randn(4))
-    make("a/bn/mean", rng.randn(1, 4, 1, 1), need_grad=False)
-    make("scalar", 2.5)
-    make("empty", np.zeros((0, 3)))
-
-
-def state():
-    found = get_parameters(grad_only=False)
-    return {key: (param.need_grad, param.shape, param.d.copy()) for key, param in found.items()}
-
-
-def assert_same(given, expected):
-    assert list(given) == list(expected)
-    for key, (need_grad, shape, values) in expected.items():
-        assert given[key][:2] == (need_grad, shape)
-        np.testing.assert_array_equal(given[key][2], values)
 
 
 # Round trips.
@@ -71,7 +39,7 @@ def test_a_round_trip_keeps_everything(path):
     save_parameters(path)
     clear_parameters()
     load_parameters(path)
-    assert_same(state(), expected)
+    assert state() == expected
     assert all(param.data.dtype == np.float32 for param in get_parameters(grad_only=False).values())
 
 
@@ -251,7 +219,7 @@ def test_a_file_with_something_foreign_changes_nothing(path, kind):
     text = str(caught.value)
     assert path in text and "What to do: " in text
     assert "'scope/key'" in text or kind == "second name"
-    assert_same(state(), expected)
+    assert state() == expected
 
 
 def test_a_group_within_itself_is_refused(path):
@@ -287,7 +255,7 @@ def test_another_shape_is_refused_before_anything_changes(path):
         load_parameters(path)
     text = str(caught.value)
     assert path in text and "'b'" in text and "(2,)" in text and "(3,)" in text and "What to do" in text
-    assert_same(state(), expected)
+    assert state() == expected
 
 
 @pytest.mark.parametrize("there", ["b/c/d", "b"])
@@ -300,7 +268,7 @@ def test_a_name_that_is_a_scope_here_or_leads_through_a_parameter_is_refused(pat
     expected = state()
     with pytest.raises(ValueError, match=r"'b/c'[\s\S]*in the way[\s\S]*load into another scope"):
         load_parameters(path)
-    assert_same(state(), expected)
+    assert state() == expected
 
 
 @pytest.mark.parametrize("content", [b"", b"not an HDF5 file", b"PK\x03\x04" + b"\0" * 500, b"\x89HDF\r\n\x1a\n"])
@@ -316,7 +284,7 @@ def test_a_truncated_or_damaged_file_is_loaded_whole_or_not_at_all(path, tmp_pat
     save_parameters(path)
     with open(path, "rb") as file:
         image = file.read()
-    keys = list(state())
+    keys = [key for key, *_ in state()]
     rng = np.random.RandomState(0)
     damaged = [image[:length] for length in range(0, len(image), 301)]
     for _ in range(60):

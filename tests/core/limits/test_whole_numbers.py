@@ -8,6 +8,8 @@ import atled.functions as F
 import atled.parametric_functions as PF
 from atled.limits.whole_numbers import whole
 
+pytestmark = pytest.mark.usefixtures("no_parameters")
+
 X = (2, 4, 6, 6)
 CALLS = {
     "outmaps": lambda two: PF.convolution(nn.Variable(X), two, (3, 3)).shape,
@@ -23,13 +25,6 @@ CALLS = {
     "NdArray": lambda two: nn.NdArray((two, 3)).shape,
     "parameter": lambda two: nn.parameter.get_parameter_or_create("w", (two, 3)).shape,
 }
-
-
-@pytest.fixture(autouse=True)
-def _clear():
-    nn.clear_parameters()
-    yield
-    nn.clear_parameters()
 
 
 @pytest.mark.parametrize("name", CALLS)

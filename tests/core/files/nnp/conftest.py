@@ -4,18 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from atled.parameter import clear_parameters
-
 pytest.importorskip("google.protobuf")
 
 FILES = Path(__file__).parent / "files"
-
-
-@pytest.fixture(autouse=True)
-def _no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
 
 
 @pytest.fixture

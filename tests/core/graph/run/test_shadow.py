@@ -11,12 +11,7 @@ from atled.conformance.running import call, typed
 from spec_cases import all_specs
 from wrong_plugin import off_by_one, wrong
 
-
-@pytest.fixture(autouse=True)
-def fresh_parameters():
-    nn.clear_parameters()
-    yield
-    nn.clear_parameters()
+pytestmark = pytest.mark.usefixtures("no_parameters")
 
 
 def array(*shape, seed=0):
