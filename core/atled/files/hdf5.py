@@ -164,18 +164,28 @@ def dataset_values(h5py: ModuleType, asked: str, dataset: Any, unpacked: Unpacke
     return values
 
 
+def foreign_storage(h5py: ModuleType, dataset: Any) -> tuple[str, str]:
+    """Of a dataset, given by its identifier, what is wrong and what to do where its values are not in the file.
+
+    The same where only a plugin of HDF5 could decode them; empty texts for all others.
+    """
+    properties = dataset.get_create_plist()
+    if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
+        return "its values are in another file", "copy them into this file"
+    filters = [properties.get_filter(position)[0] for position in range(properties.get_nfilters())]
+    if any(number >= _OWN_FILTERS and number != _LZF for number in filters):
+        return f"it is packed with a foreign filter ({filters})", "unpack the file by h5repack -f NONE"
+    return "", ""
+
+
 def _check_storage(h5py: ModuleType, asked: str, dataset: Any, size: int) -> None:
     """Refuse values that are not in the file, or that only a plugin of HDF5 could decode."""
     with reading(asked):
-        properties = dataset.get_create_plist()
-        layout = properties.get_layout()
-        external = properties.get_external_count()
-        filters = [properties.get_filter(position)[0] for position in range(properties.get_nfilters())]
+        wrong, remedy = foreign_storage(h5py, dataset)
+        layout = dataset.get_create_plist().get_layout()
         stored = dataset.get_storage_size()
-    if layout == h5py.h5d.VIRTUAL or external:
-        raise refusal(asked, "its values are in another file", "copy them into this file")
-    if any(number >= _OWN_FILTERS and number != _LZF for number in filters):
-        raise refusal(asked, f"it is packed with a foreign filter ({filters})", "unpack the file by h5repack -f NONE")
+    if wrong:
+        raise refusal(asked, wrong, remedy)
     # HDF5 would make up zeros for what was never written, in any amount.
     if (size and not stored) or (layout == h5py.h5d.CONTIGUOUS and stored != size):
         raise refusal(asked, f"it should hold {size} bytes of values and holds {stored}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
-from atled.ops.indices import check_range
+from atled.ops.indices import check_range, check_target
 from atled.ops.samples import Exact, Ints, Refused, Sample, Uniform
 from atled.ops.softmax import softmax, softmax_backward
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -32,15 +32,6 @@ class _Labelled(OpSpec, abstract=True):
         return {"axis": axis_or_last(self, attributes, (scores,))}
 
     _scores = "x"  # the input with one entry per class along the axis
-
-    def _check_target(self, inputs: Sequence[ArrayDesc], scores: ArrayDesc, target: ArrayDesc, axis: int) -> None:
-        expected = (*scores.shape[:axis], 1, *scores.shape[axis + 1 :])
-        if target.shape != expected:
-            raise self.error(
-                inputs,
-                f"target has shape {list(target.shape)}",
-                f"use {list(expected)}: one label along axis {axis} for each position",
-            )
 
     def _check_gy(self, inputs: Sequence[ArrayDesc], gy: ArrayDesc, target: ArrayDesc) -> None:
         if gy.shape != target.shape:
@@ -91,7 +82,7 @@ class SoftmaxCrossEntropy(_Labelled):
     auxiliary = ("p",)
 
     def infer(self, x: ArrayDesc, target: ArrayDesc, *, axis: int) -> Sequence[ArrayDesc]:
-        self._check_target((x, target), x, target, axis)
+        check_target(self, (x, target), x, target, axis)
         return ArrayDesc(target.shape, x.dtype), x
 
     def reference(self, x: np.ndarray, target: np.ndarray, *, axis: int) -> Sequence[np.ndarray]:
@@ -152,7 +143,7 @@ class SoftmaxCrossEntropyGrad(_Labelled):
 
     def infer(self, gy: ArrayDesc, p: ArrayDesc, target: ArrayDesc, *, axis: int) -> ArrayDesc:
         inputs = (gy, p, target)
-        self._check_target(inputs, p, target, axis)
+        check_target(self, inputs, p, target, axis)
         self._check_gy(inputs, gy, target)
         return ArrayDesc(p.shape, gy.dtype)
 
@@ -207,7 +198,7 @@ class CategoricalCrossEntropy(_Labelled):
     inputs = (Input("x"), Input("target", kind="index", gradient="raises"))
 
     def infer(self, x: ArrayDesc, target: ArrayDesc, *, axis: int) -> ArrayDesc:
-        self._check_target((x, target), x, target, axis)
+        check_target(self, (x, target), x, target, axis)
         return ArrayDesc(target.shape, x.dtype)
 
     def reference(self, x: np.ndarray, target: np.ndarray, *, axis: int) -> np.ndarray:
@@ -252,7 +243,7 @@ class CategoricalCrossEntropyGrad(_Labelled):
 
     def infer(self, gy: ArrayDesc, x: ArrayDesc, target: ArrayDesc, *, axis: int) -> ArrayDesc:
         inputs = (gy, x, target)
-        self._check_target(inputs, x, target, axis)
+        check_target(self, inputs, x, target, axis)
         self._check_gy(inputs, gy, target)
         return ArrayDesc(x.shape, gy.dtype)
 

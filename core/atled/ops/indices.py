@@ -1,10 +1,17 @@
-"""The range check of index inputs."""
+"""Checks of index inputs: the range of indices, and the shape of labels."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atled.errors import four_parts
+
+if TYPE_CHECKING:
+    from atled.array_desc import ArrayDesc
+    from atled.ops.spec import OpSpec
 
 
 def check_range(op: str, name: str, index: np.ndarray, stop: int) -> None:
@@ -27,3 +34,14 @@ def check_range(op: str, name: str, index: np.ndarray, stop: int) -> None:
             f"use 0 to {stop - 1}" if stop else "there is nothing to index",
         )
     )
+
+
+def check_target(spec: OpSpec, inputs: Sequence[ArrayDesc], scores: ArrayDesc, target: ArrayDesc, axis: int) -> None:
+    """Refuse a target that has not one label for each position: the shape of scores, with 1 on axis. ValueError."""
+    expected = (*scores.shape[:axis], 1, *scores.shape[axis + 1 :])
+    if target.shape != expected:
+        raise spec.error(
+            inputs,
+            f"target has shape {list(target.shape)}",
+            f"use {list(expected)}: one label along axis {axis} for each position",
+        )

@@ -9,13 +9,13 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
-from atled.ops.indices import check_range
+from atled.ops.indices import check_range, check_target
 from atled.ops.samples import Exact, Ints, Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 
 
 class _Scored(OpSpec, abstract=True):
-    """What the measures of class scores share: `axis` and the shape of target."""
+    """What the measures of class scores share: `axis`, and that no gradient flows."""
 
     category = "validation"
     inputs = (Input("x", gradient="none"), Input("target", kind="index", gradient="none"))
@@ -24,15 +24,6 @@ class _Scored(OpSpec, abstract=True):
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         return {**attributes, "axis": axis_or_last(self, attributes, inputs)}
-
-    def _check_target(self, x: ArrayDesc, target: ArrayDesc, axis: int) -> None:
-        expected = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        if target.shape != expected:
-            raise self.error(
-                (x, target),
-                f"target has shape {list(target.shape)}",
-                f"use {list(expected)}: one label along axis {axis} for each position",
-            )
 
 
 class TopNError(_Scored):
@@ -59,7 +50,7 @@ class TopNError(_Scored):
     attributes = (Attribute("axis", "int", None), Attribute("n", "int", 1))
 
     def infer(self, x: ArrayDesc, target: ArrayDesc, *, axis: int, n: int) -> ArrayDesc:
-        self._check_target(x, target, axis)
+        check_target(self, (x, target), x, target, axis)
         if n < 1:
             raise self.error((x, target), f"n={n}", "use 1 or more")
         return ArrayDesc(target.shape, x.dtype)
@@ -145,7 +136,7 @@ class ConfusionMatrix(_Scored):
     attributes = (Attribute("axis", "int", None),)
 
     def infer(self, x: ArrayDesc, target: ArrayDesc, *, axis: int) -> ArrayDesc:
-        self._check_target(x, target, axis)
+        check_target(self, (x, target), x, target, axis)
         classes = x.shape[axis]
         if not classes:
             raise self.error((x, target), f"axis {axis} has size 0", "give at least one class")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts, in_words
+from atled.files.hdf5 import foreign_storage, h5py_library
 from atled.files.opening import open_regular
 from atled.files.replacing import replacing
 
@@ -35,7 +35,7 @@ def write_arrays(path: str, columns: Mapping[str, np.ndarray]) -> None:
         )
     with replacing(path) as beside:
         if suffix == ".h5":
-            with _h5py(path).File(beside, "w") as h5:
+            with h5py_library(f"cache file {path!r}").File(beside, "w") as h5:
                 for name, values in columns.items():
                     h5.create_dataset(name, data=values)
         else:
@@ -109,15 +109,11 @@ def _dataset(h5: Any, path: str, name: str) -> np.ndarray:
 
 def _is_plain(h5: Any, name: str) -> bool:
     """Whether it is a dataset whose values are in this very file, and readable without plugins of HDF5."""
-    h5py = _h5py(h5.filename)
+    h5py = h5py_library(h5.filename)
     if not isinstance(h5.get(name, getlink=True), h5py.HardLink):
         return False
     dataset = h5[name]
-    if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
-        return False
-    properties = dataset.id.get_create_plist()
-    # HDF5 reserves the numbers below 256 for its own filters; for others it would look for a library and run it.
-    return all(properties.get_filter(number)[0] < 256 for number in range(properties.get_nfilters()))
+    return isinstance(dataset, h5py.Dataset) and not any(foreign_storage(h5py, dataset.id))
 
 
 def h5_lengths(path: str) -> dict[str, int]:
@@ -130,20 +126,10 @@ def h5_lengths(path: str) -> dict[str, int]:
 
 
 def _open_h5(path: str) -> Any:
-    h5py = _h5py(path)
+    h5py = h5py_library(f"cache file {path!r}")
     with open_regular(f"cache file {path!r}", path, _REMEDY):
         pass  # for the system's own errors; HDF5 mixes them with those about the contents
     try:
         return h5py.File(path, "r")
     except OSError as error:
         raise ValueError(four_parts(f"cache file {path!r}", "damaged", in_words(error), _REMEDY)) from error
-
-
-def _h5py(path: str) -> ModuleType:
-    try:
-        import h5py  # lazily: an optional library
-    except ImportError as error:
-        raise ImportError(
-            four_parts(f"cache file {path!r}", f"h5py cannot be imported ({error})", "", "pip install 'atled[h5]'")
-        ) from error
-    return h5py
