@@ -9,8 +9,8 @@ from pathlib import Path
 
 from atled.generators.catalogue import catalogue
 from atled.ops.spec import OpSpec
-from atled_cpu_numba import plugin
-from atled_cpu_numba.adopted import ADOPTED, reason
+from atled_cpu_numba import computed_by
+from atled_cpu_numba.computed_by import ADOPTED, COPIES, KERNELS, reason
 
 _ROOT = Path(__file__).resolve().parent.parent
 PAGE = _ROOT / "docs" / "cpu.md"
@@ -37,7 +37,7 @@ on one core. Its last table is `benchmarks/results/functions.json`.
 def page() -> str:
     """The page, in Markdown."""
     specs = catalogue()
-    own = {op: module for module, ops in plugin._KERNELS.items() for op in ops}
+    own = {op: module for module, ops in KERNELS.items() for op in ops}
     kernels = [spec.name for spec in specs if spec.name in own]
     formulas = [spec.name for spec in specs if spec.name not in own and _has_formula(spec)]
     adopted = [spec.name for spec in specs if spec.name not in own and spec.name not in formulas]
@@ -45,7 +45,7 @@ def page() -> str:
     counts = (("kernels", kernels), ("formulas", formulas), ("adopted references", adopted))
     lines += [f"| {what} | {len(ops)} |" for what, ops in counts] + [f"| all | {len(specs)} |", ""]
     lines += ["## Kernels", "", "| file | ops | what it does |", "|---|---|---|"]
-    for module, ops in sorted(plugin._KERNELS.items()):
+    for module, ops in sorted(KERNELS.items()):
         lines.append(f"| `{module.removeprefix('kernels.')}` | {', '.join(sorted(ops))} | {_first_paragraph(module)} |")
     lines += ["", "## Formulas", "", f"{', '.join(formulas)}; and the gradients of all these.", ""]
     lines += ["## Adopted references", "", "| op | why |", "|---|---|"]
@@ -55,7 +55,7 @@ def page() -> str:
 
 def undecided(functions: Collection[str]) -> list[str]:
     """The ops of these functions that have neither kernel nor formula nor an entry in the list of adopted ones."""
-    own = {op for ops in plugin._KERNELS.values() for op in ops}.union(ADOPTED)
+    own = {op for ops in KERNELS.values() for op in ops}.union(ADOPTED)
     return [
         spec.name
         for spec in catalogue()
@@ -64,12 +64,12 @@ def undecided(functions: Collection[str]) -> list[str]:
 
 
 def _has_formula(spec: OpSpec) -> bool:
-    return spec.program is not None or spec.name in plugin._COPIES
+    return spec.program is not None or spec.name in COPIES
 
 
 def _first_paragraph(module: str) -> str:
     """Of a kernel module's docstring, read without importing it: in one line."""
-    path = Path(plugin.__file__).parent / f"{module.replace('.', '/')}.py"
+    path = Path(computed_by.__file__).parent / f"{module.replace('.', '/')}.py"
     text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     return " ".join(text.split("\n\n")[0].split())
 

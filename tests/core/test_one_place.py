@@ -28,7 +28,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.conformance.checks import check_op
-from atled_cpu_numba.adopted import RULE
+from atled_cpu_numba.computed_by import RULE
 
 OPS = {"soft_shrink": ("SoftShrink", "formula"), "square_sum": ("SquareSum", "adopted reference")}
 

@@ -7,13 +7,12 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import cpu_page  # after the path is set
 from atled.generators.catalogue import catalogue
-from atled_cpu_numba import plugin
-from atled_cpu_numba.adopted import ADOPTED, RULE
+from atled_cpu_numba.computed_by import ADOPTED, COPIES, KERNELS, RULE
 from nnabla_signatures import SIGNATURES
 
 
 def test_every_function_of_nnablas_is_decided():
-    assert not cpu_page.undecided(SIGNATURES), "give it a kernel, or an entry in atled_cpu_numba/adopted.py"
+    assert not cpu_page.undecided(SIGNATURES), "give it a kernel, or an entry in atled_cpu_numba/computed_by.py"
 
 
 def test_a_function_without_a_decision_is_told(monkeypatch):
@@ -25,7 +24,7 @@ def test_a_function_without_a_decision_is_told(monkeypatch):
 
 def test_what_is_adopted_has_nothing_better():
     specs = {spec.name: spec for spec in catalogue()}
-    own = {op for ops in plugin._KERNELS.values() for op in ops}.union(plugin._COPIES)
+    own = {op for ops in KERNELS.values() for op in ops}.union(COPIES)
     for op in ADOPTED:
         assert op in specs, f"{op} is no op"
         assert op not in own and specs[op].program is None, f"{op} is not adopted"

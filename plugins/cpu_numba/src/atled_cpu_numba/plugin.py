@@ -27,6 +27,7 @@ from atled.plugin import (
     parse_text,
     setting,
 )
+from atled_cpu_numba.computed_by import COPIES, KERNELS
 from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
@@ -49,57 +50,6 @@ def _parse_cpu(text: str) -> str:
 declare_setting("ATLED_CPU", _parse_cpu, "", "processor to compile for: NAME[,+feature,-feature]; empty: this one")
 
 await_imports("llvmlite", "numba")
-
-# Kernel modules and the ops each computes; a module is imported when one of its ops is first asked for.
-_KERNELS: Mapping[str, tuple[str, ...]] = {
-    "whole_numbers": ("Cast",),
-    "kernels.products.matmul": ("Affine", "BatchMatmul"),
-    "kernels.convolution.choice": (
-        "Convolution",
-        "ConvolutionDataGrad",
-        "Deconvolution",
-        "DepthwiseConvolution",
-        "DepthwiseDeconvolution",
-    ),
-    "kernels.convolution.weight": ("ConvolutionWeightGrad",),
-    "kernels.random.augmentation": ("ImageAugmentation",),
-    "kernels.broadcasting": ("BroadcastTo", "PReLU"),
-    "kernels.embedding": ("Embed", "EmbedGrad"),
-    "kernels.reduction.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
-    "kernels.filling": ("Constant", "Sink"),
-    "kernels.reduction.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
-    "kernels.joining": ("Concatenate", "Split", "Stack"),
-    "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
-    "kernels.largest": ("TopKData",),
-    "kernels.noise": ("VATNoise",),
-    "kernels.recurrent.sequences": (
-        "GRUSequence",
-        "GRUSequenceGrad",
-        "LSTMSequence",
-        "LSTMSequenceGrad",
-        "RNNSequence",
-        "RNNSequenceGrad",
-    ),
-    "kernels.reduction.any_axes": ("Sum", "Mean"),
-    "kernels.scores": ("ConfusionMatrix", "TopNError"),
-    "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
-    "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
-    "kernels.pooling.planes": (
-        "AveragePooling",
-        "AveragePoolingGrad",
-        "MaxPooling",
-        "MaxPoolingGather",
-        "MaxPoolingGrad",
-    ),
-    "kernels.random.places": ("RandomCrop", "RandomFlip", "RandomShift"),
-    "kernels.shifting": ("Shift", "ShiftGrad"),
-    "kernels.slicing": ("Slice", "SliceGrad"),
-    "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
-    "kernels.suppression": ("NmsDetection2d",),
-    "kernels.transposition": ("Transpose",),
-}
-
-_COPIES = ("Broadcast", "Cast", "Identity", "TopKGrad")
 
 
 @functools.cache
@@ -178,10 +128,10 @@ class CpuPlugin:
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:
         """Hand over kernels, the formula compiler, and the adopted references of everything else."""
-        for module, ops in _KERNELS.items():
+        for module, ops in KERNELS.items():
             for op in ops:
                 registrar.implementation(op, "cpu", _prepare(module), accepts=_accepts(module), note="kernel")
-        for op in _COPIES:
+        for op in COPIES:
             registrar.implementation(
                 op,
                 "cpu",
@@ -191,7 +141,7 @@ class CpuPlugin:
                 op_version=None,
                 fuses=op != "Cast",
             )
-        for op in sorted({op for ops in _KERNELS.values() for op in ops}.union(_COPIES)):
+        for op in sorted({op for ops in KERNELS.values() for op in ops}.union(COPIES)):
             self._adopt(registrar, op)
         registrar.family("cpu", self._provide)
         registrar.native_executor("cpu", _Executor())

@@ -1,0 +1,102 @@
+"""Who computes each op on backend `cpu`: a kernel, a formula, or the adopted reference with the reason.
+
+Every op that has neither a kernel nor a formula is adopted, and `explain` says so. For the functions of NNabla that is
+decided here, by their times; a test fails for one without a decision. For all other ops `RULE` is the reason.
+Times are those of `make bench-functions`, as shares of NNabla 1.39's for the same call on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KERNELS: Mapping[str, tuple[str, ...]] = {
+    "whole_numbers": ("Cast",),
+    "kernels.products.matmul": ("Affine", "BatchMatmul"),
+    "kernels.convolution.choice": (
+        "Convolution",
+        "ConvolutionDataGrad",
+        "Deconvolution",
+        "DepthwiseConvolution",
+        "DepthwiseDeconvolution",
+    ),
+    "kernels.convolution.weight": ("ConvolutionWeightGrad",),
+    "kernels.random.augmentation": ("ImageAugmentation",),
+    "kernels.broadcasting": ("BroadcastTo", "PReLU"),
+    "kernels.embedding": ("Embed", "EmbedGrad"),
+    "kernels.reduction.extremum": ("Max", "MaxMinGather", "MaxMinGrad", "Min"),
+    "kernels.filling": ("Constant", "Sink"),
+    "kernels.reduction.full_reduction": ("GlobalAveragePooling", "ReduceMean", "ReduceSum"),
+    "kernels.joining": ("Concatenate", "Split", "Stack"),
+    "kernels.labels": ("CategoricalCrossEntropy", "CategoricalCrossEntropyGrad", "OneHot"),
+    "kernels.largest": ("TopKData",),
+    "kernels.noise": ("VATNoise",),
+    "kernels.recurrent.sequences": (
+        "GRUSequence",
+        "GRUSequenceGrad",
+        "LSTMSequence",
+        "LSTMSequenceGrad",
+        "RNNSequence",
+        "RNNSequenceGrad",
+    ),
+    "kernels.reduction.any_axes": ("Sum", "Mean"),
+    "kernels.scores": ("ConfusionMatrix", "TopNError"),
+    "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
+    "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
+    "kernels.pooling.planes": (
+        "AveragePooling",
+        "AveragePoolingGrad",
+        "MaxPooling",
+        "MaxPoolingGather",
+        "MaxPoolingGrad",
+    ),
+    "kernels.random.places": ("RandomCrop", "RandomFlip", "RandomShift"),
+    "kernels.shifting": ("Shift", "ShiftGrad"),
+    "kernels.slicing": ("Slice", "SliceGrad"),
+    "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
+    "kernels.suppression": ("NmsDetection2d",),
+    "kernels.transposition": ("Transpose",),
+}
+"""Modules of kernels and the ops that each computes; one is imported when the first of its ops is asked for."""
+
+COPIES = ("Broadcast", "Cast", "Identity", "TopKGrad")
+"""Ops without a formula that the formula compiler computes as copies."""
+
+_ROWS = "NumPy copies whole rows at the speed of memory"
+_OF_OTHERS = "NumPy's part is small beside the BLAS or the loops that it calls"
+
+ADOPTED: Mapping[str, str] = {
+    "BinaryConnectAffine": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryConnectConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryError": "a comparison and a sum in NumPy; less than half of NNabla's time",
+    "BinaryWeightAffine": f"{_OF_OTHERS}; a third of NNabla's time",
+    "BinaryWeightConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "CELU": "two passes of NumPy's exponential; 1.3 times NNabla's time",
+    "CReLU": f"{_ROWS}; a quarter of NNabla's time",
+    "ClipGradByNorm": f"{_ROWS}; a tenth of NNabla's time",
+    "ClipGradByValue": f"{_ROWS}; a tenth of NNabla's time",
+    "FFT": "NumPy's pocketfft; NNabla has none for the processor",
+    "Flip": f"{_ROWS}; a third of NNabla's time",
+    "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
+    "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
+    "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
+    "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
+    "MatrixDiag": f"{_ROWS}; 0.8 of NNabla's time",
+    "MatrixDiagPart": f"{_ROWS}; 0.7 of NNabla's time",
+    "MeanSubtraction": "a mean and a difference in NumPy; half of NNabla's time",
+    "Pad": f"{_ROWS}; a thirtieth of NNabla's time",
+    "Prod": "a product in NumPy; 1.3 times NNabla's time",
+    "Reshape": "a view: nothing is computed",
+    "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
+    "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
+    "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
+    "Unlink": "a view: nothing is computed",
+    "Unpooling": f"{_ROWS}; a fifth of NNabla's time",
+    "VATNoiseGrad": "a copy; NNabla's time with backward is longer",
+}
+
+RULE = "NNabla has no such function to be compared with; a kernel is written when somebody needs its speed"
+
+
+def reason(op: str) -> str:
+    """Why an op without kernel and formula has none."""
+    return ADOPTED.get(op, RULE)
