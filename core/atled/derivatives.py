@@ -10,7 +10,7 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.calling.auto_mode import get_auto_forward
 from atled.errors import four_parts
-from atled.graph.from_nodes import Recorder
+from atled.graph.from_nodes import FromNodes
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import IRValue
 from atled.graph.record.value import Value
@@ -75,7 +75,7 @@ def grad(
 
 def _record(ends: Sequence[Variable], starts: Sequence[Variable], seeds: Sequence[Variable]) -> list[Variable]:
     """The gradients, recorded."""
-    recorder = Recorder(context_in_force(), get_auto_forward())
+    recorder = FromNodes(context_in_force(), get_auto_forward())
     recorder.follow([end.value for end in ends])
     forward = list(recorder.nodes)
     wanted = [recorder.of(start.value) for start in starts]

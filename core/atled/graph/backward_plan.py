@@ -9,15 +9,15 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
-from atled.graph.bound_plan import Bound
+from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import LastRun, LostGradients, lose_gradient
+from atled.graph.recompute.recipes import LastRun, GradientRecipe, lose_gradient
 from atled.graph.recompute.trust import Repeats
-from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding
@@ -63,7 +63,7 @@ class Backward:
         self.seeds = list(seeds)
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
-        self.bound: dict[tuple[bool, ...], Bound] = {}
+        self.bound: dict[tuple[bool, ...], BoundPlan] = {}
         self.last_run = LastRun()
         self._root = None if root is None else weakref.ref(root)
         self.starts = {number for number, _ in seeds}
@@ -158,7 +158,7 @@ class Backward:
             self._written = frozenset(map(id, cells))
         return self._written
 
-    def _bind(self, accumulate: tuple[bool, ...]) -> Bound:
+    def _bind(self, accumulate: tuple[bool, ...]) -> BoundPlan:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
         key = (self.key, kinds)
         compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
@@ -176,13 +176,13 @@ class Backward:
             if middle is not None:
                 middle.is_data = True
         self._lose(compiled.lost)
-        return Bound(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
+        return BoundPlan(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
 
     def _lose(self, numbers: Sequence[int]) -> None:
         """Let the gradients of values know how they come back."""
         root = None if self._root is None else self._root()
         if root is not None and numbers:
-            recipe = LostGradients(self.last_run, root)
+            recipe = GradientRecipe(self.last_run, root)
             for number in numbers:
                 value = self.structure.value(number)
                 if value is not None:
@@ -196,7 +196,7 @@ class Backward:
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
         structure = self.structure
         graph = Graph(structure.functions[-1].context)
-        recorded = Recorded(graph, structure, computed=True, again=self.again)
+        recorded = AsNodes(graph, structure, computed=True, again=self.again)
         values = recorded.values
         offset = len(structure.cells)
         seeds: dict[IRValue, IRValue] = {}
@@ -297,7 +297,7 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
     """The backward of a root, looked at again or made anew."""
     epoch = EPOCH.value
     record: Backward | None = root.backwards
-    bound: Bound | None = root.forward
+    bound: BoundPlan | None = root.forward
     if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
         structure = bound.structure
     else:

@@ -8,13 +8,13 @@ import numpy as np
 
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import WRITES
-from atled.graph.recompute.recipes import LastRun, LostValues
+from atled.graph.recompute.recipes import LastRun, ValueRecipe
 from atled.graph.recompute.trust import Repeats
 from atled.graph.record.structure import Structure
 from atled.graph.run.binding import Binding
 
 
-class Bound:
+class BoundPlan:
     """A binding and what it was made from, so that it can be seen whether it still holds.
 
     epoch: when its making began: what changes meanwhile, by another thread, is seen by the next run.
@@ -41,7 +41,7 @@ class Bound:
         self.structure = structure
         self.written = tuple(written)
         self.last_run = last_run
-        self.recipe: LostValues | None = None
+        self.recipe: ValueRecipe | None = None
         self.repeats: Repeats | None = None
         self.epoch = epoch
 

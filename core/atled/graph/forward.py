@@ -6,14 +6,14 @@ from collections.abc import Hashable
 
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.bound_plan import Bound
+from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.ir import Graph
-from atled.graph.recompute.recipes import LastRun, LostValues, lose
+from atled.graph.recompute.recipes import LastRun, ValueRecipe, lose
 from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, results_of
-from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding
@@ -22,7 +22,7 @@ from atled_contexts import plugin_generation
 
 def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
     graph = Graph(structure.functions[-1].context)
-    recorded = Recorded(graph, structure, computed=False)
+    recorded = AsNodes(graph, structure, computed=False)
     results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, lost)]
     # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
     # values must be written and read in the order of the calls.
@@ -30,8 +30,8 @@ def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
 
 
 def _bind_forward(
-    structure: Structure, key: Hashable, epoch: int, unstored: Unstored, root: Value, before: Bound | None
-) -> Bound:
+    structure: Structure, key: Hashable, epoch: int, unstored: Unstored, root: Value, before: BoundPlan | None
+) -> BoundPlan:
     lost = unstored.lost
     template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
     results = cells_of(structure, results_of(structure, lost))
@@ -40,27 +40,27 @@ def _bind_forward(
     recipe = None
     if lost:
         last_run = last_run or LastRun()
-        recipe = LostValues(last_run, root, [structure.reference(number) for number in lost])
+        recipe = ValueRecipe(last_run, root, [structure.reference(number) for number in lost])
         for number in lost:
             lose(structure.cells[number], recipe)
-    bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
+    bound = BoundPlan(key, binding, epoch, structure=structure, last_run=last_run)
     bound.recipe = recipe
     return bound
 
 
-def plan_forward(root: Value) -> Bound:
+def plan_forward(root: Value) -> BoundPlan:
     """The bound plan that computes a value; the one of last time where nothing changed since."""
-    bound: Bound | None = root.forward
+    bound: BoundPlan | None = root.forward
     if bound is not None and bound.epoch == EPOCH.value:
         return bound
     with PLANNING:
         return _planned(root)
 
 
-def _planned(root: Value) -> Bound:
+def _planned(root: Value) -> BoundPlan:
     """The plan of a root, looked at again or made anew."""
     epoch = EPOCH.value
-    bound: Bound | None = root.forward
+    bound: BoundPlan | None = root.forward
     structure = Structure(calls_before(root))
     unstored = find_unstored(structure, root, None if bound is None else bound.repeats)
     key = ("forward", plugin_generation(), structure.key, unstored.lost)

@@ -18,7 +18,7 @@ from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
 
 
-class Recorder(Graph):
+class FromNodes(Graph):
     """A graph whose nodes are recorded as Functions at once, each IRValue standing for a Value.
 
     Nothing is compiled here: places do not matter, and dtypes are those of the first type config.

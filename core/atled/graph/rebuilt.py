@@ -11,9 +11,9 @@ from atled.arrays.array import WRITES, ArrayCell
 from atled.arrays.place import HOST
 from atled.graph.backward_plan import Backward, BackwardTemplate, plan_backward
 from atled.graph.compile.templates import TEMPLATES, TemplateCache
-from atled.graph.recompute.recipes import LastRun, LostGradients
+from atled.graph.recompute.recipes import LastRun, GradientRecipe
 from atled.graph.record.value import PLAIN, Details, Value
-from atled.graph.run.by_address import Unbound
+from atled.graph.run.by_address import ByAddress
 from atled_contexts import plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
@@ -116,7 +116,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     return found
 
 
-class _RebuiltGradients(LostGradients):
+class _RebuiltGradientRecipe(GradientRecipe):
     """The recipe of the gradients in the middle that a run did not store: the general way computes them once more."""
 
     __slots__ = ("_seed",)
@@ -136,7 +136,7 @@ class _RebuiltGradients(LostGradients):
 class RebuiltPlan:
     """A compiled backward, its arrays named by their numbers in a walk."""
 
-    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lost", "_unbound")
+    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lost", "_by_address")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
         template = compiled.template
@@ -169,7 +169,7 @@ class RebuiltPlan:
         self._kept = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
         self._lost = [numbers[n] for n in compiled.lost]
         given += [slots[slot].memory for _, slot in targets]
-        self._unbound = Unbound(template, given)
+        self._by_address = ByAddress(template, given)
         self._floats = [self._float_source(source, backward, found) for source in template.floats]
 
     @staticmethod
@@ -203,12 +203,12 @@ class RebuiltPlan:
             cell.lazy = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
         floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
-        self._unbound.run([storage.address for storage in storages], floats)
+        self._by_address.run([storage.address for storage in storages], floats)
         for cell, _ in written:
             cell.lazy = None
             cell.zeroed = False
         if self._lost:
-            recipe = _RebuiltGradients(values[-1], seed)
+            recipe = _RebuiltGradientRecipe(values[-1], seed)
             lost = Details(lost_gradient=recipe, is_shared=True)
             for number in self._lost:
                 value = values[number]
@@ -219,10 +219,10 @@ class RebuiltPlan:
 
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
-    """Whether a template can run unbound, and reads and writes nothing but values and gradients."""
+    """Whether a template can run by_address, and reads and writes nothing but values and gradients."""
     structure, template = backward.structure, compiled.template
     return (
-        Unbound.fits(template)
+        ByAddress.fits(template)
         and len(backward.seeds) == 1
         and not template.written
         and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in template.requests)

@@ -15,7 +15,7 @@ import atled.functions as F
 from atled.arrays.array import ArrayCell
 from atled.calling.cached_calls import forget_calls
 from atled.graph import rebuilt
-from atled.graph.run.by_address import Unbound
+from atled.graph.run.by_address import ByAddress
 from atled.variable import Variable
 
 SHAPE = (3, 4)
@@ -256,7 +256,7 @@ def test_a_failed_run_leaves_the_gradient_unwritten(runs: list[int], monkeypatch
         def fail(*_: object) -> None:
             raise RuntimeError("as asked for")
 
-        monkeypatch.setattr(Unbound, "run", fail)
+        monkeypatch.setattr(ByAddress, "run", fail)
         x.grad.zero()
         with pytest.raises(RuntimeError, match="as asked for"):
             F.exp(x).backward()

@@ -10,7 +10,7 @@ from atled.graph.compile.fusion import formulas_of
 from atled.graph.compile.templates import TEMPLATES
 from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import planned_gradients
-from atled.graph.record.as_nodes import Recorded
+from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
 from atled.ops.formula import Apply, Expr, postorder
 from atled_contexts import plugin_generation

@@ -8,7 +8,7 @@ from atled.graph.compile.lowering import nodes_for
 from atled.graph.compile.templates import TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled.graph.record.as_nodes import Recorded
+from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
 from atled_contexts import plugin_generation
 
@@ -29,7 +29,7 @@ class PlannedGradients(NamedTuple):
     recorded: its calls.  gradients: of all values.  nodes: those that compute them.
     """
 
-    recorded: Recorded
+    recorded: AsNodes
     gradients: list[IRValue]
     nodes: list[IRNode]
 
@@ -37,7 +37,7 @@ class PlannedGradients(NamedTuple):
 def planned_gradients(structure: Structure, root: int) -> PlannedGradients | None:
     """The gradients of a value, by number, as nodes; None where an op on the way has none."""
     graph = Graph(structure.functions[-1].context)
-    recorded = Recorded(graph, structure, computed=True, planned=True)
+    recorded = AsNodes(graph, structure, computed=True, planned=True)
     values = recorded.values
     seed = graph.external(len(structure.cells), values[root].desc)
     wanted = [value for value, flag in zip(values, structure.flags, strict=True) if flag]

@@ -23,7 +23,7 @@ class LastRun:
         self.number = 0
 
 
-class Lost(ABC):
+class GraphRecipe(ABC):
     """The recipe of all that the plans of one root do not store.
 
     last_run: of these plans.  root: what they are for. It is referred to weakly, because arrays hold recipes.
@@ -91,7 +91,7 @@ class Lost(ABC):
                 )
 
 
-class LostValues(Lost):
+class ValueRecipe(GraphRecipe):
     """What a forward does not store: the functions are computed once more, one by one.
 
     values: those that are lost.
@@ -154,7 +154,7 @@ def _leading_to(cell: ArrayCell, functions: Sequence[Function]) -> list[Function
     return result[::-1]
 
 
-class LostGradients(Lost):
+class GradientRecipe(GraphRecipe):
     """What a backward does not store: a backward is run that leaves this gradient and no other."""
 
     __slots__ = ()
@@ -184,7 +184,7 @@ class _Latest:
 
     __slots__ = ("recipes",)
 
-    def __init__(self, recipes: Sequence[Lost]) -> None:
+    def __init__(self, recipes: Sequence[GraphRecipe]) -> None:
         self.recipes = recipes
 
     def hold(self) -> None:
@@ -197,13 +197,13 @@ class _Latest:
         max(self.recipes, key=lambda recipe: recipe.last_run.number).recover(cell)
 
 
-def lose(cell: ArrayCell, recipe: Lost) -> None:
+def lose(cell: ArrayCell, recipe: GraphRecipe) -> None:
     """Give away the memory of a cell that a plan computes without storing it."""
     before = cell.lazy
     if cell.storage is None and isinstance(before, float):
         cell.lazy = recipe
         return
-    known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, Lost) else []
+    known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, GraphRecipe) else []
     others = [other for other in known if other.last_run is not recipe.last_run]
     # Of roots that are gone only the one that ran last can still count.
     gone = sorted((item for item in others if item.root() is None), key=lambda item: item.last_run.number)[-1:]
@@ -211,7 +211,7 @@ def lose(cell: ArrayCell, recipe: Lost) -> None:
     cell.lose(_Latest([*others, recipe]) if others else recipe)
 
 
-def lose_gradient(value: Value, recipe: Lost) -> None:
+def lose_gradient(value: Value, recipe: GraphRecipe) -> None:
     """Give away the memory of a gradient that a backward computes without storing it."""
     if not value.lose_gradient(recipe):
         lose(value.grad.cell, recipe)

@@ -15,7 +15,7 @@ from atled.graph.record.value import Function, Value
 from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
-    from atled.graph.recompute.recipes import LostValues
+    from atled.graph.recompute.recipes import ValueRecipe
 
 _REGULAR_RUNS = 2
 """So many times one backward, and nothing between it and its forward, must have been seen before a root is trusted."""
@@ -62,7 +62,7 @@ class Repeats:
         self.functions = functions
         self.sources = tuple(sources)
         self.before = tuple(_arrays_before(functions))
-        self.recipe: LostValues | None = None
+        self.recipe: ValueRecipe | None = None
         self.watched = frozenset(map(id, [*self.sources, *(value.data.cell for value in self.values())]))
         # Who is going to write waits for a backward that runs. Nothing is planned while this is held alone.
         self._lock = lock_across_forks()

@@ -12,7 +12,7 @@ from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.structure import Structure
 
 
-class Recorded:
+class AsNodes:
     """The calls of a structure as graph nodes.
 
     calls: the node of each call.  nodes: those and the casts and transfers between them, in order.

@@ -12,7 +12,7 @@ from atled.graph.compile.plan import Template
 from atled.graph.run.binding import native_error
 
 
-class Unbound:
+class ByAddress:
     """A template without a binding: each run puts addresses into a spare copy of the argument blocks.
 
     given: the memories whose addresses a run is given, in that order.

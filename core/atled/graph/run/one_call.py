@@ -18,7 +18,7 @@ from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.record.value import Function, Value
 from atled.graph.run.binding import Binding, guarded, native_error
-from atled.graph.run.by_address import Unbound
+from atled.graph.run.by_address import ByAddress
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, count_fallback, is_observed, native_executor, plugin_generation
@@ -96,7 +96,7 @@ class OneCall:
         "_python",
         "_sources",
         "_stream",
-        "_unbound",
+        "_by_address",
         "fallback",
         "form",
         "is_direct",
@@ -130,14 +130,14 @@ class OneCall:
         self.outputs: list[tuple[np.dtype, int]] | None = None
         self.is_direct = self.is_plain = False
         self.workspace = 0
-        self._unbound: Unbound | None = None
+        self._by_address: ByAddress | None = None
         self._python: Callable[..., None] | None = None
         self.mutated = tuple(spec.mutated)
         self._stream = len(cells) - 1 if spec.random else -1
         if self._reads_as_given(cells):
             self._plan_native(self.template)
-            if self.outputs is None and not spec.inplace and not spec.views and Unbound.fits(self.template):
-                self._plan_unbound(self.template)
+            if self.outputs is None and not spec.inplace and not spec.views and ByAddress.fits(self.template):
+                self._plan_by_address(self.template)
             if self.outputs is None:
                 self._plan_python(self.template)
 
@@ -177,12 +177,12 @@ class OneCall:
         self.is_direct = is_straight and self.fallback is None
         self.is_plain = self.is_direct and not self.mutated and self._stream < 0
 
-    def _plan_unbound(self, template: Template) -> None:
+    def _plan_by_address(self, template: Template) -> None:
         """Work out the way of several native steps."""
         slots = template.slots
         requests = [(number, slots[slot].memory) for number, _, _, slot in template.requests]
         self._sources = [number for number, _ in requests]
-        self._unbound = Unbound(
+        self._by_address = ByAddress(
             template, [memory for _, memory in requests] + [slots[n].memory for n in template.targets]
         )
         self.outputs = [(slots[number].desc.dtype, slots[number].desc.size) for number in template.targets]
@@ -235,10 +235,10 @@ class OneCall:
             self._run_python(storages, floats)
         else:
             values: list[float] = [0 if storage is None else storage.address for storage in storages]
-            if self._unbound is None:
+            if self._by_address is None:
                 status = self._executor.run_call(self.form, *values, *floats)
             else:
-                self._run_unbound(self._unbound, values, floats)
+                self._run_by_address(self._by_address, values, floats)
         for number in self.mutated:
             inputs[number].touched()  # type: ignore[union-attr]  # what is mutated is there
         if self.fallback is not None:
@@ -257,10 +257,10 @@ class OneCall:
         assert self._python is not None
         guarded(step, self._python, [*arguments, *floats])
 
-    def _run_unbound(self, unbound: Unbound, values: Sequence[Any], floats: Sequence[float]) -> None:
+    def _run_by_address(self, by_address: ByAddress, values: Sequence[Any], floats: Sequence[float]) -> None:
         """The way of several native steps."""
         sources = self.template.floats
-        unbound.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
+        by_address.run(values, [source[1] if source[0] == "constant" else floats[source[1]] for source in sources])
 
     def _run_bound(
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]

@@ -11,15 +11,15 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
-from atled.graph.bound_plan import Bound
+from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import LastRun, Lost, lose
+from atled.graph.recompute.recipes import LastRun, GraphRecipe, lose
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
-from atled.graph.record.as_nodes import Recorded, float_values
+from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
@@ -67,7 +67,7 @@ class Training:
 
     template: Template
     moved: tuple[int, ...]
-    _bound: Bound
+    _bound: BoundPlan
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
@@ -116,7 +116,7 @@ class Training:
             recipe = _Gone(last_run, root)
             for number in lost:
                 lose(structure.cells[number], recipe)
-        self._bound = Bound(key, binding, epoch, structure=structure, last_run=last_run)
+        self._bound = BoundPlan(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
     def writes(self) -> frozenset[int]:
@@ -145,7 +145,7 @@ class Training:
         self._bound.run(values)
 
 
-class _Gone(Lost):
+class _Gone(GraphRecipe):
     """The recipe of what a step computes on the way: it is gone, for the parameters have changed since."""
 
     __slots__ = ()
@@ -240,7 +240,7 @@ def _compile(
     """
     context = structure.functions[-1].context
     graph = Graph(context)
-    recorded = Recorded(graph, structure, computed=False)
+    recorded = AsNodes(graph, structure, computed=False)
     values = recorded.values
     results = results_of(structure, lost)
     stored = [

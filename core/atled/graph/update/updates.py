@@ -10,7 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import ArrayCell
 from atled.arrays.epoch import EPOCH
-from atled.graph.bound_plan import Bound
+from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
@@ -29,7 +29,7 @@ class Updated(NamedTuple):
     cells: Sequence[ArrayCell]
 
 
-class UpdatePlans(dict[Hashable, Bound]):
+class UpdatePlans(dict[Hashable, BoundPlan]):
     """The bound programs of a solver by op names, Context and parameters.
 
     parameters: those whose gradients were changed last, as whoever changes them knows them.
@@ -80,8 +80,8 @@ def _bind(
     context: Context,
     floats: Sequence[float],
     epoch: int,
-    before: Bound | None,
-) -> Bound:
+    before: BoundPlan | None,
+) -> BoundPlan:
     cells = [cell for parameter in parameters for cell in parameter.cells]
     descs = []
     for parameter in parameters:
@@ -94,7 +94,7 @@ def _bind(
         return before
     width = len(cells) // len(parameters)
     template = TEMPLATES.get(key, lambda: _compile(ops, width, descs, context))
-    return Bound(key, Binding(template, cells, [], floats), epoch)
+    return BoundPlan(key, Binding(template, cells, [], floats), epoch)
 
 
 def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Template:
