@@ -14,7 +14,7 @@ from atled.calling.using import overridden
 from atled.errors import four_parts, in_words
 from atled.graph.nodes.dispatch import describe_call, opaque_candidate
 from atled.graph.record.traversal import functions_before
-from atled.graph.record.value import Function
+from atled.graph.record.value import RecordedCall
 from atled.ops.spec import OpSpec
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
@@ -167,7 +167,7 @@ def _desc(spec: OpSpec, position: int, item: Any) -> ArrayDesc | None:
     return None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32)
 
 
-def _explain_function(function: Function) -> CallExplanation:
+def _explain_function(function: RecordedCall) -> CallExplanation:
     descs = [
         None if value is None else ArrayDesc(value.shape, value.data.cell.dtype or FLOAT32) for value in function.inputs
     ]

@@ -12,8 +12,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import call_backward
-from atled.graph.record.value import Function as GraphFunction
-from atled.graph.record.value import Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 from atled.variable import Variable
 from atled_contexts import Context
@@ -42,7 +41,7 @@ class Function:
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: GraphFunction) -> None:
+    def __init__(self, function: RecordedCall) -> None:
         self._function = function
 
     @property

@@ -10,7 +10,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
 from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
 from atled.errors import RefusedError, four_parts
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
@@ -55,7 +55,7 @@ def apply(
         _check_axis_counts(spec, descs)
     checked = spec.check_attributes(attributes, descs)
     spec.check_values(checked)
-    function = Function(spec, values, checked, state.context)
+    function = RecordedCall(spec, values, checked, state.context)
     if outputs is not None:
         _check_outputs(function, outputs)
         if spec.views or _overlaps(function, outputs):
@@ -116,7 +116,7 @@ def input_value(spec: OpSpec, position: int, item: Any) -> Value | None:
     )
 
 
-def _check_outputs(function: Function, outputs: Sequence[NdArray | Variable]) -> None:
+def _check_outputs(function: RecordedCall, outputs: Sequence[NdArray | Variable]) -> None:
     name, count = function.spec.name, function.visible
     if not isinstance(outputs, Sequence):
         raise TypeError(four_parts(f"{name}(outputs={outputs!r})", "not a list", "", "pass a list of NdArrays"))
@@ -139,7 +139,7 @@ def _check_outputs(function: Function, outputs: Sequence[NdArray | Variable]) ->
             )
 
 
-def _overlaps(function: Function, outputs: Sequence[NdArray | Variable]) -> bool:
+def _overlaps(function: RecordedCall, outputs: Sequence[NdArray | Variable]) -> bool:
     """Whether writing results would change inputs that are still to be read.
 
     An elementwise op reads each element just before it writes the one of the same place, unless it broadcasts.
@@ -154,7 +154,7 @@ def _overlaps(function: Function, outputs: Sequence[NdArray | Variable]) -> bool
 
 
 def _copied_into(
-    function: Function,
+    function: RecordedCall,
     inputs: Sequence[Variable | NdArray | None],
     attributes: Mapping[str, Any],
     outputs: Sequence[NdArray | Variable],

@@ -13,7 +13,7 @@ from atled.arrays.spares import Scratch, SpareCells, scratch_of, spare_cells_of,
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
 from atled.graph.record.random_state import new_stream
-from atled.graph.record.value import PLAIN, Function, RecordedValue, Value
+from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.binding import native_error
 from atled.graph.run.one_call import ABSENT, OneCall
 from atled.limits.caches import register_cache
@@ -149,7 +149,7 @@ class Known:
         "take_cell",
     )
 
-    def __init__(self, call: OneCall, function: Function) -> None:
+    def __init__(self, call: OneCall, function: RecordedCall) -> None:
         descs = function.output_descs
         self._call = call
         self.pattern = function.copy_on((), function.attributes)
@@ -352,7 +352,7 @@ def known(state: State, key: Hashable) -> Known | None:
         return None
 
 
-def remember(state: State, key: Hashable, call: OneCall, function: Function) -> None:
+def remember(state: State, key: Hashable, call: OneCall, function: RecordedCall) -> None:
     """Know a call from now on, unless the function has arrays of its own, which another call must not share."""
     if function.spec.states:
         return

@@ -12,13 +12,13 @@ from atled.graph.backward_plan import Backward, plan_adding
 from atled.graph.rebuilt import PLANS, RebuiltPlan, remember, walk
 from atled.graph.record.structure import CallSite, Structure
 from atled.graph.record.traversal import needs_gradient
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.seed import seed_of
 from atled_contexts import is_observed
 
 
 def call_backward(
-    function: Function,
+    function: RecordedCall,
     inputs: Sequence[Value | None],
     outputs: Sequence[Value | None],
     accumulate: Sequence[bool],

@@ -15,7 +15,7 @@ from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import LastRun, GradientRecipe, lose_gradient
+from atled.graph.recompute.recipes import GradientRecipe, LastRun, lose_gradient
 from atled.graph.recompute.trust import Repeats
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number

@@ -12,7 +12,7 @@ from atled.arrays.place import Place
 from atled.graph.nodes.dispatch import compute_dtype, describe_call
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.record.traversal import functions_before
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
@@ -36,7 +36,7 @@ class FromNodes(Graph):
 
     def follow(self, roots: Sequence[Value]) -> None:
         """Take in the recorded functions that lead to values, as nodes."""
-        seen: set[Function] = set()
+        seen: set[RecordedCall] = set()
         for root in roots:
             for function in functions_before(root):
                 if function not in seen:
@@ -62,7 +62,7 @@ class FromNodes(Graph):
             self._values[found] = value
         return found
 
-    def _take_in(self, function: Function) -> None:
+    def _take_in(self, function: RecordedCall) -> None:
         inputs = [None if value is None else self.of(value) for value in function.inputs]
         attributes = dict(function.attributes)
         for name in function.spec.float_names:
@@ -73,7 +73,7 @@ class FromNodes(Graph):
                 self._values[output] = value
                 self._known[_identity(value)] = node.outputs[position]
 
-    def _node(self, function: Function, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any]) -> IRNode:
+    def _node(self, function: RecordedCall, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any]) -> IRNode:
         """The node of a recorded function."""
         spec, context = function.spec, function.context
         given = list(inputs)
@@ -98,7 +98,7 @@ class FromNodes(Graph):
     ) -> IRNode:
         """Record a function."""
         values = [None if value is None else self._value(value) for value in inputs]
-        function = Function(spec, values, self._resolved(attributes), context)
+        function = RecordedCall(spec, values, self._resolved(attributes), context)
         made = function.make_outputs()
         if self._at_once:
             call_function(function, function.inputs, made)
@@ -142,7 +142,7 @@ class _Output(IRValue):
 
     __slots__ = ("function",)
 
-    def __init__(self, graph: Graph, desc: ArrayDesc, node: IRNode, position: int, function: Function) -> None:
+    def __init__(self, graph: Graph, desc: ArrayDesc, node: IRNode, position: int, function: RecordedCall) -> None:
         super().__init__(graph, desc, None, node, position)
         self.function = function
 

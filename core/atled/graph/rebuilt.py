@@ -11,7 +11,7 @@ from atled.arrays.array import WRITES, ArrayCell
 from atled.arrays.place import HOST
 from atled.graph.backward_plan import Backward, BackwardTemplate, plan_backward
 from atled.graph.compile.templates import TEMPLATES, TemplateCache
-from atled.graph.recompute.recipes import LastRun, GradientRecipe
+from atled.graph.recompute.recipes import GradientRecipe, LastRun
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.by_address import ByAddress
 from atled_contexts import plugin_generation
@@ -136,7 +136,7 @@ class _RebuiltGradientRecipe(GradientRecipe):
 class RebuiltPlan:
     """A compiled backward, its arrays named by their numbers in a walk."""
 
-    __slots__ = ("_floats", "_inputs", "_kept", "_leaves", "_lost", "_by_address")
+    __slots__ = ("_by_address", "_floats", "_inputs", "_kept", "_leaves", "_lost")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
         template = compiled.template

@@ -12,7 +12,7 @@ import atled.functions as F
 from atled.arrays.array import NdArray
 from atled.arrays.spares import Spares, spares_of
 from atled.calling.cached_calls import RECENT, forget_calls
-from atled.graph.record.value import Function
+from atled.graph.record.value import RecordedCall
 from atled_contexts import reset_default_context
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -177,13 +177,13 @@ def test_a_known_call_makes_no_function_before_somebody_asks(name, monkeypatch):
     function, *given = CALLS[name]
     given.insert(0, leaf(2, 2, 6, 6))
     made = []
-    check = Function.__init__
+    check = RecordedCall.__init__
 
     def noted(self, spec, *arguments):
         made.append(spec.name)
         check(self, spec, *arguments)
 
-    monkeypatch.setattr(Function, "__init__", noted)
+    monkeypatch.setattr(RecordedCall, "__init__", noted)
     with nn.auto_forward():
         first = function(*given)
         assert made

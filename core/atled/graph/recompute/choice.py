@@ -10,7 +10,6 @@ from atled.graph.compile.fusion import formulas_of
 from atled.graph.compile.templates import TEMPLATES
 from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import planned_gradients
-from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
 from atled.ops.formula import Apply, Expr, postorder
 from atled_contexts import plugin_generation
@@ -63,7 +62,7 @@ class _Choice:
         self._taken: dict[int, list[int]] = {}
         planned = planned_gradients(structure, root)
         assert planned is not None, "something was read"
-        self._recorded: Recorded = planned.recorded
+        self._recorded: AsNodes = planned.recorded
         self._readers: dict[int, list[IRNode | None]] = {}  # by array; None where it is a gradient as it is
         for value in planned.gradients:
             self._note(value.external, None)

@@ -10,7 +10,7 @@ from atled.arrays.array import ArrayCell, NdArray
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.record.traversal import functions_before
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 
 
@@ -70,7 +70,7 @@ class GraphRecipe(ABC):
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         """Compute what was lost into the cell."""
 
-    def _check_inputs(self, what: str, functions: Sequence[Function], others: Iterable[ArrayCell] = ()) -> None:
+    def _check_inputs(self, what: str, functions: Sequence[RecordedCall], others: Iterable[ArrayCell] = ()) -> None:
         """Refuse to compute from arrays that others may have written since the last run."""
         cells = list(others)
         for function in functions:
@@ -129,7 +129,7 @@ class ValueRecipe(GraphRecipe):
                 output.data.cell.version = version  # it has the values that it had
 
 
-def _spared(function: Function) -> list[Value | None]:
+def _spared(function: RecordedCall) -> list[Value | None]:
     """The inputs of a function, with copies in place of those that it changes: it must not change them once more."""
     inputs = list(function.inputs)
     for position in function.spec.mutated:
@@ -141,10 +141,10 @@ def _spared(function: Function) -> list[Value | None]:
     return inputs
 
 
-def _leading_to(cell: ArrayCell, functions: Sequence[Function]) -> list[Function]:
+def _leading_to(cell: ArrayCell, functions: Sequence[RecordedCall]) -> list[RecordedCall]:
     """Those of the functions before a lost value, in order, that lead to it from what is stored."""
     wanted = {id(cell)}
-    result: list[Function] = []
+    result: list[RecordedCall] = []
     for function in reversed(functions):
         if any(value is not None and id(value.data.cell) in wanted for value in function.live_outputs()):
             if not function.spec.views:

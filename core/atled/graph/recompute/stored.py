@@ -10,7 +10,7 @@ from atled.graph.recompute.choice import chosen_again
 from atled.graph.recompute.reads import read_by_backward
 from atled.graph.recompute.trust import Repeats
 from atled.graph.record.structure import Structure
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 
 
 def results_of(structure: Structure, lost: Collection[int]) -> list[tuple[int, int]]:
@@ -72,7 +72,7 @@ def find_unstored(structure: Structure, root: Value, before: Repeats | None) -> 
 
 
 def unobserved(
-    structure: Structure, root: Value, may_lose: Callable[[Function], bool], own: Collection[int] = ()
+    structure: Structure, root: Value, may_lose: Callable[[RecordedCall], bool], own: Collection[int] = ()
 ) -> list[int]:
     """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked.
 
@@ -100,7 +100,7 @@ def unobserved(
     return [number for number in candidates if id(cells[number]) not in stored]
 
 
-def _can_repeat(function: Function) -> bool:
+def _can_repeat(function: RecordedCall) -> bool:
     """Whether a function can be computed again at any time, and gives the same then: no draw, no state."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:

@@ -11,7 +11,7 @@ from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import close_watch, open_watch
 from atled.errors import four_parts
 from atled.graph.compile.templates import PLANNING
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled_contexts import lock_across_forks
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Repeats:
     def __init__(
         self,
         values: Sequence[weakref.ref[Value]],
-        functions: frozenset[Function],
+        functions: frozenset[RecordedCall],
         sources: Sequence[ArrayCell],
     ) -> None:
         self._values = tuple(values)
@@ -186,7 +186,7 @@ class Repeats:
         return any(cell.is_lost or cell.may_differ_since(self._number) for cell in cells)
 
 
-def _arrays_before(functions: Iterable[Function]) -> list[ArrayCell]:
+def _arrays_before(functions: Iterable[RecordedCall]) -> list[ArrayCell]:
     """The leaves, and the random streams, that lead to what functions make."""
     found: dict[int, ArrayCell] = {}
     seen = set(functions)

@@ -9,7 +9,7 @@ from typing import Any
 from atled.arrays.array import ArrayCell
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.record.traversal import functions_before
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 
 
 class CallSite:
@@ -20,7 +20,7 @@ class CallSite:
 
     __slots__ = ("function", "inputs", "outputs")
 
-    def __init__(self, function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+    def __init__(self, function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
         self.function = function
         self.inputs = inputs
         self.outputs = outputs
@@ -49,7 +49,7 @@ class Structure:
         self.references: list[tuple[int, ...]] = []
         self.made: list[tuple[int, ...]] = []
         self._numbers: dict[Any, int] = {}
-        self._call_numbers: dict[Function, int] = {}
+        self._call_numbers: dict[RecordedCall, int] = {}
         for number, call in enumerate(calls):
             dtype_of = call.function.context.backends[0][1]
             self.references.append(
@@ -121,7 +121,7 @@ class Structure:
                     needs[number] = flows if flag is None else flag
         return needs
 
-    def _number_state(self, function: Function) -> tuple[tuple[int, ...], int]:
+    def _number_state(self, function: RecordedCall) -> tuple[tuple[int, ...], int]:
         numbers = []
         for cell in function.auxiliary:
             numbers.append(-1 if cell is None else len(self.cells))

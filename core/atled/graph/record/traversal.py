@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 
 
 def needs_gradient(value: Value) -> bool:
@@ -20,11 +20,11 @@ def needs_gradient(value: Value) -> bool:
     return needs.get(id(value), False)
 
 
-def functions_before(value: Value) -> list[Function]:
+def functions_before(value: Value) -> list[RecordedCall]:
     """The functions that lead to a value, each once, in an order in which they can run."""
-    order: list[Function] = []
-    seen: set[Function] = set()
-    stack: list[tuple[Function, bool]] = [(value.parent, False)] if value.parent is not None else []
+    order: list[RecordedCall] = []
+    seen: set[RecordedCall] = set()
+    stack: list[tuple[RecordedCall, bool]] = [(value.parent, False)] if value.parent is not None else []
     while stack:
         function, expanded = stack.pop()
         if expanded:

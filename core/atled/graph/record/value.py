@@ -64,7 +64,7 @@ class Details:
     def __init__(
         self,
         need_grad: bool | None = None,
-        parent: Function | None = None,
+        parent: RecordedCall | None = None,
         position: int = 0,
         data: NdArray | None = None,
         grad: NdArray | None = None,
@@ -147,13 +147,13 @@ class Value:
         self,
         shape: tuple[int, ...],
         need_grad: bool | None = None,
-        parent: Function | None = None,
+        parent: RecordedCall | None = None,
         position: int = 0,
         data: NdArray | None = None,
         grad: NdArray | None = None,
     ) -> None:
         self.shape = shape
-        self.pattern: Function | None = None
+        self.pattern: RecordedCall | None = None
         self.inputs: tuple[Value | None, ...] | None = None
         self.extra: Extra | None = None
         self.handle: weakref.ref[Any] | None = None
@@ -185,17 +185,17 @@ class Value:
         return number
 
     @property
-    def parent(self) -> Function | None:
+    def parent(self) -> RecordedCall | None:
         """The function that makes it; None for a leaf."""
-        parent: Function | None = self.details.parent if self.pattern is None else self._made_parent()
+        parent: RecordedCall | None = self.details.parent if self.pattern is None else self._made_parent()
         return parent
 
     @parent.setter
-    def parent(self, function: Function | None) -> None:
+    def parent(self, function: RecordedCall | None) -> None:
         self.own_details().parent = function
         self.pattern = self.inputs = self.extra = None
 
-    def _made_parent(self) -> Function | None:
+    def _made_parent(self) -> RecordedCall | None:
         with _MAKING:
             pattern, inputs = self.pattern, self.inputs
             floats, saved, stream = self.extra or (None, None, None)
@@ -357,7 +357,7 @@ class RecordedValue(Value):
     __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
 
 
-class Function:
+class RecordedCall:
     """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
 
     inputs: the values it was called with, None where an optional one is absent.
@@ -392,9 +392,9 @@ class Function:
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
 
-    def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> Function:
+    def copy_on(self, inputs: tuple[Value | None, ...], attributes: dict[str, Any]) -> RecordedCall:
         """The same call on inputs of the same shapes, no outputs made yet, and without the state that it keeps."""
-        function = Function.__new__(Function)
+        function = RecordedCall.__new__(RecordedCall)
         function.spec = self.spec
         function.context = self.context
         function.inputs = inputs

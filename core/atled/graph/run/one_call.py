@@ -16,7 +16,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
-from atled.graph.record.value import Function, Value
+from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding, guarded, native_error
 from atled.graph.run.by_address import ByAddress
 from atled.limits.caches import Generations
@@ -90,13 +90,13 @@ class OneCall:
     """
 
     __slots__ = (
+        "_by_address",
         "_executor",
         "_form",
         "_forms",
         "_python",
         "_sources",
         "_stream",
-        "_by_address",
         "fallback",
         "form",
         "is_direct",
@@ -276,7 +276,7 @@ class OneCall:
             cell.touched()
 
 
-def call_function(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:
+def call_function(function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:
     """Run one function on given values, which need not be those of its graph; its state is that of its own.
 
     Returns the compiled call.
@@ -299,7 +299,7 @@ def call_function(function: Function, inputs: Sequence[Value | None], outputs: S
     return call
 
 
-def _show_state(function: Function, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
+def _show_state(function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
     """Give outputs that are not the function's own what it does not write to them: views, and results that it keeps."""
     for value, desc, cell in zip(outputs, function.output_descs, function.auxiliary, strict=False):
         if value is None:

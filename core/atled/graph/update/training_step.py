@@ -17,7 +17,7 @@ from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import LastRun, GraphRecipe, lose
+from atled.graph.recompute.recipes import GraphRecipe, LastRun, lose
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
