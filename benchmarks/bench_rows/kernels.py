@@ -132,7 +132,7 @@ def kernel(library: str, name: str) -> Case:
     # Here and not above: the process that only lists the rows loads no library.
     from atled import Context
     from atled.array_desc import ArrayDesc
-    from atled.arrays.array import ArrayCell
+    from atled.arrays.cell import ArrayCell
     from atled.arrays.place import HOST
     from atled.graph.compile.lowering import lower
     from atled.graph.nodes.ir import Graph

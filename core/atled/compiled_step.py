@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atled.arrays.cell import UNWRITTEN
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Template
@@ -125,7 +126,7 @@ class CompiledStep:
                 parameter.steps -= 1
             raise
         for parameter in parameters:
-            if parameter.gradient.lazy != 0.0:
+            if parameter.gradient.pending is not UNWRITTEN:
                 parameter.gradient.zero()
         return self.loss
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import FLOAT32
+from atled.arrays.cell import FLOAT32
 from atled.call import Call
 from atled.calling.apply import input_value
 from atled.calling.using import overridden

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.errors import four_parts, shortened
@@ -216,7 +217,7 @@ class Solver:
         for parameter in active:
             parameter.steps += 1
         try:
-            if [p for p in active if p.variable.value.grad.cell.lazy is not None]:  # quicker than any()
+            if [p for p in active if p.variable.value.grad.cell.pending is not None]:  # quicker than any()
                 self._take_changes_in(active)
             else:
                 self._move(active)
@@ -291,7 +292,7 @@ class Solver:
         active = []
         for parameter in self._parameters.values():
             cell = parameter.variable.value.grad.cell
-            if (cell.lazy is None and not cell.zeroed) or cell.is_written:  # as a rule without a call
+            if (cell.pending is None and not cell.zeroed) or cell.is_written:  # as a rule without a call
                 active.append(parameter)
         return active
 

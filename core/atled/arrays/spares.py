@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
@@ -112,7 +113,7 @@ class _Nowhere:
 ABSENT_CELL = ArrayCell(0)
 """Stands for the cell of an absent input."""
 
-ABSENT_CELL.lazy = None
+ABSENT_CELL.pending = None
 ABSENT_CELL.code = ABSENT
 ABSENT_CELL.storage = _Nowhere()  # type: ignore[assignment]  # only its address is read
 
@@ -332,7 +333,7 @@ def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         if type(x) is not kind:
             return None
         cell: ArrayCell = x.cell if kind is NdArray else x.value.cell  # type: ignore[union-attr]  # as `kind` says
-        if cell.lazy is not None:
+        if cell.pending is not None:
             return None
         parts += (x.shape, cell.code)
     for item in spec.attributes:

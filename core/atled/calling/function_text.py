@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atled.arrays.array import NdArray
+from atled.arrays.cell import Plans
 from atled.arrays.operators import Calls
 from atled.calling.apply import apply
 from atled.calling.cached_calls import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
@@ -40,6 +41,7 @@ _NAMES: dict[str, Any] = {
     "_process": PROCESS,
     "_recent": RECENT,
     "_references": sys.getrefcount,
+    "_NO_PLANS": Plans.NONE,
     "_Variable": Variable,
     "_weak": weakref.ref,
 }
@@ -72,9 +74,9 @@ else:
         and not _storage.exported
         and _cell._copies is None
     ):
-        _cell.lazy = None
+        _cell.pending = None
         _cell.zeroed = _cell.is_data = False
-        _cell.bound = 0
+        _cell.plans = _NO_PLANS
     else:
         _call.put(_array)
         _array = _call.new()
@@ -98,9 +100,9 @@ else:
         and not _storage.exported
         and _cell._copies is None
     ):
-        _cell.lazy = None
+        _cell.pending = None
         _cell.zeroed = _cell.is_data = False
-        _cell.bound = 0
+        _cell.plans = _NO_PLANS
     else:
         _call.put_cell(_cell)
         _cell = _call.new_cell()
@@ -202,7 +204,7 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
             for item in inputs
         ]
         cells = [f"_c{n} = {_or_absent(inputs[n], '_absent', cell.format(n=n, x=inputs[n].name))}" for n in count]
-        settled = [f"_c{n}.lazy is None" for n in count]
+        settled = [f"_c{n}.pending is None" for n in count]
         if kind == "_Variable":  # a value makes its cell when it is first asked for
             settled = [f"_c{n} is not None and {text}" for n, text in enumerate(settled)]
         shapes = [_or_absent(inputs[n], "None", shape.format(n=n, x=inputs[n].name)) for n in count]

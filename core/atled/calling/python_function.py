@@ -12,6 +12,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
+from atled.arrays.cell import UNWRITTEN
 from atled.call import Call, Prepared
 from atled.calling.apply import apply
 from atled.calling.auto_mode import auto_forward
@@ -332,7 +333,9 @@ class OpaqueBackward(PythonOp, abstract=True):
         for x, need in zip(inputs, propagate_down, strict=False):
             gradient = next(made) if need else None
             if gradient is not None:
-                gradient.cell.lazy = 0.0  # code that forgets to ask for `accum`, or writes nothing, meets zeros
+                gradient.cell.pending = (
+                    UNWRITTEN  # code that forgets to ask for `accum`, or writes nothing, meets zeros
+                )
             xs.append(_variable(x, gradient, need))
         rest = inputs[count:]
         half = len(rest) // 2

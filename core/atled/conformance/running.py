@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template

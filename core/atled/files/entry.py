@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atled.arrays.array import FLOAT32
+from atled.arrays.cell import FLOAT32
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.errors import OutOfMemoryError, four_parts, in_words

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from atled.arrays.array import FLOAT32
+from atled.arrays.cell import FLOAT32
 from atled.errors import four_parts
 from atled.files.entry import SAVE_AGAIN, Entry, host_values, read_bytes, refusal
 from atled.files.messages import Message, library, new_message

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from atled.arrays.array import FLOAT32
+from atled.arrays.cell import FLOAT32
 from atled.errors import RefusedError, four_parts, listing
 from atled.files.entry import as_float32, host_values, read_bytes, refusal
 from atled.files.hdf5 import check_h5_name, dataset_values, h5_datasets, h5_unpacked, h5py_library

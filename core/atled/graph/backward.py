@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.graph.backward_plan import Backward, plan_adding
 from atled.graph.rebuilt import PLANS, RebuiltPlan, remember, walk
 from atled.graph.record.structure import CallSite, Structure
@@ -33,7 +34,7 @@ def call_backward(
     for number, value, add in zip(structure.references[0], inputs, accumulate, strict=True):
         if value is not None and number not in wanted and needs_gradient(value):
             cell = wanted[number] = value.grad.cell
-            adds[number] = add and cell.lazy != 0.0
+            adds[number] = add and cell.pending is not UNWRITTEN
             if adds[number]:
                 cell.settle()
     if not wanted:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Collection, Hashable, Sequence
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
 from atled.graph.bound_plan import BoundPlan
@@ -15,8 +15,8 @@ from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import GradientRecipe, LastRun, lose_gradient
-from atled.graph.recompute.trust import Repeats
+from atled.graph.recompute.recipes import GradientRecipe, LastRun, leave_gradient_unstored
+from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
 from atled.graph.record.value import Value
@@ -28,16 +28,16 @@ class BackwardTemplate:
     """A compiled backward: the template, and which gradient each of its targets is.
 
     leaves, middles: value numbers of the targets, leaves first.
-    lost: value numbers of gradients that are computed and not stored.
+    unstored: value numbers of gradients that are computed and not stored.
     """
 
-    __slots__ = ("leaves", "lost", "middles", "template")
+    __slots__ = ("leaves", "middles", "template", "unstored")
 
-    def __init__(self, template: Template, leaves: list[int], middles: list[int], lost: list[int]) -> None:
+    def __init__(self, template: Template, leaves: list[int], middles: list[int], unstored: list[int]) -> None:
         self.template = template
         self.leaves = leaves
         self.middles = middles
-        self.lost = lost
+        self.unstored = unstored
 
 
 class Backward:
@@ -47,7 +47,7 @@ class Backward:
         of all elements. What arrives there from elsewhere is added to the cell of the value.
     wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
     root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
-    repeats: the values of the forward that may be computed again; None where there are none.
+    trust: the values of the forward that may be computed again; None where there are none.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Backward:
         seeds: Sequence[tuple[int, ArrayCell]],
         wanted: Sequence[tuple[int, ArrayCell]],
         root: Value | None = None,
-        repeats: Repeats | None = None,
+        trust: Trust | None = None,
     ) -> None:
         self.structure = structure
-        self.repeats = repeats
+        self.trust = trust
         self.seeds = list(seeds)
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
@@ -80,7 +80,7 @@ class Backward:
             *(cell for _, cell in self.wanted),
         ]
         self._written: frozenset[int] | None = None
-        self.again = self._calls_again()
+        self.recomputed = self._calls_recomputed()
         self.key = self._key()
 
     def _key(self) -> Hashable:
@@ -96,22 +96,23 @@ class Backward:
             tuple(structure.flags),
             self._root is None,
             tuple(map(dtype_number, structure.cells)),
-            self.again,
+            self.recomputed,
         )
 
-    def _calls_again(self) -> tuple[int, ...]:
+    def _calls_recomputed(self) -> tuple[int, ...]:
         """The numbers of the calls that are to run once more, because the forward did not store what they make."""
-        repeats, structure = self.repeats, self.structure
-        if repeats is None:
+        trust, structure = self.trust, self.structure
+        if trust is None:
             return ()
-        if not self.written.isdisjoint(repeats.watched):
-            repeats.store()  # nothing orders what the plan reads there and what it writes
-        if not any(value.data.cell.is_lost for value in repeats.values()):
+        if not self.written.isdisjoint(trust.watched):
+            trust.store()  # nothing orders what the plan reads there and what it writes
+        if not any(value.data.cell.is_unstored for value in trust.values()):
             return ()
         return tuple(
             number
             for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
-            if function in repeats.functions and any(output >= 0 and structure.cells[output].is_lost for output in made)
+            if function in trust.functions
+            and any(output >= 0 and structure.cells[output].is_unstored for output in made)
         )
 
     def _sharers(self) -> list[int]:
@@ -133,19 +134,19 @@ class Backward:
         where nothing was, because another thread meanwhile changed what is stored: it has to be planned anew.
         """
         if accumulate is None:
-            accumulate = tuple([cell.lazy != 0.0 for _, cell in self.wanted])
+            accumulate = tuple([cell.pending is not UNWRITTEN for _, cell in self.wanted])
         for _, cell in self.seeds:
             cell.settle()
         bound = self.bound.get(accumulate)
         if bound is None:
             with PLANNING:
-                if self.repeats is not None and self._calls_again() != self.again:
+                if self.trust is not None and self._calls_recomputed() != self.recomputed:
                     self.epoch = -1  # to be planned anew
                     return None
                 bound = self.bound[accumulate] = self._bind(accumulate)
-        if self.repeats is None:
+        if self.trust is None:
             bound.run()
-        elif not self.repeats.run_backward(bound.run, bool(self.again)):
+        elif not self.trust.run_backward(bound.run, bool(self.recomputed)):
             return None
         return accumulate
 
@@ -167,18 +168,18 @@ class Backward:
         middles = map(self.structure.value, compiled.middles)
         middle_cells = [None if value is None else value.grad.cell for value in middles]
         results = [*leaf_cells, *middle_cells]
-        unwritten = [cell for cell in leaf_cells if cell.lazy == 0.0]
+        unwritten = [cell for cell in leaf_cells if cell.pending is UNWRITTEN]
         binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
         for cell in unwritten:
             # Only a run that ends well makes them written: a solver must not use what a failed one left.
-            cell.lazy = 0.0
+            cell.pending = UNWRITTEN
         for middle in middle_cells:
             if middle is not None:
                 middle.is_data = True
-        self._lose(compiled.lost)
-        return BoundPlan(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.lost else None)
+        self._leave_unstored(compiled.unstored)
+        return BoundPlan(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.unstored else None)
 
-    def _lose(self, numbers: Sequence[int]) -> None:
+    def _leave_unstored(self, numbers: Sequence[int]) -> None:
         """Let the gradients of values know how they come back."""
         root = None if self._root is None else self._root()
         if root is not None and numbers:
@@ -186,7 +187,7 @@ class Backward:
             for number in numbers:
                 value = self.structure.value(number)
                 if value is not None:
-                    lose_gradient(value, recipe)
+                    leave_gradient_unstored(value, recipe)
 
     def recompute(self, value: Value) -> None:
         """Compute the gradient of a value in the middle once more, and nothing else."""
@@ -196,7 +197,7 @@ class Backward:
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
         structure = self.structure
         graph = Graph(structure.functions[-1].context)
-        recorded = AsNodes(graph, structure, computed=True, again=self.again)
+        recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
         values = recorded.values
         offset = len(structure.cells)
         seeds: dict[IRValue, IRValue] = {}
@@ -240,10 +241,10 @@ class Backward:
         ]
         middles = [number for number in reached if number in self.kept or number in self.starts]
         results += [found[values[number]] for number in middles]
-        lost = [number for number in reached if number not in middles]
-        if self.again:
-            _put_off(graph, {recorded.calls[number] for number in self.again})
-        return BackwardTemplate(lower(graph, results), leaves, middles, lost)
+        unstored = [number for number in reached if number not in middles]
+        if self.recomputed:
+            _put_off(graph, {recorded.calls[number] for number in self.recomputed})
+        return BackwardTemplate(lower(graph, results), leaves, middles, unstored)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
         """What arrives at each wanted cell, at the index of the first leaf that has it: the sum over all those."""
@@ -259,12 +260,12 @@ class Backward:
         return sums
 
 
-def _put_off(graph: Graph, again: Collection[IRNode]) -> None:
+def _put_off(graph: Graph, recomputed: Collection[IRNode]) -> None:
     """Put each of these nodes right before the first that needs it, so that what it makes is short-lived."""
     place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
     first: dict[IRNode, int] = {}
     for node in reversed(graph.nodes):
-        if node in again:
+        if node in recomputed:
             place[node] = first.get(node, len(graph.nodes))
         for value in node.inputs:
             if value is not None and value.node is not None:
@@ -312,8 +313,8 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
         for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
         if value is not None and value.need_grad and structure.origins[index] is None
     ]
-    repeats = None if bound is None else bound.repeats
-    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root, repeats)
+    trust = None if bound is None else bound.trust
+    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root, trust)
     if record is not None:
         fresh.last_run = record.last_run
     if record is not None and record.key == fresh.key:

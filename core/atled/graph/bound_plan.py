@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.graph.recompute.recipes import LastRun, ValueRecipe
-from atled.graph.recompute.trust import Repeats
+from atled.graph.recompute.trust import Trust
 from atled.graph.record.structure import Structure
 from atled.graph.run.binding import Binding
 
@@ -22,10 +22,10 @@ class BoundPlan:
     written: cells whose lazy mark a run must clear.
     last_run: where the runs are to be noted, None where nothing depends on it.
     recipe: of a forward, how to get what it does not store; None where it stores everything.
-    repeats: of a forward, the values that its backward may compute again; None where there are none.
+    trust: of a forward, the values that its backward may compute again; None where there are none.
     """
 
-    __slots__ = ("binding", "epoch", "key", "last_run", "recipe", "repeats", "structure", "written")
+    __slots__ = ("binding", "epoch", "key", "last_run", "recipe", "structure", "trust", "written")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class BoundPlan:
         self.written = tuple(written)
         self.last_run = last_run
         self.recipe: ValueRecipe | None = None
-        self.repeats: Repeats | None = None
+        self.trust: Trust | None = None
         self.epoch = epoch
 
     def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
@@ -62,9 +62,9 @@ class BoundPlan:
         """Run the plan, with new values of its floats, if they are given."""
         self.binding.run(floats)
         for cell in self.written:
-            cell.lazy = None
+            cell.pending = None
             cell.zeroed = False
         if self.last_run is not None:
             self.last_run.number = next(WRITES)
-        if self.repeats is not None:
-            self.repeats.forward_ran()
+        if self.trust is not None:
+            self.trust.forward_ran()

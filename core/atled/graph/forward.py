@@ -11,7 +11,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.ir import Graph
-from atled.graph.recompute.recipes import LastRun, ValueRecipe, lose
+from atled.graph.recompute.recipes import LastRun, ValueRecipe, leave_unstored
 from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, results_of
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before
@@ -20,10 +20,10 @@ from atled.graph.run.binding import Binding
 from atled_contexts import plugin_generation
 
 
-def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
+def _compile_forward(structure: Structure, unstored: frozenset[int]) -> Template:
     graph = Graph(structure.functions[-1].context)
     recorded = AsNodes(graph, structure, computed=False)
-    results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, lost)]
+    results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, unstored)]
     # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
     # values must be written and read in the order of the calls.
     return lower(graph, results, is_fused=not structure.overwrites, is_disjoint=not structure.overwrites)
@@ -32,17 +32,17 @@ def _compile_forward(structure: Structure, lost: frozenset[int]) -> Template:
 def _bind_forward(
     structure: Structure, key: Hashable, epoch: int, unstored: Unstored, root: Value, before: BoundPlan | None
 ) -> BoundPlan:
-    lost = unstored.lost
-    template = TEMPLATES.get(key, lambda: _compile_forward(structure, lost))
-    results = cells_of(structure, results_of(structure, lost))
+    numbers = unstored.numbers
+    template = TEMPLATES.get(key, lambda: _compile_forward(structure, numbers))
+    results = cells_of(structure, results_of(structure, numbers))
     binding = Binding(template, structure.cells, results, float_values(template, structure))
     last_run = before.last_run if before is not None else None
     recipe = None
-    if lost:
+    if numbers:
         last_run = last_run or LastRun()
-        recipe = ValueRecipe(last_run, root, [structure.reference(number) for number in lost])
-        for number in lost:
-            lose(structure.cells[number], recipe)
+        recipe = ValueRecipe(last_run, root, [structure.reference(number) for number in numbers])
+        for number in numbers:
+            leave_unstored(structure.cells[number], recipe)
     bound = BoundPlan(key, binding, epoch, structure=structure, last_run=last_run)
     bound.recipe = recipe
     return bound
@@ -62,20 +62,22 @@ def _planned(root: Value) -> BoundPlan:
     epoch = EPOCH.value
     bound: BoundPlan | None = root.forward
     structure = Structure(calls_before(root))
-    unstored = find_unstored(structure, root, None if bound is None else bound.repeats)
-    key = ("forward", plugin_generation(), structure.key, unstored.lost)
+    unstored = find_unstored(structure, root, None if bound is None else bound.trust)
+    key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if bound is not None and bound.holds(key, structure.cells, epoch):
         bound.structure = structure  # with the flags of now
-        for number in unstored.lost:
+        for number in unstored.numbers:
             cell = structure.cells[number]
-            if not cell.is_lost:
+            if not cell.is_unstored:
                 assert bound.recipe is not None
-                lose(cell, bound.recipe)  # somebody had it computed after the last run: this one does not store it
+                leave_unstored(
+                    cell, bound.recipe
+                )  # somebody had it computed after the last run: this one does not store it
     else:
         bound = root.forward = _bind_forward(structure, key, epoch, unstored, root, bound)
-    bound.repeats = unstored.repeats
-    if unstored.repeats is not None:
-        unstored.repeats.recipe = bound.recipe
+    bound.trust = unstored.trust
+    if unstored.trust is not None:
+        unstored.trust.recipe = bound.recipe
     return bound
 
 
@@ -84,9 +86,9 @@ def forward(root: Value) -> None:
     if root.parent is None:
         return
     bound = plan_forward(root)
-    if WATCHES or bound.repeats is not None:
-        if bound.repeats is not None:
-            bound.repeats.forward_begins()
+    if WATCHES or bound.trust is not None:
+        if bound.trust is not None:
+            bound.trust.forward_begins()
         # Before it is planned: what others have stored because of this run may be what this one does not store.
         if WATCHES:
             announce(bound.binding.writes)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import WRITES, ArrayCell
+from atled.arrays.cell import UNWRITTEN, ArrayCell
+from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
 from atled.graph.backward_plan import Backward, BackwardTemplate, plan_backward
 from atled.graph.compile.templates import TEMPLATES, TemplateCache
@@ -44,20 +45,20 @@ class Walk:
         """Number a leaf; whether this way can be taken with it."""
         cell = leaf._cell
         details = leaf.details
-        if details.parent is not None or cell is None or cell.lazy is not None or details.sharing is not None:
+        if details.parent is not None or cell is None or cell.pending is not None or details.sharing is not None:
             return False
         number = self.index[leaf] = len(self.values)
         self.values.append(leaf)
         state: Hashable = None
         if details.need_grad:
             gradient = leaf.grad.cell
-            if gradient.lazy is not None and gradient.is_waiting:
+            if gradient.pending is not None and gradient.is_waiting:
                 gradient.settle()  # perhaps in other memory
             if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
                 return False
             self.aliases[id(gradient)] = number
             self.wanted[number] = gradient
-            state = (gradient.lazy != 0.0, None if gradient.dtype is None else gradient.dtype.num)
+            state = (gradient.pending is not UNWRITTEN, None if gradient.dtype is None else gradient.dtype.num)
         alias = self.aliases.setdefault(id(cell), number)
         self.leaves.append((number, alias, cell.code, leaf.shape, details.need_grad, state))
         return True
@@ -79,7 +80,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             stack.pop()
             continue
         pattern, cell, details = value.pattern, value._cell, value.details
-        if pattern is None or cell is None or cell.lazy is not None or details.sharing is not None:
+        if pattern is None or cell is None or cell.pending is not None or details.sharing is not None:
             return None
         mark = len(key)
         key.append(pattern.kind)  # it says how many inputs there are
@@ -136,7 +137,7 @@ class _RebuiltGradientRecipe(GradientRecipe):
 class RebuiltPlan:
     """A compiled backward, its arrays named by their numbers in a walk."""
 
-    __slots__ = ("_by_address", "_floats", "_inputs", "_kept", "_leaves", "_lost")
+    __slots__ = ("_by_address", "_floats", "_inputs", "_kept", "_leaves", "_unstored")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
         template = compiled.template
@@ -167,7 +168,7 @@ class RebuiltPlan:
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
         self._kept = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
-        self._lost = [numbers[n] for n in compiled.lost]
+        self._unstored = [numbers[n] for n in compiled.unstored]
         given += [slots[slot].memory for _, slot in targets]
         self._by_address = ByAddress(template, given)
         self._floats = [self._float_source(source, backward, found) for source in template.floats]
@@ -197,25 +198,25 @@ class RebuiltPlan:
         written = []
         for number, dtype in self._leaves:
             cell = wanted[number]
-            written.append((cell, cell.lazy))
+            written.append((cell, cell.pending))
             storages.append(cell.output(HOST, dtype))
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
-            cell.lazy = written[-1][1]
+            cell.pending = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
         floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
         self._by_address.run([storage.address for storage in storages], floats)
         for cell, _ in written:
-            cell.lazy = None
+            cell.pending = None
             cell.zeroed = False
-        if self._lost:
+        if self._unstored:
             recipe = _RebuiltGradientRecipe(values[-1], seed)
-            lost = Details(lost_gradient=recipe, is_shared=True)
-            for number in self._lost:
+            unstored = Details(gradient_recipe=recipe, is_shared=True)
+            for number in self._unstored:
                 value = values[number]
                 if value.details is PLAIN:
-                    value.details = lost
+                    value.details = unstored
                 else:
-                    value.lost_gradient = recipe
+                    value.gradient_recipe = recipe
 
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:

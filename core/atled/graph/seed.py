@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
@@ -37,7 +38,7 @@ def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell
     lent: LentGradient | None = root.seed
     if lent is None or lent.array.shape != shape:
         lent = root.seed = LentGradient(shape)
-    if isinstance(grad, NdArray) and lent.is_again(grad.cell) and _may_be_read(root, grad):
+    if isinstance(grad, NdArray) and lent.was_given(grad.cell) and _may_be_read(root, grad):
         return grad.cell
     lent.set(grad, root.data.dtype)
     return lent.array.cell
@@ -71,7 +72,7 @@ class LentGradient:
         self._number: float | None = None
         self._last: ArrayCell | None = None
 
-    def is_again(self, cell: ArrayCell) -> bool:
+    def was_given(self, cell: ArrayCell) -> bool:
         """Whether the array was given the last time, too: then it is worth being bound."""
         is_last, self._last = cell is self._last, cell
         return is_last

@@ -93,7 +93,7 @@ class BatchNormalization(_ByChannel):
     outputs = ("y", "batch_mean", "batch_variance")
     auxiliary = ("batch_mean", "batch_variance")
     mutates = ("mean", "variance")
-    repeats = True  # with batch_stat it does not read what it changes, without it changes nothing
+    recomputable = True  # with batch_stat it does not read what it changes, without it changes nothing
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         if attributes["output_stat"] and not attributes["batch_stat"]:

@@ -190,9 +190,9 @@ class OpSpec:
         outputs: names; the last may be variadic ("y...").  auxiliary: the last of them, which the gradient needs
             and the user does not get.  kept: those that the gradient needs, too, but that the user gets and may drop.
         mutates: names of inputs that the op changes in place.
-        repeats: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is computed
-            a second time, from the inputs as the first time left them; a plan then need not store outputs that are not
-            read, and recomputes them if they are.
+        recomputable: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is
+            computed a second time, from the inputs as the first time left them; a plan may then leave outputs out that
+            are not read, and recompute them if they are.
         views: True if the output shares the memory of the first input (reshape).
         copies: True if the output is the input, element by element, broadcast to the output's shape.
         random: True if it draws from a stream; its last input then has kind "stream".
@@ -220,7 +220,7 @@ class OpSpec:
     auxiliary: Sequence[str] = ()
     kept: Sequence[str] = ()
     mutates: Sequence[str] = ()
-    repeats: bool = False
+    recomputable: bool = False
     views: bool = False
     copies: bool = False
     random: bool = False

@@ -6,7 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
-from atled.graph import backward, forward
+from atled.graph import backward_plan, forward
 from atled.graph.run.binding import Binding
 from atled.graph.update import training_step as training
 
@@ -48,7 +48,7 @@ def test_backward_sees_what_changed_while_its_plan_was_made(monkeypatch):
     x, w = leaf(np.ones(3), True), leaf(np.full(3, 2), True)
     y = x * w
     y.forward()
-    interrupt(monkeypatch, backward, other_values(x))
+    interrupt(monkeypatch, backward_plan, other_values(x))
     for expected in (1, 3, 3):
         w.grad.zero()
         y.backward()
@@ -79,7 +79,7 @@ def test_plans_that_nothing_changes_are_made_once(monkeypatch, count):
     for _ in range(count):
         h = F.tanh(F.affine(h, w))
     y = F.sum(h)
-    for module in (forward, backward):
+    for module in (forward, backward_plan):
         monkeypatch.setattr(module, "Binding", bind)
     for _ in range(5):
         y.forward()

@@ -12,7 +12,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.calling.cached_calls import forget_calls
 from atled.graph import rebuilt
 from atled.graph.run.by_address import ByAddress

@@ -10,6 +10,7 @@ from atled.graph.compile.fusion import formulas_of
 from atled.graph.compile.templates import TEMPLATES
 from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import planned_gradients
+from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
 from atled.ops.formula import Apply, Expr, postorder
 from atled_contexts import plugin_generation
@@ -36,7 +37,9 @@ _OTHER_OPERANDS = 10
 _ITEM_BYTES = 4  # of nearly all that is computed
 
 
-def chosen_again(structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> list[list[int]]:
+def choose_recomputed(
+    structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]
+) -> list[list[int]]:
     """Per value that is to be computed again: its number, then those of the calls that this takes.
 
     candidates: values that need not be stored.  read: values that a backward from `root` reads.
@@ -47,7 +50,7 @@ def chosen_again(structure: Structure, root: int, candidates: Sequence[int], rea
     wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
     if not wanted:
         return []
-    key = ("again", plugin_generation(), structure.key, tuple(structure.flags), root, tuple(candidates), wanted)
+    key = ("recomputed", plugin_generation(), structure.key, tuple(structure.flags), root, tuple(candidates), wanted)
     found: list[list[int]] = TEMPLATES.get(key, lambda: _Choice(structure, root, candidates, read).of(wanted))
     return found
 
@@ -58,7 +61,7 @@ class _Choice:
     def __init__(self, structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> None:
         self._structure = structure
         self._read = read
-        self._lost = {number for number in candidates if number not in read}
+        self._unstored = {number for number in candidates if number not in read}
         self._taken: dict[int, list[int]] = {}
         planned = planned_gradients(structure, root)
         assert planned is not None, "something was read"
@@ -119,7 +122,7 @@ class _Choice:
         while stack:
             current = stack.pop()
             origin = structure.origins[current]
-            if origin is None or not (current == number or current in self._lost or current in self._taken):
+            if origin is None or not (current == number or current in self._unstored or current in self._taken):
                 if id(structure.cells[current]) in self._changed:
                     return None
                 sources.add(current)

@@ -6,7 +6,8 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled, Plans
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.record.traversal import functions_before
@@ -60,7 +61,7 @@ class GraphRecipe(ABC):
         if self.last_run.number:
             self._compute(value, cell)
         else:
-            cell.lazy = 0.0  # nothing was computed yet: zeros, as in any array into which nothing was written
+            cell.pending = UNWRITTEN  # nothing was computed yet: zeros, as in any array into which nothing was written
 
     @abstractmethod
     def _value_of(self, cell: ArrayCell) -> Value | None:
@@ -78,7 +79,7 @@ class GraphRecipe(ABC):
             if function.stream is not None:
                 cells.append(function.stream)
         for cell in cells:
-            if not cell.is_lost and cell.may_differ_since(self.last_run.number):
+            if not cell.is_unstored and cell.may_differ_since(self.last_run.number):
                 raise RuntimeError(
                     four_parts(
                         f"{what}, which was computed and not stored, because nobody held its Variable",
@@ -125,7 +126,7 @@ class ValueRecipe(GraphRecipe):
             computed += zip(outputs, versions, strict=True)
         for output, version in computed:
             if output is not None and version is not None:
-                output.data.cell.bound = 0  # the plans of the single calls are gone
+                output.data.cell.plans = Plans.NONE  # the plans of the single calls are gone
                 output.data.cell.version = version  # it has the values that it had
 
 
@@ -150,7 +151,7 @@ def _leading_to(cell: ArrayCell, functions: Sequence[RecordedCall]) -> list[Reco
             if not function.spec.views:
                 result.append(function)
             sources = [value.data.cell for value in function.inputs if value is not None]
-            wanted.update(id(source) for source in sources if source.is_lost)
+            wanted.update(id(source) for source in sources if source.is_unstored)
     return result[::-1]
 
 
@@ -197,21 +198,21 @@ class _Latest:
         max(self.recipes, key=lambda recipe: recipe.last_run.number).recover(cell)
 
 
-def lose(cell: ArrayCell, recipe: GraphRecipe) -> None:
+def leave_unstored(cell: ArrayCell, recipe: GraphRecipe) -> None:
     """Give away the memory of a cell that a plan computes without storing it."""
-    before = cell.lazy
-    if cell.storage is None and isinstance(before, float):
-        cell.lazy = recipe
+    before = cell.pending
+    if cell.storage is None and isinstance(before, Filled):
+        cell.pending = recipe
         return
     known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, GraphRecipe) else []
     others = [other for other in known if other.last_run is not recipe.last_run]
     # Of roots that are gone only the one that ran last can still count.
     gone = sorted((item for item in others if item.root() is None), key=lambda item: item.last_run.number)[-1:]
     others = [*gone, *(item for item in others if item.root() is not None)]
-    cell.lose(_Latest([*others, recipe]) if others else recipe)
+    cell.release(_Latest([*others, recipe]) if others else recipe)
 
 
-def lose_gradient(value: Value, recipe: GraphRecipe) -> None:
+def leave_gradient_unstored(value: Value, recipe: GraphRecipe) -> None:
     """Give away the memory of a gradient that a backward computes without storing it."""
-    if not value.lose_gradient(recipe):
-        lose(value.grad.cell, recipe)
+    if not value.leave_gradient_unstored(recipe):
+        leave_unstored(value.grad.cell, recipe)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from atled.arrays.array import ArrayCell
-from atled.graph.recompute.choice import chosen_again
+from atled.arrays.cell import ArrayCell
+from atled.graph.recompute.choice import choose_recomputed
 from atled.graph.recompute.reads import read_by_backward
-from atled.graph.recompute.trust import Repeats
+from atled.graph.recompute.trust import Trust
 from atled.graph.record.structure import Structure
 from atled.graph.record.value import RecordedCall, Value
 
 
-def results_of(structure: Structure, lost: Collection[int]) -> list[tuple[int, int]]:
+def results_of(structure: Structure, unstored: Collection[int]) -> list[tuple[int, int]]:
     """The outputs that a forward writes: (call, position), views and lost values left out."""
     return [
         (number, position)
         for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
         if not function.spec.views
         for position in range(len(function.output_descs))
-        if position >= len(made) or made[position] not in lost
+        if position >= len(made) or made[position] not in unstored
     ]
 
 
@@ -39,40 +39,40 @@ def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[A
 class Unstored(NamedTuple):
     """What of a graph a forward does not store.
 
-    lost: numbers of the values that a forward need not store: nobody looks at them, and no backward reads them.
-    repeats: those that backward may compute again; they are lost as well if it is known that it may.
+    numbers: of the values that a forward need not store: nobody looks at them, and no backward reads them.
+    trust: those that backward may compute again; they are unstored as well if it is known that it may.
     """
 
-    lost: frozenset[int]
-    repeats: Repeats | None
+    numbers: frozenset[int]
+    trust: Trust | None
 
 
-def find_unstored(structure: Structure, root: Value, before: Repeats | None) -> Unstored:
+def find_unstored(structure: Structure, root: Value, before: Trust | None) -> Unstored:
     """Find what a forward of `root` need not store; before: what was found the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
-    candidates = unobserved(structure, root, _can_repeat, own)
+    candidates = unobserved(structure, root, _can_recompute, own)
     if not candidates:
         return Unstored(frozenset(), None)
     cells = structure.cells
     start = structure.made[-1][root.position]
     by_cell = {id(cells[number]) for number in read_by_backward(structure, start)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
-    lost = frozenset(number for number in candidates if number not in read and not cells[number].bound)
-    found = chosen_again(structure, start, candidates, read)
+    unstored = frozenset(number for number in candidates if number not in read and not cells[number].plans)
+    found = choose_recomputed(structure, start, candidates, read)
     if not found:
-        return Unstored(lost, None)
+        return Unstored(unstored, None)
     functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)
     values = [structure.reference(number) for number, *_ in found]
     made = {output for _, *calls in found for call in calls for output in structure.made[call]}
     operands = {reference for _, *calls in found for call in calls for reference in structure.references[call]}
-    repeats = Repeats(values, functions, [cells[number] for number in sorted(operands - made)])
-    if before is not None and before.is_like(repeats):
-        repeats = before
-    return Unstored(lost | {number for number, *_ in found} if repeats.is_trusted else lost, repeats)
+    trust = Trust(values, functions, [cells[number] for number in sorted(operands - made)])
+    if before is not None and before.is_like(trust):
+        trust = before
+    return Unstored(unstored | {number for number, *_ in found} if trust.is_trusted else unstored, trust)
 
 
 def unobserved(
-    structure: Structure, root: Value, may_lose: Callable[[RecordedCall], bool], own: Collection[int] = ()
+    structure: Structure, root: Value, may_leave: Callable[[RecordedCall], bool], own: Collection[int] = ()
 ) -> list[int]:
     """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked.
 
@@ -88,10 +88,10 @@ def unobserved(
         if origin is None:
             continue
         value, cell = structure.value(number), cells[number]
-        is_bound = cell.bound and id(cell) not in own
+        is_bound = cell.plans and id(cell) not in own
         if value is None or is_bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
             stored.add(id(cell))  # an array that plans have keeps its memory
-        elif may_lose(structure.functions[origin[0]]):
+        elif may_leave(structure.functions[origin[0]]):
             candidates.append(number)
     for function, references in zip(structure.functions, structure.references, strict=True):
         spec = function.spec
@@ -100,12 +100,12 @@ def unobserved(
     return [number for number in candidates if id(cells[number]) not in stored]
 
 
-def _can_repeat(function: RecordedCall) -> bool:
+def _can_recompute(function: RecordedCall) -> bool:
     """Whether a function can be computed again at any time, and gives the same then: no draw, no state."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:
         return False
-    if (spec.mutated or spec.auxiliary) and not spec.repeats:
+    if (spec.mutated or spec.auxiliary) and not spec.recomputable:
         return False
     # Not of several outputs that users see: those that are stored may have been written since.
     return spec.visible_count(len(function.output_descs), function.attributes) == 1

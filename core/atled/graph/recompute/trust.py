@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell, Plans
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import close_watch, open_watch
 from atled.errors import four_parts
@@ -21,7 +21,7 @@ _REGULAR_RUNS = 2
 """So many times one backward, and nothing between it and its forward, must have been seen before a root is trusted."""
 
 
-class Repeats:
+class Trust:
     """The values of one root that its backward computes again, and what keeps that exact.
 
     Gradients are those of the values that the forward found. So a root is looked at first: only where each forward was
@@ -77,7 +77,7 @@ class Repeats:
         """The values that still exist."""
         return [value for value in (reference() for reference in self._values) if value is not None]
 
-    def is_like(self, other: Repeats) -> bool:
+    def is_like(self, other: Trust) -> bool:
         """Whether it is about the same values, of the same arrays."""
         return (
             self.functions == other.functions
@@ -114,28 +114,28 @@ class Repeats:
         self._number = next(WRITES)
         self._is_used = False
         # Not by what is known of the root: that may have changed, by other threads, since the plan was made.
-        if any(value.data.cell.is_lost for value in self.values()):
+        if any(value.data.cell.is_unstored for value in self.values()):
             self._is_open = True
             open_watch(self)
 
-    def run_backward(self, run: Callable[[], None], again: bool) -> bool:
+    def run_backward(self, run: Callable[[], None], recomputes: bool) -> bool:
         """Run a plan of the backward, which computes values again or does not.
 
         Returns whether it ran: not if it was made before somebody had the values stored.
         Raises RuntimeError if they are not what they were any more.
         """
         with self._lock:
-            if again and not any(value.data.cell.is_lost for value in self.values()):
+            if recomputes and not any(value.data.cell.is_unstored for value in self.values()):
                 return False
-            self._begin_backward(again)
+            self._begin_backward(recomputes)
             run()
             self._is_used = True
             if self._is_written_after:
                 self._close()
         return True
 
-    def _begin_backward(self, again: bool) -> None:
-        if again and not self._is_open and self._differ((*self.sources, *self.before)):
+    def _begin_backward(self, recomputes: bool) -> None:
+        if recomputes and not self._is_open and self._differ((*self.sources, *self.before)):
             self.refuse()
             raise RuntimeError(
                 four_parts(
@@ -153,7 +153,9 @@ class Repeats:
             self._regular_count = 0 if self._differ(self.sources) else self._regular_count + 1
             if not self.is_watching:
                 for value in self.values():
-                    value.data.cell.bound = 0  # all plans look again, and the one that stored it need not any more
+                    value.data.cell.plans = (
+                        Plans.NONE
+                    )  # all plans look again, and the one that stored it need not any more
                 EPOCH.bump()
 
     def _close(self) -> None:
@@ -177,13 +179,15 @@ class Repeats:
             if is_open and self.recipe is not None:
                 for value in self.values():
                     cell = value.data.cell
-                    if cell.is_lost:
+                    if cell.is_unstored:
                         self.recipe.restore(value)
-                        cell.bound = 1  # a backward is going to read it: what other plans make there must be stored
+                        cell.plans = (
+                            Plans.READ
+                        )  # a backward is going to read it: what other plans make there must be stored
             EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:
-        return any(cell.is_lost or cell.may_differ_since(self._number) for cell in cells)
+        return any(cell.is_unstored or cell.may_differ_since(self._number) for cell in cells)
 
 
 def _arrays_before(functions: Iterable[RecordedCall]) -> list[ArrayCell]:

@@ -19,7 +19,7 @@ class AsNodes:
     values: per value of the structure its IRValue.
     computed: the calls ran already; their outputs are then read from the outside arrays.
     planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
-    again: numbers of calls that ran already and are to run once more.
+    recomputed: numbers of calls that ran already and are to run once more.
     """
 
     def __init__(
@@ -28,12 +28,12 @@ class AsNodes:
         structure: Structure,
         computed: bool,
         planned: bool = False,
-        again: Collection[int] = (),
+        recomputed: Collection[int] = (),
     ) -> None:
         self.graph = graph
         self.structure = structure
         self._planned = planned
-        self._again = again
+        self._recomputed = recomputed
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
         values: dict[int, IRValue] = {}
@@ -70,7 +70,7 @@ class AsNodes:
         attributes = dict(function.attributes)
         for name in function.spec.float_names:
             attributes[name] = self.graph.float_from("function", number, name)
-        computed = computed and number not in self._again
+        computed = computed and number not in self._recomputed
         node = self.graph.add(function.spec, inputs, attributes, function.context, computed)
         if computed:
             made = self.structure.made[number]
@@ -86,7 +86,7 @@ class AsNodes:
 
     def _result(self, number: int, output: IRValue) -> IRValue:
         """The outside array that holds an output of a call."""
-        if self._planned or self.structure.cells[number].is_lost:
+        if self._planned or self.structure.cells[number].is_unstored:
             return self.graph.external(number, output.desc, output.place)
         return self._outside(number, output.shape, output.place)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.random import stream_key

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value

@@ -8,7 +8,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atled.arrays.array import ArrayCell, NdArray, Recipe
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell, Filled, Plans, Recipe
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
@@ -50,9 +51,9 @@ class Details:
         "data",
         "forward",
         "grad",
+        "gradient_recipe",
         "is_shared",
         "kept",
-        "lost_gradient",
         "need_grad",
         "parent",
         "persistent",
@@ -68,7 +69,7 @@ class Details:
         position: int = 0,
         data: NdArray | None = None,
         grad: NdArray | None = None,
-        lost_gradient: Recipe | None = None,
+        gradient_recipe: Recipe | None = None,
         is_shared: bool = False,
     ) -> None:
         self.need_grad = need_grad
@@ -76,7 +77,7 @@ class Details:
         self.position = position
         self.data = data
         self.grad = grad
-        self.lost_gradient = lost_gradient
+        self.gradient_recipe = gradient_recipe
         self.is_shared = is_shared
         self.persistent = False
         self.kept = False
@@ -88,7 +89,7 @@ class Details:
     def own_copy(self) -> Details:
         """The same for one value."""
         assert self.seed is None and self.sharing is None, "only what is new is shared"
-        return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.lost_gradient)
+        return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.gradient_recipe)
 
 
 PLAIN = Details(is_shared=True)
@@ -113,7 +114,7 @@ class Value:
     kept: whether plans must store its data and gradient because a user got at the arrays, or will.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
-    lost_gradient: how to get a gradient for which there is no array yet; None where nothing is known of one.
+    gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
     forward, backwards: the executor's own records of the plans that compute this value, and backward from it.
     seed: likewise, the gradient lent to this value as the root.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
@@ -136,7 +137,7 @@ class Value:
     backwards = _detail("backwards")
     forward = _detail("forward")
     kept = _detail("kept")
-    lost_gradient = _detail("lost_gradient")
+    gradient_recipe = _detail("gradient_recipe")
     need_grad = _detail("need_grad")
     persistent = _detail("persistent")
     position = _detail("position")
@@ -240,8 +241,8 @@ class Value:
         if array is None:
             details = self.own_details()
             cell = ArrayCell(math.prod(self.shape))
-            if details.lost_gradient is not None:
-                cell.lazy = details.lost_gradient
+            if details.gradient_recipe is not None:
+                cell.pending = details.gradient_recipe
             array = details.grad = NdArray.over(cell, self.shape)
         return array
 
@@ -255,13 +256,13 @@ class Value:
     def grad_is_in_use(self) -> bool:
         """Whether plans or views have the memory of the gradient."""
         grad = self.details.grad
-        return grad is not None and (grad.cell.bound != 0 or grad.cell.has_live_view)
+        return grad is not None and (grad.cell.plans is not Plans.NONE or grad.cell.has_live_view)
 
-    def lose_gradient(self, recipe: Recipe) -> bool:
+    def leave_gradient_unstored(self, recipe: Recipe) -> bool:
         """Note how to get the gradient where there is no array for it yet; whether that is so."""
-        if self.details.grad is not None or self.details.lost_gradient is not None:
+        if self.details.grad is not None or self.details.gradient_recipe is not None:
             return False
-        self.own_details().lost_gradient = recipe
+        self.own_details().gradient_recipe = recipe
         return True
 
     @property
@@ -278,9 +279,9 @@ class Value:
             return
         self.kept = True
         cells = [array.cell for array in (self.details.data, self.details.grad) if array is not None]
-        recipes = [self.lost_gradient, *(cell.lazy for cell in cells if cell.is_lost)]
+        recipes = [self.gradient_recipe, *(cell.pending for cell in cells if cell.is_unstored)]
         for recipe in recipes:
-            if recipe is not None and not isinstance(recipe, float):
+            if recipe is not None and not isinstance(recipe, Filled):
                 recipe.hold()
                 EPOCH.bump()
 
@@ -300,7 +301,7 @@ class Value:
                 value.own_details().grad = grad
         for value in self._sharers():
             value.shape = shape
-            value.lost_gradient = None
+            value.gradient_recipe = None
         EPOCH.bump()
 
     def unlinked(self, need_grad: bool | None) -> Value:
@@ -327,7 +328,7 @@ class Value:
             other.parent.outputs[other.position] = weakref.ref(self)
             other.parent = None
         for value in (self, other):
-            value.forward = value.backwards = value.seed = value.lost_gradient = None
+            value.forward = value.backwards = value.seed = value.gradient_recipe = None
         EPOCH.bump()
 
     def _share_with(self, other: Value) -> None:
@@ -339,7 +340,7 @@ class Value:
         details = self.own_details()
         details.data = other.data
         details.grad = other.grad
-        details.lost_gradient = None
+        details.gradient_recipe = None
 
     def _announce(self) -> None:
         """Graphs will find another array here: to them it is as if the present one were written."""

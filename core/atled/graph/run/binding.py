@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import ArrayCell, NdArray, Storage
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell, Plans, Storage
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
@@ -99,7 +100,7 @@ class Binding:
                     self._writes.append(travelling)
             else:
                 storage = cell.move(place, dtype)
-                cell.bound = 2 if is_changed else cell.bound or 1
+                cell.plans = Plans.WRITTEN if is_changed else cell.plans or Plans.READ
                 self._heads.append((cell, storage))
                 if is_changed:
                     self._written.append(cell)
@@ -114,7 +115,7 @@ class Binding:
             if cell is None or slot.source[0] != "target":
                 continue
             place, dtype = slot.place, slot.desc.dtype
-            if cell.is_lost:
+            if cell.is_unstored:
                 announce((id(cell),))
                 EPOCH.bump()  # another plan computes it without storing it: from now on that one has to
             if self._travels(cell):
@@ -122,7 +123,7 @@ class Binding:
                 self._writes.append(_Travelling(cell, place, dtype, storage))
             else:
                 storage = cell.target(place, dtype)
-                cell.bound = 2
+                cell.plans = Plans.WRITTEN
                 self._heads.append((cell, storage))
                 self._written.append(cell)
             self._storages[slot.memory] = storage
@@ -138,10 +139,10 @@ class Binding:
             return False
         kept = {id(cell) for cell in gradients}
         for cell in self._written:
-            cell.bound = 2
+            cell.plans = Plans.WRITTEN
         for cell, _ in self._heads:
-            cell.bound = cell.bound or 1
-            if cell.lazy is not None and id(cell) not in kept:
+            cell.plans = cell.plans or Plans.READ
+            if cell.pending is not None and id(cell) not in kept:
                 cell.settle()
         return True
 
@@ -491,8 +492,8 @@ class _Travelling:
         self.storage = storage
         self.cause = cause
         self.moved = 0
-        if cell.bound == 0:
-            cell.bound = -1
+        if cell.plans is Plans.NONE:
+            cell.plans = Plans.DEVICE
 
     @property
     def is_current(self) -> bool:

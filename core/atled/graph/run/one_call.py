@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
@@ -40,7 +41,7 @@ def settle_inputs(cells: Sequence[ArrayCell | None], context: Context) -> tuple[
         if cell is None:
             codes.append(ABSENT)
             continue
-        if cell.lazy is not None or cell.storage is None:
+        if cell.pending is not None or cell.storage is None:
             cell.settle(compute_dtype(context.backends[0][1]))
         codes.append(cell.code)
     return tuple(codes)
@@ -270,7 +271,7 @@ class OneCall:
         absent = ArrayCell(0)
         values = [source[1] if source[0] == "constant" else floats[source[1]] for source in template.floats]
         results = list(outputs) if template.targets else []
-        in_plans = [cell for cell in outputs if cell is not None and cell.bound]
+        in_plans = [cell for cell in outputs if cell is not None and cell.plans]
         Binding(template, [absent if cell is None else cell for cell in inputs], results, values).run()
         for cell in in_plans:
             cell.touched()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.bound_plan import BoundPlan
@@ -17,7 +17,7 @@ from atled.graph.compile.plan import Template
 from atled.graph.compile.templates import PLANNING, TEMPLATES
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import GraphRecipe, LastRun, lose
+from atled.graph.recompute.recipes import GraphRecipe, LastRun, leave_unstored
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.structure import Structure, calls_before, dtype_number
@@ -78,7 +78,7 @@ class Training:
         epoch = EPOCH.value
         structure = Structure(calls_before(root))
         _refuse_resuming(structure)
-        lost = unobserved(structure, root, lambda function: not function.spec.views)
+        unstored = unobserved(structure, root, lambda function: not function.spec.views)
         leaves = [_leaves(structure, parameter) for parameter in parameters]
         cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
         key: Hashable = (
@@ -86,7 +86,7 @@ class Training:
             plugin_generation(),
             structure.key,
             tuple(structure.flags),
-            tuple(lost),
+            tuple(unstored),
             rule,
             tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
             tuple(map(dtype_number, cells)),
@@ -98,7 +98,7 @@ class Training:
             return
         made = structure.made[-1][root.position]
         compiled: StepTemplate = TEMPLATES.get(
-            key, lambda: _compile_safely(structure, made, lost, leaves, parameters, rule)
+            key, lambda: _compile_safely(structure, made, unstored, leaves, parameters, rule)
         )
         self.template, self.moved = compiled
         self._numbers = {
@@ -108,14 +108,14 @@ class Training:
             )
             for name in {source[2] for source in self.template.floats if source[0] == "solver"}
         }
-        results = [cell for cell in cells_of(structure, results_of(structure, lost)) if cell is not None]
+        results = [cell for cell in cells_of(structure, results_of(structure, unstored)) if cell is not None]
         binding = Binding(self.template, cells, results, float_values(self.template, structure))
         last_run = None
-        if lost:
+        if unstored:
             last_run = LastRun()
             recipe = _Gone(last_run, root)
-            for number in lost:
-                lose(structure.cells[number], recipe)
+            for number in unstored:
+                leave_unstored(structure.cells[number], recipe)
         self._bound = BoundPlan(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
@@ -201,13 +201,13 @@ def _settled(parameter: Moved) -> Sequence[ArrayCell]:
 def _compile_safely(
     structure: Structure,
     root: int,
-    lost: Collection[int],
+    unstored: Collection[int],
     leaves: Sequence[Sequence[int]],
     parameters: Sequence[Moved],
     rule: Rule,
 ) -> StepTemplate:
     """The best step that moves no parameter before something may fail: a failed step leaves all as they were."""
-    given = structure, root, lost, leaves, parameters, rule
+    given = structure, root, unstored, leaves, parameters, rule
     compiled = _compile(*given, is_early=True)
     return compiled if _is_safe(compiled.template) else _compile(*given, is_early=False)
 
@@ -226,7 +226,7 @@ def _is_safe(template: Template) -> bool:
 def _compile(
     structure: Structure,
     root: int,
-    lost: Collection[int],
+    unstored: Collection[int],
     leaves: Sequence[Sequence[int]],
     parameters: Sequence[Moved],
     rule: Rule,
@@ -242,7 +242,7 @@ def _compile(
     graph = Graph(context)
     recorded = AsNodes(graph, structure, computed=False)
     values = recorded.values
-    results = results_of(structure, lost)
+    results = results_of(structure, unstored)
     stored = [
         recorded.calls[call].outputs[position]
         for (call, position), cell in zip(results, cells_of(structure, results), strict=True)

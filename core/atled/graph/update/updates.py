@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower

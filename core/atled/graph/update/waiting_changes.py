@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from atled.arrays.array import ArrayCell
+from atled.arrays.cell import ArrayCell
 from atled.arrays.watches import open_watch
 from atled.graph.compile.templates import PLANNING
 from atled.graph.record.value import Value
@@ -56,7 +56,7 @@ class Parameters:
         return [
             (shape, data, cell)
             for shape, data, gradient in everything
-            if (cell := gradient()) is not None and cell.lazy is recipe
+            if (cell := gradient()) is not None and cell.pending is recipe
         ]
 
 
@@ -114,7 +114,7 @@ class WaitingChanges:
         try:
             yield
             for cell in gradients:
-                cell.lazy = None
+                cell.pending = None
         finally:
             self._is_taken = False
 
@@ -151,7 +151,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
             waiting = WaitingChanges([*before.changes, change], before.parameters, context, plans)
         else:
             for cell in gradients:
-                if cell.lazy is not None:
+                if cell.pending is not None:
                     cell.settle()
             parameters = _parameters(values, plans)
             if not parameters.are_distinct or not _may_wait(values):
@@ -175,10 +175,10 @@ def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:
 
 def common_changes(values: Sequence[Value], gradients: Sequence[ArrayCell], context: Context) -> WaitingChanges | None:
     """What the gradients of all values wait for, under a Context; None where that is not one and the same."""
-    first = gradients[0].lazy
+    first = gradients[0].pending
     if not isinstance(first, WaitingChanges) or first.context != context:
         return None
-    if len(first.parameters.data) != len(values) or any(cell.lazy is not first for cell in gradients):
+    if len(first.parameters.data) != len(values) or any(cell.pending is not first for cell in gradients):
         return None
     return first if first.parameters.are(values) else None
 
@@ -187,9 +187,9 @@ def _may_wait(values: Sequence[Value]) -> bool:
     """Whether everybody who could notice a change of the gradients asks first."""
     for value in values:
         data, gradient = value.cell, value.grad.cell
-        if data.lazy is not None or gradient.lazy is not None or data.storage is None or gradient.storage is None:
+        if data.pending is not None or gradient.pending is not None or data.storage is None or gradient.storage is None:
             return False
-        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.bound > 0):
+        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.plans > 0):
             return False
         if not value.is_leaf:
             return False

@@ -6,7 +6,8 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.array_desc import ArrayDesc
-from atled.arrays.array import ArrayCell, NdArray
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.graph.compile.lowering import lower
 from atled.graph.nodes.ir import Graph
 from atled.graph.run.binding import Binding

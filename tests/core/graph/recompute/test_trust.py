@@ -291,7 +291,7 @@ def test_a_write_by_another_thread_waits_for_the_backward_that_runs(trusted):
         writer.start()
         assert not done.wait(0.05)
 
-    assert trusted.y.value.forward.repeats.run_backward(run, again=True)
+    assert trusted.y.value.forward.trust.run_backward(run, recomputes=True)
     writer.join()
     assert done.is_set()
 
@@ -316,7 +316,7 @@ def test_a_compiled_step_stores_what_it_made_the_forward_store():
         y.forward()
         y.backward()
     y.forward()
-    assert value.data.cell.is_lost
+    assert value.data.cell.is_unstored
     step = nn.compile_step(y, solver)
     step()
     for number in range(1, 3):

@@ -1,0 +1,448 @@
+"""One logical array: a head copy, further copies in other memories and dtypes, and what is still to be written."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+
+from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.arrays.storage import HostStorage
+from atled.arrays.watches import WATCHES, announce
+
+FLOAT32 = np.dtype(np.float32)
+
+
+Storage = HostStorage | DeviceStorage
+
+
+class Recipe(Protocol):
+    """How to get values that no plan stored, or that wait for a change that was asked for."""
+
+    def recover(self, cell: ArrayCell) -> None:
+        """Write the values into the cell, or raise RuntimeError where they are lost for good.
+
+        A change that is being made by the same thread leaves the cell as it is: what is changed is wanted.
+        """
+
+    def hold(self) -> None:
+        """Keep what is needed for that: a user has got at an array."""
+
+
+class Filled:
+    """The values of an array of which every element is one number that is still to be written."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+UNWRITTEN = Filled(0.0)
+"""The values of an array that counts as not written: zeros, by `zero()` or because it is new."""
+
+
+class Plans(IntEnum):
+    """How plans use the head's storage of an array.
+
+    NONE: no plan holds it.
+    READ: some read it, WRITTEN: some write it. They do not look at each run whether it still is the head, so that
+        replacing it must bump EPOCH. That is for arrays that never left host memory.
+    DEVICE: it has copies on devices, and plans check at each run which copy is the head.
+    """
+
+    DEVICE = -1
+    NONE = 0
+    READ = 1
+    WRITTEN = 2
+
+
+class ArrayCell:
+    """The values of one logical array: a head copy, further copies that are still true, or what is to be written.
+
+    The head says what the array's dtype is and where it was written last. Arrays that share a cell (a reshaped
+    view, `unlinked()`) are the same memory under other shapes.
+
+    size: count of elements.
+    dtype, place, storage: of the head; storage is None while nothing was allocated.
+    pending: what is still to be done before the storage holds the values; None: nothing, it holds them. UNWRITTEN or
+        another Filled: every element becomes that number. A Recipe: how to get what a plan computed and did not store
+        (there is no storage then), or what is to be changed in the storage.
+    version: of the last write by others than the plan that computes the array; a view that is handed out counts as one.
+        Kept up to date while plans read the array (`plans`).
+    zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
+    code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
+    plans: how plans use the head's storage.
+    is_data: whether plans rely on its memory without a look at `pending`; the gradients of leaves are looked at.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_copies",
+        "code",
+        "dtype",
+        "is_data",
+        "pending",
+        "place",
+        "plans",
+        "size",
+        "storage",
+        "version",
+        "zeroed",
+    )
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.dtype: np.dtype | None = None
+        self.place = HOST
+        self.storage: Storage | None = None
+        self.pending: Filled | Recipe | None = UNWRITTEN
+        self.version = 0
+        self.zeroed = False
+        self.plans = Plans.NONE
+        self.is_data = False
+        self.code = -1
+        # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
+        # plans hold their storage. None while there are none: most arrays never get any.
+        self._copies: dict[tuple[Place, np.dtype], tuple[Storage, bool]] | None = None
+
+    def settle(self, dtype: np.dtype = FLOAT32) -> Storage:
+        """The head's storage, allocated and filled; dtype is for an array that has none yet."""
+        if self.pending is not None and not isinstance(self.pending, Filled):
+            self.pending.recover(self)
+        if self.storage is None:
+            self._put(HOST, self.dtype or dtype)
+        if isinstance(self.pending, Filled):
+            _fill(self.storage, self.place, self.size, self.dtype, self.pending.value)
+            self.pending = None
+        assert self.storage is not None
+        return self.storage
+
+    @property
+    def is_unstored(self) -> bool:
+        """Whether a plan computed the values and did not store them."""
+        return self.storage is None and self.pending is not None and not isinstance(self.pending, Filled)
+
+    def wait_for(self, recipe: Recipe) -> None:
+        """Count as changed, but leave it to a recipe to change the values in the storage."""
+        self.pending = recipe
+        self.version = next(WRITES)
+        if self._copies:
+            self.outdate_copies()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is still to be done to the values in the storage."""
+        return self.pending is not None and not isinstance(self.pending, Filled) and self.storage is not None
+
+    def release(self, recipe: Recipe) -> None:
+        """Give the memory away: whoever asks for the values gets them by the recipe."""
+        assert not self.plans, "plans rely on the memory"
+        self.pending = recipe
+        self.storage = None
+        self._copies = None
+        self.place = HOST
+        self.code = -1
+        self.zeroed = False
+
+    def _put(self, place: Place, dtype: np.dtype) -> None:
+        """Make an uninitialised head at a place, reusing a copy that is there."""
+        copy = self._copies.get((place, dtype)) if self._copies else None
+        self._set_head(place, dtype, _allocate(place, self.size, dtype) if copy is None else copy[0])
+
+    def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Make a storage the head; the old head stays as a copy that is not current."""
+        self.version = next(WRITES)
+        if self.plans > 0 and storage is not self.storage:
+            self._tell_plans()
+        elif self.plans and dtype != self.dtype:
+            EPOCH.bump()
+        if self.storage is not None and self.storage is not storage and self.dtype is not None:
+            if self._copies is None:
+                self._copies = {}
+            self._copies[(self.place, self.dtype)] = (self.storage, False)
+        if self._copies:
+            replaced = self._copies.pop((place, dtype), None)
+            if replaced is not None and replaced[0] is not storage:
+                EPOCH.bump()
+            self.outdate_copies()
+        self.code = _code(place, dtype)
+        self.place = place
+        self.dtype = dtype
+        self.storage = storage
+
+    def _tell_plans(self) -> None:
+        """Let all plans look at the array again, those that trust its head included."""
+        EPOCH.bump()
+        self.plans = Plans.NONE
+
+    @property
+    def travels(self) -> bool:
+        """Whether it has a copy on a device, so that plans must see at each run which copy is the head."""
+        if self.place is not HOST:
+            return True
+        return self._copies is not None and any(place is not HOST for place, _ in self._copies)
+
+    def storage_at(self, place: Place, dtype: np.dtype) -> Storage | None:
+        """The storage at that place with that dtype, if there is one; its values need not be the present ones."""
+        if self.place is place and self.dtype == dtype:
+            return self.storage
+        copy = self._copies.get((place, dtype)) if self._copies else None
+        return None if copy is None else copy[0]
+
+    def reserve(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage at that place with that dtype, for values to come; the present values stay as they are."""
+        storage = self.storage_at(place, dtype)
+        return self._add_copy(place, dtype, is_current=False) if storage is None else storage
+
+    def _add_copy(self, place: Place, dtype: np.dtype, *, is_current: bool) -> Storage:
+        """An uninitialised copy beside the head."""
+        storage = _allocate(place, self.size, dtype)
+        if self._copies is None:
+            self._copies = {}
+        self._copies[(place, dtype)] = (storage, is_current)
+        if self.plans > 0 and place is not HOST:
+            self._tell_plans()
+        return storage
+
+    def written_at(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """A plan has written all values into a storage of this array: it is the head now.
+
+        While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
+        """
+        version = self.version
+        if storage is self.storage:
+            self.outdate_copies()
+        else:
+            self._set_head(place, dtype, storage)
+        self.version = version  # plans are not others
+        self.pending = None
+        self.zeroed = False
+        host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
+        if host is not None and isinstance(host[0], HostStorage) and host[0].has_live_view:
+            self.move(HOST, dtype)
+
+    def output(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage for a step that is going to write all values; other copies are forgotten."""
+        if WATCHES:
+            announce((id(self),))
+        return self._prepared(place, dtype)
+
+    def _prepared(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage at a place, as the head, for values that will be written."""
+        if self.storage is None or self.place is not place or self.dtype != dtype:
+            self._put(place, dtype)
+        else:
+            self.version = next(WRITES)
+        self.pending = None
+        self.zeroed = False
+        if self._copies:
+            self.outdate_copies()
+        assert self.storage is not None
+        return self.storage
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has no copies beside the head."""
+        return self._copies is None
+
+    def reset(self) -> None:
+        """Forget what was done with it, as if it were new, but for its memory."""
+        self.pending = None
+        self.zeroed = False
+        self.plans = Plans.NONE
+        self.is_data = False
+
+    def target(self, place: Place, dtype: np.dtype) -> Storage:
+        """The storage into which a plan will write all values at each run, which is no write by others."""
+        version = self.version
+        storage = self._prepared(place, dtype)
+        self.version = version
+        return storage
+
+    def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Take a storage with its values as the head."""
+        if WATCHES:
+            announce((id(self),))
+        self._set_head(place, dtype, storage)
+        self.pending = None
+        self.zeroed = False
+
+    def copy_into(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Copy the present values into a storage of that place and dtype, unless it is the head."""
+        head = self.settle(dtype)
+        if head is not storage:
+            assert self.dtype is not None
+            _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+
+    def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
+        """A storage at that place with that dtype that holds the present values; the head stays where it is."""
+        head = self.settle(dtype)
+        if self.place is place and self.dtype == dtype:
+            return head
+        key = (place, dtype)
+        if self._may_have_changed():
+            self.outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
+        storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
+        if storage is not None and is_current:
+            return storage
+        if storage is None:
+            storage = self._add_copy(place, dtype, is_current=False)
+        assert self.dtype is not None
+        _convert(head, self.place, self.dtype, storage, place, dtype, self.size)
+        if isinstance(head, HostStorage):
+            head.seen_changed = head.has_live_view
+        assert self._copies is not None
+        self._copies[key] = (storage, True)
+        return storage
+
+    def move(self, place: Place, dtype: np.dtype) -> Storage:
+        """Make the copy at that place with that dtype the head, with the present values."""
+        storage = self.copy_at(place, dtype)
+        if storage is not self.storage:
+            self._set_head(place, dtype, storage)
+        return storage
+
+    def _may_have_changed(self) -> bool:
+        """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
+        return self.plans is Plans.WRITTEN or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
+
+    def may_differ_since(self, number: int) -> bool:
+        """Whether others may have written since a number of `WRITES`: for all that is seen, or through a view."""
+        storage = self.storage
+        if self.version > number:
+            return True
+        return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
+
+    def touched(self) -> None:
+        """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
+        self.version = next(WRITES)
+        self.outdate_copies()
+
+    def outdate_copies(self) -> None:
+        """Copies are not current any more."""
+        if self._copies:
+            self._copies = {key: (storage, False) for key, (storage, _) in self._copies.items()}
+
+    def host(self) -> HostStorage:
+        """The head, moved to host memory with its dtype, for a user who may write into it."""
+        if WATCHES:
+            announce((id(self),))
+        storage = self.settle()
+        assert self.dtype is not None
+        if self.place is not HOST:
+            storage = self.move(HOST, self.dtype)
+        assert isinstance(storage, HostStorage)
+        self.zeroed = False
+        return storage
+
+    def cast(self, dtype: np.dtype) -> HostStorage:
+        """The head, in host memory with another dtype, values kept."""
+        if self.storage is None:
+            self.dtype = dtype
+        self.host()
+        storage = self.move(HOST, dtype)
+        assert isinstance(storage, HostStorage)
+        return storage
+
+    def fill(self, value: float) -> None:
+        """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
+        if WATCHES:
+            announce((id(self),))
+        if self.plans > 0 or self.has_live_view:
+            _fill(self.storage, self.place, self.size, self.dtype, value)
+            self.pending = None
+        else:
+            self.pending = Filled(float(value))
+            if value == 0.0:
+                self.settle()  # its zeros are written ones
+        self.zeroed = False
+        self.touched()
+
+    def zero(self) -> None:
+        """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph reads it."""
+        if WATCHES:
+            announce((id(self),))
+        if self.has_live_view or (self.plans > 0 and self.is_data):
+            self.fill(0.0)
+            self.zeroed = True
+        else:
+            self.pending = UNWRITTEN
+            self.touched()
+
+    @property
+    def has_live_view(self) -> bool:
+        """Whether a user holds a view of the head through which values may change unseen."""
+        storage = self.storage
+        return isinstance(storage, HostStorage) and storage.exported and storage.has_live_view
+
+    @property
+    def is_written(self) -> bool:
+        """Whether anything was written since `zero()`; an array that never was does not count as written."""
+        if self.pending is not None:
+            return self.pending is not UNWRITTEN
+        if self.zeroed:
+            # Zeroed under a view: only the memory knows whether something was written through it.
+            assert self.dtype is not None
+            values = self.copy_at(HOST, self.dtype)
+            assert isinstance(values, HostStorage)
+            self.zeroed = not values.array((self.size,), self.dtype).any()
+        return not self.zeroed
+
+
+_CODES: dict[tuple[Place, np.dtype], int] = {}
+
+
+def _code(place: Place, dtype: np.dtype) -> int:
+    key = (place, dtype)
+    code = _CODES.get(key)
+    return _CODES.setdefault(key, len(_CODES)) if code is None else code
+
+
+def _allocate(place: Place, size: int, dtype: np.dtype) -> Storage:
+    if place is HOST:
+        return HostStorage(size * dtype.itemsize)
+    return DeviceStorage(place, size, dtype)
+
+
+def _fill(storage: Storage | None, place: Place, size: int, dtype: np.dtype | None, value: float) -> None:
+    assert storage is not None and dtype is not None
+    if isinstance(storage, HostStorage):
+        storage.array((size,), dtype).fill(value)
+    else:
+        assert place.array_class is not None
+        place.array_class.fill(storage.buffer, value)
+
+
+def _convert(
+    source: Storage,
+    source_place: Place,
+    source_dtype: np.dtype,
+    target: Storage,
+    place: Place,
+    dtype: np.dtype,
+    size: int,
+) -> None:
+    """Copy values between storages of any place and dtype; casts happen in host memory."""
+    if source_place is not HOST and source_place is place and source_dtype == dtype:
+        assert isinstance(source, DeviceStorage) and isinstance(target, DeviceStorage) and place.array_class
+        place.array_class.copy(source.buffer, target.buffer)
+        return
+    if isinstance(source, HostStorage):
+        values = source.array((size,), source_dtype)
+    else:
+        assert source_place.array_class is not None
+        values = np.empty(size, source_dtype)
+        source_place.array_class.download(source.buffer, values)
+    if isinstance(target, HostStorage):
+        np.copyto(target.array((size,), dtype), values, casting="unsafe")
+    else:
+        assert place.array_class is not None
+        place.array_class.upload(np.ascontiguousarray(values.astype(dtype, copy=False)), target.buffer)
+    if source_place is not place:
+        TRANSFERS.add(source_place, place, source.nbytes if place is HOST else target.nbytes)
+    elif place is not HOST:
+        TRANSFERS.add(place, HOST, source.nbytes)
+        TRANSFERS.add(HOST, place, target.nbytes)
