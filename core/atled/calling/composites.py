@@ -37,7 +37,7 @@ def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
 
     Args:
         x: (...) float.
-        min, max: numbers, or (...) float with as many axes as x, broadcast with it.
+        min, max: (...) float with as many axes as x, broadcast with it; or numbers.
 
     Returns:
         y: (...) float; the broadcast shape. Where min is above max it is max.
@@ -63,8 +63,8 @@ def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] |
 
     Args:
         x: (...) float.
-        clip_norm: the Euclidean norm that y gets: a positive number, or (...) float with as many axes as x, broadcast
-            with it.
+        clip_norm: (...) float with as many axes as x, broadcast with it, or a positive number; the Euclidean norm that
+            y gets.
         axis: the axis or axes over which one norm is taken; default all of them.
 
     Returns:

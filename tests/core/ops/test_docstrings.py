@@ -1,15 +1,17 @@
-"""What the docstrings of op specs say of inputs and outputs: a shape and a dtype each, which the samples bear out."""
+"""What the docstrings of functions say of inputs and outputs: a shape and a dtype each, which the samples bear out."""
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
 import pytest
 
+from atled.calling import composites
+from atled.calling.composites import CATEGORIES
 from atled.generators.catalogue import SampleCalls, all_specs
 from atled.generators.pages.docstring import take_apart
-from atled.ops.spec import OpSpec
 
 # A shape, such as (B..., C, S...) or "shape of x,", and then a dtype.
 _FORM = re.compile(
@@ -19,10 +21,10 @@ _FORM = re.compile(
 _KINDS = {"float": "f", "whole number": "iu", "whole numbers": "iu"}
 
 
-def _entries(spec: OpSpec, head: str) -> dict[str, str]:
+def _entries(doc: str, head: str) -> dict[str, str]:
     """The text of each input or output by name; an entry of the docstring may be that of several."""
     found = {}
-    for names, text in take_apart(spec.doc).sections.get(head, []):
+    for names, text in take_apart(doc).sections.get(head, []):
         found |= dict.fromkeys(names.removesuffix(" (auxiliary)").split(", "), text)
     return found
 
@@ -30,7 +32,7 @@ def _entries(spec: OpSpec, head: str) -> dict[str, str]:
 @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
 def test_every_input_and_output_has_a_shape_and_a_dtype(spec):
     for head, names in ("Args", spec.input_names), ("Returns", spec.outputs):
-        texts = _entries(spec, head)
+        texts = _entries(spec.doc, head)
         for name in (name.rstrip(".") for name in names):
             assert name in texts, f"{spec.name}: {head} does not mention {name}"
             assert _FORM.match(texts[name]), (
@@ -39,9 +41,21 @@ def test_every_input_and_output_has_a_shape_and_a_dtype(spec):
             )
 
 
+@pytest.mark.parametrize("name", sorted(CATEGORIES))
+def test_every_array_that_a_composite_takes_or_gives_has_a_shape_and_a_dtype(name):
+    function = getattr(composites, name)
+    doc = inspect.getdoc(function)
+    parameters = inspect.signature(function).parameters.values()
+    arrays = [parameter.name for parameter in parameters if "Array" in parameter.annotation]
+    given = _entries(doc, "Args")
+    assert all(_FORM.match(given[array]) for array in arrays), name
+    results = _entries(doc, "Returns")
+    assert results and all(_FORM.match(text) for text in results.values()), name
+
+
 @pytest.mark.parametrize("spec", [spec for spec in all_specs() if spec.samples()], ids=lambda spec: spec.name)
 def test_outputs_have_the_shape_and_dtype_stated(spec):
-    stated = {name: _FORM.match(text) for name, text in _entries(spec, "Returns").items()}
+    stated = {name: _FORM.match(text) for name, text in _entries(spec.doc, "Returns").items()}
     for call in SampleCalls(spec).of("float"):
         arrays = dict(zip(spec.input_names, call.inputs, strict=False)) | dict(
             zip(spec.outputs, call.outputs, strict=False)
