@@ -1,17 +1,6 @@
 """Matrix products in float32: Affine and BatchMatmul.
 
-Block (64-bit words; strides in elements):
-    0 PACK, 1 MULTIPLY_ROWS, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW  addresses of the pieces
-    2 batch, 3 m, 4 k, 5 n                      y is (batch, m, n)
-    6 a, 7 a_row, 8 a_column, 9 b, 10 b_row, 11 b_column, 12 y, 13 bias or 0
-    14 workspace, 15 bytes of it per share
-    16 unit_rows, 17 unit_columns               of the pieces of y that shares are made of
-    18 k_step, 19 row_step, 20 column_step      how much of A and B is packed at a time
-    21 way                                      one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
-    22 range kernel to run on what is written of y, or 0, 23 its block
-
-The kernels for one row of A, or few, read words 2 to 13 alone; very small products have a kernel of their own, see
-`small_products`. The other one multiplies in one of these ways:
+A product takes one of these ways:
 
 ROWS    A is read in place; B is copied panel by panel while the first rows of A are multiplied, or packed if it is
          stored by columns.
@@ -19,6 +8,8 @@ TRANSPOSED_ROWS  The same with A transposed, if it is large and stored by column
 ACROSS  The product is computed transposed, for few rows of A or columns of B. B is read in place; A is too, if it is
          stored by columns, else it is packed.
 NARROW  A is read in place by rows, for few columns of B.
+
+One row of A, or few, and very small products (see `small_products`) have kernels of their own.
 """
 
 from __future__ import annotations
@@ -37,10 +28,11 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     round_up,
     unit_sizes,
 )
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK
-from atled_cpu_numba.kernels.products.small_products import SMALL_PRODUCT
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
+from atled_cpu_numba.kernels.products.row_products import Across, Rows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
 
 _DOT_ROWS = 4  # of A, by B transposed: more of them would read B too often
@@ -49,6 +41,36 @@ _ROWS_AT_ONCE = 8  # of B, for one row of A: each is read as a stream
 # Cautious rates of one core, for the number of shares.
 _FLOPS_PER_US = 150e3
 _ELEMENTS_PER_US = 5e3
+
+
+@layout
+class Block:
+    """What the kernels read; strides in elements. Those for one row of A, or few, read from `batch` to `bias`."""
+
+    pack: int  # address of PACK
+    multiply: int  # address of MULTIPLY_ROWS, MULTIPLY_STREAM, MULTIPLY_ACROSS or MULTIPLY_NARROW
+    batch: int  # y is (batch, m, n)
+    m: int
+    k: int
+    n: int
+    a: int  # address
+    a_row: int
+    a_column: int
+    b: int  # address
+    b_row: int
+    b_column: int
+    y: int  # address
+    bias: int  # address, or 0
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    unit_rows: int  # of the pieces of y that shares are made of
+    unit_columns: int
+    k_step: int  # how much of A and B is packed at a time
+    row_step: int
+    column_step: int
+    way: int  # one of ROWS, TRANSPOSED_ROWS, ACROSS, NARROW
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int  # its block
 
 
 def _build() -> Callable[..., int]:
@@ -62,11 +84,13 @@ def _build() -> Callable[..., int]:
     @kernel
     def matmul(block, part, parts):
         w = words(block)
-        pack, multiply = w[0], w[1]
-        batch, m, k, n = w[2], w[3], w[4], w[5]
-        a, a_row, a_column, b, b_row, b_column, y, bias = w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13]
-        unit_rows, unit_columns, k_step, row_step, column_step, way = w[16], w[17], w[18], w[19], w[20], w[21]
-        inner = w[14] + part * w[15]
+        pack, multiply = w[Block.pack], w[Block.multiply]
+        batch, m, k, n = w[Block.batch], w[Block.m], w[Block.k], w[Block.n]
+        a, a_row, a_column, b = w[Block.a], w[Block.a_row], w[Block.a_column], w[Block.b]
+        b_row, b_column, y, bias = w[Block.b_row], w[Block.b_column], w[Block.y], w[Block.bias]
+        unit_rows, unit_columns, k_step = w[Block.unit_rows], w[Block.unit_columns], w[Block.k_step]
+        row_step, column_step, way = w[Block.row_step], w[Block.column_step], w[Block.way]
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
         first_packed = zeros + 4 * columns_at_once
         q, zero = words(inner), floats32(zeros)
@@ -91,33 +115,41 @@ def _build() -> Callable[..., int]:
                     width = columns_at_once if i1 - i0 > vector else vector
                     a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
                     if a_row != 1:
-                        # PACK: source, row stride, column stride, rows, k, target, width
-                        q[0], q[1], q[2], q[3], q[4] = a_at, a_row, a_column, i1 - i0, kc
-                        q[5], q[6] = first_packed, width
+                        q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_row, a_column
+                        q[Pack.rows], q[Pack.k] = i1 - i0, kc
+                        q[Pack.target], q[Pack.width] = first_packed, width
                         call3(pack, inner, 0, 1)
                         a_at, a_step, a_panel = first_packed, width, width * kc
                     c = y_item + 4 * (i0 * n + j0)
-                    # MULTIPLY_ACROSS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, width,
-                    # a_column
-                    q[0], q[1], q[2], q[3], q[4] = kc, j1 - j0, i1 - i0, b_item + 4 * j0 * b_column, b_column
-                    q[5], q[6], q[7], q[8], q[9], q[13], q[14] = a_at, a_step, a_panel, c, n, width, b_row
+                    rows, columns, b_at = j1 - j0, i1 - i0, b_item + 4 * j0 * b_column
+                    q[Across.k], q[Across.m], q[Across.n], q[Across.a], q[Across.a_row] = (
+                        kc,
+                        rows,
+                        columns,
+                        b_at,
+                        b_column,
+                    )
+                    q[Across.b], q[Across.b_step], q[Across.b_panel], q[Across.c] = a_at, a_step, a_panel, c
+                    q[Across.c_row], q[Across.width], q[Across.a_column] = n, width, b_row
                     # S: first the bias or zeros, then what is there already.
                     if k0 > 0:
-                        q[10], q[11], q[12] = c, n, 1
+                        q[Across.s], q[Across.s_row], q[Across.s_column] = c, n, 1
                     elif bias != 0:
-                        q[10], q[11], q[12] = bias + 4 * j0, 0, 1
+                        q[Across.s], q[Across.s_row], q[Across.s_column] = bias + 4 * j0, 0, 1
                     else:
-                        q[10], q[11], q[12] = zeros, 0, 0
+                        q[Across.s], q[Across.s_row], q[Across.s_column] = zeros, 0, 0
                     call3(multiply, inner, 0, 1)
                 elif way == NARROW:
-                    q[0], q[1], q[2], q[3], q[4], q[5] = b_item, b_column, b_row, n, kc, first_packed
-                    q[6] = vector
+                    q[Pack.source], q[Pack.row], q[Pack.column] = b_item, b_column, b_row
+                    q[Pack.rows], q[Pack.k], q[Pack.target] = n, kc, first_packed
+                    q[Pack.width] = vector
                     call3(pack, inner, 0, 1)
-                    # MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row
                     start = min(i0, m - NARROW_ROWS)
-                    q[0], q[1], q[2] = kc, max(i1 - start, NARROW_ROWS), n
-                    q[3], q[4], q[5], q[6] = a_item + 4 * start * a_row, a_row, a_column, first_packed
-                    q[7], q[8], q[9], q[10] = y_item + 4 * start * n, n, bias if bias != 0 else zeros, 0
+                    q[Narrow.k], q[Narrow.m], q[Narrow.n] = kc, max(i1 - start, NARROW_ROWS), n
+                    q[Narrow.a], q[Narrow.a_row] = a_item + 4 * start * a_row, a_row
+                    q[Narrow.a_column], q[Narrow.b] = a_column, first_packed
+                    c, s = y_item + 4 * start * n, bias if bias != 0 else zeros
+                    q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, n, s, 0
                     call3(multiply, inner, 0, 1)
                 else:
                     # A transposed has rows of whole vectors, which is how they are written.
@@ -129,41 +161,44 @@ def _build() -> Callable[..., int]:
                             4 * row_step * padded_k + 4 * PACK_SLACK if way == TRANSPOSED_ROWS else 0
                         )
                         if b_column != 1:
-                            q[0], q[1], q[2] = b_item + 4 * j * b_column, b_column, b_row
-                            q[3], q[4], q[5], q[6] = columns, kc, packed_b, columns_at_once
+                            q[Pack.source], q[Pack.row], q[Pack.column] = b_item + 4 * j * b_column, b_column, b_row
+                            q[Pack.rows], q[Pack.k] = columns, kc
+                            q[Pack.target], q[Pack.width] = packed_b, columns_at_once
                             call3(pack, inner, 0, 1)
                         for row_part in range((i1 - i0 + row_step - 1) // row_step):
                             i = i0 + row_part * row_step
                             rows = min(row_step, i1 - i)
                             a_at, a_step, a_next = a_item + 4 * i * a_row, a_row, a_column
                             if way == TRANSPOSED_ROWS:
-                                q[0], q[1], q[2], q[3], q[4] = a_at, a_column, a_row, kc, rows
-                                q[5], q[6] = first_packed, padded_k
+                                q[Pack.source], q[Pack.row], q[Pack.column] = a_at, a_column, a_row
+                                q[Pack.rows], q[Pack.k] = kc, rows
+                                q[Pack.target], q[Pack.width] = first_packed, padded_k
                                 call3(pack, inner, 0, 1)
                                 a_at, a_step, a_next = first_packed, padded_k, 1
                             c = y_item + 4 * (i * n + j)
-                            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy,
-                            # ahead, a_column
-                            q[0], q[1], q[2], q[3], q[4] = kc, rows, columns, a_at, a_step
+                            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
                             if b_column == 1:
-                                q[5], q[6], q[7], q[13] = b_item + 4 * j, b_row, columns_at_once, packed_b
+                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_item + 4 * j, b_row, columns_at_once
+                                q[Rows.copy] = packed_b
                             else:
-                                q[5], q[6], q[7], q[13] = packed_b, columns_at_once, columns_at_once * kc, 0
-                            q[8], q[9], q[14], q[15] = c, n, columns_at_once, a_next
+                                panel = columns_at_once * kc
+                                q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
+                                q[Rows.copy] = 0
+                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, n, columns_at_once, a_next
                             if k0 > 0:
-                                q[10], q[11], q[12] = c, n, 1
+                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, n, 1
                             elif bias != 0:
-                                q[10], q[11], q[12] = bias + 4 * j, 0, 1
+                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + 4 * j, 0, 1
                             else:
-                                q[10], q[11], q[12] = zeros, 0, 0
+                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
                             call3(multiply, inner, 0, 1)
-            if w[22] != 0:
+            if w[Block.after] != 0:
                 at, rows = (item * m + i0) * n, i1 - i0
                 if j1 - j0 == n:
-                    call3(w[22], w[23], at, at + rows * n)
+                    call3(w[Block.after], w[Block.after_block], at, at + rows * n)
                 else:
                     for _ in range(rows):
-                        call3(w[22], w[23], at + j0, at + j1)
+                        call3(w[Block.after], w[Block.after_block], at + j0, at + j1)
                         at += n
         return 0
 
@@ -180,16 +215,16 @@ def _build_rows_by_columns() -> Callable[..., int]:
     @kernel
     def rows_by_columns(block, part, parts):
         w = words(block)
-        batch, m, k, n = w[2], w[3], w[4], w[5]
+        batch, m, k, n = w[Block.batch], w[Block.m], w[Block.k], w[Block.n]
         for column in range(batch * n * part // parts, batch * n * (part + 1) // parts):
             item = column // n
             j = column - item * n
-            b = w[9] + 4 * column * k
+            b = w[Block.b] + 4 * column * k
             for row in range(m):
-                total = dot_product(w[6] + 4 * (item * m + row) * k, b, k)
-                if w[13] != 0:
-                    total += floats32(w[13])[j]
-                floats32(w[12])[(item * m + row) * n + j] = total
+                total = dot_product(w[Block.a] + 4 * (item * m + row) * k, b, k)
+                if w[Block.bias] != 0:
+                    total += floats32(w[Block.bias])[j]
+                floats32(w[Block.y])[(item * m + row) * n + j] = total
         return 0
 
     return rows_by_columns
@@ -206,7 +241,8 @@ def _build_row_by_rows() -> Callable[..., int]:
     @kernel
     def row_by_rows(block, part, parts):
         w = words(block)
-        batch, k, n, a, b, y, bias = w[2], w[4], w[5], w[6], w[9], w[12], w[13]
+        batch, k, n, a = w[Block.batch], w[Block.k], w[Block.n], w[Block.a]
+        b, y, bias = w[Block.b], w[Block.y], w[Block.bias]
         pieces = (n + vector - 1) // vector
         first, last = batch * pieces * part // parts, batch * pieces * (part + 1) // parts
         while first < last:
@@ -277,35 +313,52 @@ def accepts(call: Call) -> bool | str:
 def prepare(call: Call) -> Prepared:
     """Affine: x, weight, bias? -> y.  BatchMatmul: a, b -> y."""
     p = _PRODUCTS[call.spec.name](call)
-    lanes = host_lanes()
-    # Words of the inputs; an absent bias has none.
-    a_word, b_word = (6, 9) if p.n != 1 or p.m <= 1 or call.inputs[2:] else (9, 6)
-    if a_word > b_word:  # a matrix by one column: the column is the row of the transposed product
-        p = Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row)
-    words = (a_word, b_word, 13)
-    inputs = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, words, strict=False))
-    sizes = [p.batch, p.m, p.k, p.n, 0, p.a_row, p.a_column, 0, p.b_row, p.b_column, 0, 0]
+    operands = ("a", "b", "bias")
+    if p.n == 1 and p.m > 1 and not call.inputs[2:]:
+        # A matrix by one column: the column is the row of the transposed product.
+        p, operands = Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row), ("b", "a", "bias")
+    inputs = [None if desc is None else name for desc, name in zip(call.inputs, operands, strict=False)]
+    steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
+    if small_products.are_few(steps, p.b_column):
+        return small_products.prepare(p._asdict(), words_of(small_products.Block, *inputs, "y"), steps)
+    arguments = words_of(Block, *inputs, "y")
     read = p.batch * (p.m * p.k + p.k * p.n)
     work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
-    tile_steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
-    if small_products.are_few(tile_steps, p.b_column):
-        parts = share_count(small_products.time_us(p.batch, tile_steps), p.batch)
-        block = [0, 0, *sizes, 0, 0]
-        return launch(SMALL_PRODUCT, block, (*inputs, 12), parts=parts, after={0: 14}, note="small tiles")
     if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
         parts = share_count(work_us, p.batch * p.n)
-        return launch(ROWS_BY_COLUMNS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="dot products")
+        return launch(ROWS_BY_COLUMNS, filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
     if p.m == 1 and p.n > 1:
-        parts = share_count(work_us, p.batch * -(-p.n // lanes.vector))
-        return launch(ROW_BY_ROWS, [0, 0, *sizes], (*inputs, 12), parts=parts, note="sums of rows")
+        parts = share_count(work_us, p.batch * -(-p.n // host_lanes().vector))
+        return launch(ROW_BY_ROWS, filled(Block, **p._asdict()), arguments, parts=parts, note="sums of rows")
+    return _in_tiles(p, arguments, work_us)
+
+
+def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float) -> Prepared:
     plan = plan_product(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
-    share_bytes = round_up(8 * BLOCK_WORDS + 4 * lanes.columns + plan.packed_bytes, 64)
+    share_bytes = round_up(8 * BLOCK_WORDS + 4 * host_lanes().columns + plan.packed_bytes, 64)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
-    steps = [unit_rows, unit_columns, plan.k_step, plan.row_step, plan.column_step, plan.way, 0, 0]
-    block = [PACK.address(), plan.multiply.address(), *sizes, 0, share_bytes, *steps]
-    workspace = share_bytes * parts
-    # For few columns, the last unit computes some rows of the one before it once more.
-    after = None if plan.way == NARROW else {0: 22}
-    return launch(MATMUL, block, (*inputs, 12, 14), parts=parts, workspace=workspace, after=after, note=plan.note)
+    block = filled(
+        Block,
+        pack=PACK.address(),
+        multiply=plan.multiply.address(),
+        share_bytes=share_bytes,
+        unit_rows=unit_rows,
+        unit_columns=unit_columns,
+        k_step=plan.k_step,
+        row_step=plan.row_step,
+        column_step=plan.column_step,
+        way=plan.way,
+        **p._asdict(),
+    )
+    return launch(
+        MATMUL,
+        block,
+        (*arguments, Block.workspace),
+        parts=parts,
+        workspace=share_bytes * parts,
+        # For few columns, the last unit computes some rows of the one before it once more.
+        after=None if plan.way == NARROW else {0: Block.after},
+        note=plan.note,
+    )

@@ -3,12 +3,6 @@
 A panel holds `width` rows of a matrix, k by k: element (r, i) of panel p is at p * width * k + i * width + r. A is
 packed by rows (width `Lanes.rows`), B by columns (width `Lanes.columns`). The pieces are kernels of their own, called
 by address with a block in the caller's workspace, so that they are compiled once, however many products use them.
-
-Block of PACK: source, row stride, column stride, rows, k, target, width. Strides are in elements. Rows missing in the
-last panel hold anything. Writes up to PACK_SLACK elements behind the last panel.
-
-Block of MULTIPLY_NARROW: k, m, n, a, a_row, a_column, b, c, c_row, s, s_row: C = A B + S, m x n elements, for n <=
-`Lanes.vector` columns, with A in place and B packed to panels of width `Lanes.vector`; m must be at least NARROW_ROWS.
 """
 
 from __future__ import annotations
@@ -16,12 +10,46 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
 
 PACK_SLACK = 64
-BLOCK_WORDS = 16  # room that a caller reserves for the block of either piece
+BLOCK_WORDS = 16  # room that a caller reserves for the block of any piece
 NARROW_ROWS = 8
 _PANEL_GROUP = 16
+
+
+@layout
+class Pack:
+    """What PACK reads; strides in elements.
+
+    Rows missing in the last panel hold anything. Writes up to PACK_SLACK elements behind the last panel.
+    """
+
+    source: int  # address of the matrix
+    row: int  # stride from row to row
+    column: int  # stride from one k to the next
+    rows: int  # of the matrix
+    k: int
+    target: int  # address of the panels
+    width: int  # rows of a panel
+
+
+@layout
+class Narrow:
+    """What MULTIPLY_NARROW reads: C = A B + S for n <= `Lanes.vector` columns; strides in elements."""
+
+    k: int  # length of the sums
+    m: int  # rows of C, at least NARROW_ROWS
+    n: int  # columns of C
+    a: int  # address of A, which is read in place
+    a_row: int
+    a_column: int
+    b: int  # address of B, packed to panels of width `Lanes.vector`
+    c: int  # address of C
+    c_row: int
+    s: int  # address of S
+    s_row: int
 
 
 def _build_pack() -> Callable[..., int]:
@@ -36,7 +64,8 @@ def _build_pack() -> Callable[..., int]:
     @kernel
     def pack(block, part, parts):
         w = words(block)
-        source, row, column, rows, k, target, width = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
+        source, row, column, rows = w[Pack.source], w[Pack.row], w[Pack.column], w[Pack.rows]
+        k, target, width = w[Pack.k], w[Pack.target], w[Pack.width]
         x, y = floats32(source), floats32(target)
         panels = (rows + width - 1) // width
         if row == 1:
@@ -88,19 +117,9 @@ def _build_multiply_narrow() -> Callable[..., int]:
     @kernel
     def multiply_narrow(block, part, parts):
         w = words(block)
-        k, m, n, a, a_row, a_column, b, c, c_row, s, s_row = (
-            w[0],
-            w[1],
-            w[2],
-            w[3],
-            w[4],
-            w[5],
-            w[6],
-            w[7],
-            w[8],
-            w[9],
-            w[10],
-        )
+        k, m, n, a = w[Narrow.k], w[Narrow.m], w[Narrow.n], w[Narrow.a]
+        a_row, a_column, b, c = w[Narrow.a_row], w[Narrow.a_column], w[Narrow.b], w[Narrow.c]
+        c_row, s, s_row = w[Narrow.c_row], w[Narrow.s], w[Narrow.s_row]
         for i in range(0, m, NARROW_ROWS):
             # The tile reads all its rows of A: the last one moves up and computes some rows again.
             i = min(i, m - NARROW_ROWS)

@@ -3,22 +3,6 @@
 All compute C = A B + S (m x n, sums over k); a_row and a_column say how A is stored, quickest by rows. The pieces are
 kernels of their own, called with a block in the caller's workspace, so that they are compiled once, however many
 products use them. Strides are in elements.
-
-Block of MULTIPLY_ROWS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
-12 s_column, 13 copy, 14 ahead, 15 a_column.
-    B is stored by rows. With an address `copy` of k * `Lanes.columns` elements it is in place: b_step is from row
-    to row, b_panel is `Lanes.columns`, n columns are read; the first rows of a panel are multiplied while the panel is
-    copied, the others from the copy. What lies `ahead` elements behind B is prefetched. With copy 0, B is packed in
-    panels (see `panels`): b_step is `Lanes.columns`, b_panel that times k. So weights are packed once by PACK, to
-    `packed_bytes` bytes, and multiplied many times.
-    s_column: 1, or 0 where all panels share one S, such as a panel of zeros.
-
-MULTIPLY_STREAM takes the same block, for a large C and short sums: it reads B in place without `copy`, and writes C
-past the caches if its rows are aligned to vectors; n must be a multiple of `Lanes.columns`.
-
-Block of MULTIPLY_ACROSS: 0 k, 1 m, 2 n, 3 a, 4 a_row, 5 b, 6 b_step, 7 b_panel, 8 c, 9 c_row, 10 s, 11 s_row,
-12 s_column, 13 width, 14 a_column: the same with C and S transposed: C[r, j] at c[j * c_row + r]. A may be stored by
-columns as well; B is in place, or in panels of `width` columns: two vectors at most.
 """
 
 from __future__ import annotations
@@ -27,7 +11,62 @@ from collections.abc import Callable
 
 from atled_cpu_numba.kernels.products.panels import PACK_SLACK
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Rows:
+    """What MULTIPLY_ROWS and MULTIPLY_STREAM read.
+
+    B is stored by rows. With an address `copy` it is in place: the first rows of a panel are multiplied while the panel
+    is copied, the others from the copy. With copy 0, B is packed in panels (see `panels`); so weights are packed once
+    by PACK, to `packed_bytes` bytes, and multiplied many times.
+
+    MULTIPLY_STREAM is for a large C and short sums: it reads B in place without `copy` and `ahead`, and writes C past
+    the caches if its rows are aligned to vectors; n must be a multiple of `Lanes.columns`.
+    """
+
+    k: int  # length of the sums
+    m: int  # rows of C
+    n: int  # columns of C
+    a: int  # address of A
+    a_row: int
+    b: int  # address of B
+    b_step: int  # in place: from row to row; in panels: `Lanes.columns`
+    b_panel: int  # in place: `Lanes.columns`; in panels: that times k
+    c: int  # address of C
+    c_row: int
+    s: int  # address of S
+    s_row: int
+    s_column: int  # 1, or 0 where all panels share one S, such as a panel of zeros
+    copy: int  # address of k * `Lanes.columns` elements for a panel, or 0
+    ahead: int  # with a copy: how many elements behind B are prefetched
+    a_column: int
+
+
+@layout
+class Across:
+    """What MULTIPLY_ACROSS reads: the same with C and S transposed, C[r, j] at c[j * c_row + r].
+
+    A may be stored by columns as well; B is in place, or in panels of `width` columns.
+    """
+
+    k: int  # length of the sums
+    m: int  # rows of A
+    n: int  # columns of B
+    a: int  # address of A
+    a_row: int
+    b: int  # address of B
+    b_step: int  # from row to row
+    b_panel: int  # from panel to panel
+    c: int  # address of C
+    c_row: int
+    s: int  # address of S
+    s_row: int
+    s_column: int  # 1, or 0 where all panels share one S
+    width: int  # of the panels: one vector or two
+    a_column: int
 
 
 def packed_bytes(k: int, n: int) -> int:
@@ -59,8 +98,10 @@ def _build_rows() -> Callable[..., int]:
     @kernel
     def multiply_rows(block, part, parts):
         w = words(block)
-        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column, copy, ahead, a_column = w[10], w[11], w[12], w[13], w[14], w[15]
+        k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
+        b, b_step, b_panel, c, c_row = w[Rows.b], w[Rows.b_step], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
+        s, s_row, s_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column]
+        copy, ahead, a_column = w[Rows.copy], w[Rows.ahead], w[Rows.a_column]
         for j in range(0, n, columns):
             b_at = b + 4 * (j // columns) * b_panel
             b_row = b_step
@@ -120,8 +161,9 @@ def _build_stream() -> Callable[..., int]:
     @kernel
     def multiply_stream(block, part, parts):
         w = words(block)
-        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column, a_column = w[10], w[11], w[12], w[15]
+        k, m, n, a, a_row = w[Rows.k], w[Rows.m], w[Rows.n], w[Rows.a], w[Rows.a_row]
+        b, b_step, b_panel, c, c_row = w[Rows.b], w[Rows.b_step], w[Rows.b_panel], w[Rows.c], w[Rows.c_row]
+        s, s_row, s_column, a_column = w[Rows.s], w[Rows.s_row], w[Rows.s_column], w[Rows.a_column]
         aligned = c % vector_bytes == 0 and (4 * c_row) % vector_bytes == 0
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
@@ -152,8 +194,10 @@ def _build_across() -> Callable[..., int]:
     @kernel
     def multiply_across(block, part, parts):
         w = words(block)
-        k, m, n, a, a_row, b, b_step, b_panel, c, c_row = w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9]
-        s, s_row, s_column, width, a_column = w[10], w[11], w[12], w[13], w[14]
+        k, m, n, a, a_row = w[Across.k], w[Across.m], w[Across.n], w[Across.a], w[Across.a_row]
+        b, b_step, b_panel, c, c_row = w[Across.b], w[Across.b_step], w[Across.b_panel], w[Across.c], w[Across.c_row]
+        s, s_row, s_column = w[Across.s], w[Across.s_row], w[Across.s_column]
+        width, a_column = w[Across.width], w[Across.a_column]
         for i in range(0, m, rows):
             m_left = min(rows, m - i)
             a_at = a + 4 * i * a_row

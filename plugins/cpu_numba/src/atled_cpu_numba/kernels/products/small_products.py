@@ -1,10 +1,5 @@
 """Matrix products in float32 so small that preparing tiles would take longer than multiplying.
 
-Block (64-bit words; strides in elements), words 2 to 13 as in `matmul`:
-    2 batch, 3 m, 4 k, 5 n                      y is (batch, m, n)
-    6 a, 7 a_row, 8 a_column, 9 b, 10 b_row, 11 b_column, 12 y, 13 bias or 0
-    14 range kernel to run on what is written of y, or 0, 15 its block
-
 Any strides, no workspace. Tiles are as many columns as a power of two, not some lanes of a vector: a result is often
 read while it is on its way to the cache, and then has to be read in the pieces that it was written in.
 
@@ -14,12 +9,13 @@ works out hundreds of offsets before the first of them begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.shared.launch import launch
+from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
 
 # Sizes of tiles. Each takes milliseconds to compile, so there are no more of them than are worth that.
@@ -31,23 +27,26 @@ _MOST_STRIDED_STEPS = 48  # the same where rows of B are gathered
 _STEPS_PER_US = 1000.0
 _MOST_SUMMED_ROWS = 32  # added one by one, in float32
 
-_WORDS = (
-    "batch",
-    "m",
-    "k",
-    "n",
-    "a",
-    "a_row",
-    "a_column",
-    "b",
-    "b_row",
-    "b_column",
-    "y",
-    "bias",
-    "range",
-    "range_block",
-)
-_FIRST_WORD = 2
+
+@layout
+class Block:
+    """What the kernel reads; strides in elements."""
+
+    unread: int = 2  # matmul's block, the same up to the bias, has addresses of pieces here
+    batch: int  # y is (batch, m, n)
+    m: int
+    k: int
+    n: int
+    a: int  # address
+    a_row: int
+    a_column: int
+    b: int  # address
+    b_row: int
+    b_column: int
+    y: int  # address
+    bias: int  # address, or 0
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int  # its block
 
 
 def _ir() -> str:
@@ -57,8 +56,9 @@ def _ir() -> str:
 
 
 def _load_words(*names: str) -> str:
+    """Lines that read words of the block."""
     return "\n".join(
-        f"""  %{name}.at = getelementptr i64, ptr %w, i64 {_FIRST_WORD + _WORDS.index(name)}
+        f"""  %{name}.at = getelementptr i64, ptr %w, i64 {getattr(Block, name)}
   %{name} = load i64, ptr %{name}.at"""
         for name in names
     )
@@ -250,7 +250,8 @@ did{width}:
 define i64 @small_product(i64 %block, i64 %part, i64 %parts) {{
 entry:
   %w = inttoptr i64 %block to ptr
-{_load_words(*_WORDS)}
+{_load_words("batch", "m", "k", "n", "a", "a_row", "a_column", "b", "b_row", "b_column", "y", "bias")}
+{_load_words("after", "after_block")}
   %a.start = inttoptr i64 %a to ptr
   %b.start = inttoptr i64 %b to ptr
   %y.start = inttoptr i64 %y to ptr
@@ -283,14 +284,14 @@ item:
   %a.now = phi ptr [ %a.first, %begin ], [ %a.next, %next ]
   %b.now = phi ptr [ %b.first, %begin ], [ %b.next, %next ]
   %y.now = phi ptr [ %y.first, %begin ], [ %y.next, %next ]
-  %at = phi i64 [ %y.offset, %begin ], [ %after, %next ]
+  %at = phi i64 [ %y.offset, %begin ], [ %at.next, %next ]
 {chr(10).join(calls)}
-  %after = add i64 %at, %y.size
-  %carries = icmp ne i64 %range, 0
+  %at.next = add i64 %at, %y.size
+  %carries = icmp ne i64 %after, 0
   br i1 %carries, label %carry, label %next
 carry:
-  %function = inttoptr i64 %range to ptr
-  %ignored = call i64 %function(i64 %range_block, i64 %at, i64 %after)
+  %function = inttoptr i64 %after to ptr
+  %ignored = call i64 %function(i64 %after_block, i64 %at, i64 %at.next)
   br label %next
 next:
   %i.next = add i64 %i, 1
@@ -327,9 +328,16 @@ def _tiles(size: int, sizes: Sequence[int]) -> int:
     return count
 
 
-def time_us(batch: int, steps: int) -> float:
-    """An estimate of the time on one core."""
-    return batch * steps / _STEPS_PER_US
+def prepare(sizes: Mapping[str, int], arguments: tuple[int, ...], steps: int) -> Prepared:
+    """A product of these sizes and strides, by the names of their words; steps: `step_count` of each in the batch."""
+    return launch(
+        SMALL_PRODUCT,
+        filled(Block, **sizes),
+        arguments,
+        parts=share_count(sizes["batch"] * steps / _STEPS_PER_US, sizes["batch"]),
+        after={0: Block.after},
+        note="small tiles",
+    )
 
 
 def column_sums(rows: int, columns: int) -> Prepared | None:
@@ -337,8 +345,15 @@ def column_sums(rows: int, columns: int) -> Prepared | None:
     steps = step_count(1, rows, columns, 1)
     if not 0 < rows <= _MOST_SUMMED_ROWS or not are_few(steps, 1):
         return None
-    block = [0, 0, 1, 1, rows, columns, _ONE.ctypes.data, 0, 0, 0, columns, 1, 0, 0, 0, 0]
-    return launch(SMALL_PRODUCT, block, (9, 12), owner=(SMALL_PRODUCT, _ONE), after={0: 14}, note="small tiles")
+    block = filled(Block, batch=1, m=1, k=rows, n=columns, a=_ONE.ctypes.data, b_row=columns, b_column=1)
+    return launch(
+        SMALL_PRODUCT,
+        block,
+        (Block.b, Block.y),
+        owner=(SMALL_PRODUCT, _ONE),
+        after={0: Block.after},
+        note="small tiles",
+    )
 
 
 # Read as a row of ones.

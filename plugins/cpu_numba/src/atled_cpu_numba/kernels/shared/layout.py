@@ -34,6 +34,15 @@ def size_of(block: Any) -> int:
     return int(block.words)
 
 
+NO_WORD = -1
+"""Among the words of the arguments: the kernel does not want the address of that one."""
+
+
+def words_of(block: Any, *names: str | None) -> tuple[int, ...]:
+    """The words of these names, for the arguments of a call; None: the kernel does not want that argument."""
+    return tuple(NO_WORD if name is None else getattr(block, name) for name in names)
+
+
 def filled(block: Any, **values: int) -> list[int]:
     """The words of a block with the given values by name, 0 elsewhere.
 
