@@ -21,6 +21,7 @@ import numpy as np
 import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
+from atled.files.parameters import FORMATS
 from atled.utils.data_iterator import data_iterator_cache, data_iterator_csv_dataset
 from atled.utils.data_source import DataSourceWithFileCache
 from atled.utils.data_source_implements import SimpleDataSource
@@ -31,7 +32,6 @@ from atled.utils.save import save
 from fuzzing.calls import Attempt
 from fuzzing.judging import WrongError
 
-_PARAMETERS = (".h5", ".npz", ".protobuf", ".nntxt", ".nnp")
 _BOMB_BYTES = 3 << 30
 _DAMAGES = ("cut", "flip", "flip", "flip", "zeros", "ones", "noise", "remove", "repeat", "insert", "int")
 _INSERTED = (b"\0", b"\r", b"\n", b'"', b",", b"\xff", b"9" * 400, b"-")
@@ -58,7 +58,7 @@ def _network() -> Path:
     for suffix in (".nnp", ".nntxt", ".protobuf"):
         save(str(folder / f"net{suffix}"), {"networks": networks, "executors": executors})
     save(str(folder / "parameters.nnp"), {"networks": networks})
-    for suffix in _PARAMETERS[:-1]:
+    for suffix in (suffix for suffix in FORMATS if suffix != ".nnp"):  # which holds a network, too
         nn.save_parameters(str(folder / f"parameters{suffix}"))
     nn.clear_parameters()
     return folder
@@ -206,7 +206,7 @@ def _attempt(rng: Random, whole: Path, read: Callable[[Path], None]) -> Attempt:
 
 
 def _parameters(rng: Random) -> Attempt:
-    return _attempt(rng, _network() / f"parameters{rng.choice(_PARAMETERS)}", _read_parameters)
+    return _attempt(rng, _network() / f"parameters{rng.choice(list(FORMATS))}", _read_parameters)
 
 
 def _networks(rng: Random) -> Attempt:
@@ -373,12 +373,12 @@ def _foreign(rng: Random) -> Attempt:
     """A file of another format under the name of one."""
     sources = [*sorted(_network().iterdir()), _data() / "a.npy", _data() / "c.png", _data() / "table.csv"]
     source = rng.choice(sources)
-    suffix = rng.choice((*_PARAMETERS, ".csv", ".npy", ".png", ".wav"))
+    suffix = rng.choice((*FORMATS, ".csv", ".npy", ".png", ".wav"))
 
     def run() -> None:
         path = _tried() / f"p{suffix}"
         shutil.copy(source, path)
-        if suffix in _PARAMETERS:
+        if suffix in FORMATS:
             rng.choice((_read_parameters, _read_with_loader))(path)
         else:
             (path.parent / "table.csv").write_text(f"x\n{path.name}\n", "utf-8")

@@ -18,10 +18,9 @@ from atled.files.replacing import replacing
 from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable
 
-# Per suffix the module that knows the format, its function that makes the file's bytes, and the one that reads a file.
-# Imported when first needed: they need libraries that most programs do not.
 _DEFAULT = ".npz"  # the one that needs no further library
-_FORMATS = {
+# Modules are imported when first needed: they need libraries that most programs do not.
+FORMATS = {
     ".npz": ("atled.files.npz", "npz_image", "read_npz"),
     ".h5": ("atled.files.hdf5", "h5_image", "read_h5"),
     ".protobuf": ("atled.files.protobuf", "binary_image", "read_binary"),
@@ -29,6 +28,8 @@ _FORMATS = {
     ".prototxt": ("atled.files.protobuf", "text_image", "read_text"),
     ".nnp": ("atled.files.nnp.archive", "parameters_image", "read_parameters"),
 }
+"""By suffix the module that knows a format, its function that makes the bytes of a file, and the one that reads a file:
+`image(asked, params) -> bytes` and `read(asked, path) -> list[Entry]`; `asked` begins their messages."""
 
 _TEMPORARY = re.compile(r"\.atled-[0-9a-f]{16}\.tmp")
 _ABANDONED_S = 3600.0  # no save takes an hour
@@ -86,16 +87,16 @@ def _format(asked: str, path: str | os.PathLike[str]) -> tuple[Callable[..., Any
     name = os.path.basename(os.fspath(path))
     # A name such as ".h5" is nothing but a suffix.
     suffix = os.path.splitext(name)[1] or (name if name.startswith(".") else _DEFAULT)
-    if suffix.lower() not in _FORMATS or suffix == name:
+    if suffix.lower() not in FORMATS or suffix == name:
         raise ValueError(
             four_parts(
                 asked,
-                "there is no name before the suffix" if suffix.lower() in _FORMATS else f"unknown suffix {suffix!r}",
-                f"known: {listing(_FORMATS)}",
+                "there is no name before the suffix" if suffix.lower() in FORMATS else f"unknown suffix {suffix!r}",
+                f"known: {listing(FORMATS)}",
                 "use a name that ends in .npz or .h5, or one without suffix, which means .npz",
             )
         )
-    module_name, save, load = _FORMATS[suffix.lower()]
+    module_name, save, load = FORMATS[suffix.lower()]
     module = importlib.import_module(module_name)
     return getattr(module, save), getattr(module, load)
 

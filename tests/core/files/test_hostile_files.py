@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import atled as nn
+from atled.files.parameters import FORMATS
 from atled.utils.data_iterator import data_iterator_csv_dataset
 from atled.utils.data_source import DataSourceWithFileCache
 from atled.utils.data_source_implements import CacheDataSource, SimpleDataSource
@@ -22,7 +23,7 @@ from atled_contexts.settings import forget_settings
 
 h5py = pytest.importorskip("h5py")
 
-PARAMETERS = ["p.h5", "p.npz", "p.protobuf", "p.nntxt", "p.nnp"]
+PARAMETERS = [f"p{suffix}" for suffix in FORMATS]
 SAMPLES = ["a.npy", "a.csv", "a.png", "a.wav"]
 
 

@@ -1,0 +1,61 @@
+"""What holds for every format of parameters: what is saved comes back, what is no such file is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atled as nn
+from atled.files.parameters import FORMATS
+from stored_parameters import make, network, state
+
+pytest.importorskip("h5py")
+pytest.importorskip("google.protobuf")
+
+SAVED = [suffix for suffix in FORMATS if suffix != ".nnp"]  # which is saved with a network only
+PAGE = Path(__file__).parents[3] / "docs" / "files.md"
+
+
+@pytest.fixture(autouse=True)
+def no_parameters() -> Iterator[None]:
+    nn.clear_parameters()
+    yield
+    nn.clear_parameters()
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+def test_what_is_saved_comes_back(suffix: str, tmp_path: Path) -> None:
+    network()
+    expected = state()
+    nn.save_parameters(tmp_path / f"p{suffix}")
+    nn.clear_parameters()
+    nn.load_parameters(tmp_path / f"p{suffix}")
+    assert state() == expected
+
+
+@pytest.mark.parametrize("suffix", SAVED)
+def test_parameters_that_are_there_get_the_values(suffix: str, tmp_path: Path) -> None:
+    w = make("scope/W", [1.0, 2.0])
+    nn.save_parameters(tmp_path / f"p{suffix}")
+    w.d = 0
+    nn.load_parameters(tmp_path / f"p{suffix}")
+    assert w.d.tolist() == [1.0, 2.0] and nn.get_parameters()["scope/W"] == w
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_any_bytes_are_refused_and_change_nothing(suffix: str, tmp_path: Path) -> None:
+    make("W", [1.0])
+    path = tmp_path / f"p{suffix}"
+    path.write_bytes(np.random.default_rng(0).bytes(500))
+    with pytest.raises(ValueError, match=re.escape(str(path)) + r"[\s\S]*What to do"):
+        nn.load_parameters(path)
+    assert nn.get_parameters()["W"].d.tolist() == [1.0]
+
+
+def test_the_page_has_a_row_for_every_format() -> None:
+    rows = re.findall(r"^\| (`\.[^|]*) \|", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    assert {suffix for row in rows for suffix in re.findall(r"`(\.\w+)`", row)} == set(FORMATS)
