@@ -12,9 +12,8 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
+from all_solvers import SOLVERS
 from atled.calling.python_function import PythonFunction
-
-SOLVERS = [S.Sgd, S.Momentum, S.Nesterov, S.Adadelta, S.Adagrad, S.RMSprop, S.Adam, S.Adamax, S.AMSGRAD]
 
 Network = Callable[[nn.Variable, nn.Variable], nn.Variable]
 

@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+from all_solvers import SOLVERS
+from atled.ops.spec import SPECS
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -123,6 +125,26 @@ def test_updates_follow_the_rule_over_many_steps(make, rule):
         solver.update()
         expected = rule(state, expected, g, t)
         assert_allclose(w.d, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", SOLVERS)
+def test_every_solver_moves_as_the_reference_of_its_op_says(make):
+    rng = np.random.default_rng(2)
+    w, solver = leaf(rng.standard_normal((3, 5))), make(0.05)
+    solver.set_parameters({"w": w})
+    (tracked,) = solver.tracked()
+    arrays = [w.d.astype(np.float64), *(np.zeros((3, 5)) for _ in tracked.states)]
+    spec = SPECS[solver.update_op]
+    changed = [position for position in spec.inplace.values() if position != 1]  # 1 is the gradient
+    for _ in range(4):
+        w.g = rng.standard_normal((3, 5))
+        gradient = w.g.astype(np.float64)
+        solver.update()
+        results = spec.reference(arrays[0], gradient, *arrays[1:], **solver.hyper(tracked))
+        for position, result in zip(changed, results, strict=True):
+            arrays[max(position - 1, 0)] = result
+        assert_allclose(w.d, arrays[0], rtol=1e-5, atol=1e-6)
+    assert_array_equal([state.t for state in solver.get_states().values()], [4])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+from all_solvers import SOLVERS
 from atled.files.solver_states import SolverState
 
 FILES = Path(__file__).parent / "files"
@@ -46,7 +47,7 @@ def steps(solver, parameters, count, seed=1):
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".protobuf"])
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", [kind.__name__ for kind in SOLVERS])
 def test_training_goes_on_from_saved_states_as_if_it_had_not_been_interrupted(kind, suffix, tmp_path):
     pytest.importorskip("h5py" if suffix == ".h5" else "google.protobuf")
     solver, parameters = start(kind)

@@ -15,11 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+from all_solvers import SOLVERS
 from atled.arrays.watches import WATCHES
 
 pytestmark = pytest.mark.usefixtures("backend")
 
-SOLVERS = [S.Sgd, S.Momentum, S.Nesterov, S.Adadelta, S.Adagrad, S.RMSprop, S.Adam, S.Adamax, S.AMSGRAD]
 DECAY, SCALE = ("weight_decay", 0.03), ("scale_grad", 0.7)
 SEQUENCES: dict[str, Sequence[tuple[str, float]]] = {
     "decay": [DECAY],
