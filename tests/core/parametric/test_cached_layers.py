@@ -18,13 +18,6 @@ from atled.parametric import cached_layers
 pytestmark = pytest.mark.usefixtures("backend")
 
 
-@pytest.fixture(autouse=True)
-def no_parameters():
-    nn.clear_parameters()
-    yield
-    nn.clear_parameters()
-
-
 @pytest.fixture
 def taken(monkeypatch):
     """The functions called in the short way."""

@@ -9,7 +9,7 @@ from atled import NdArray, Variable
 from atled import functions as F
 from atled import parametric_functions as PF
 from atled.initializer import ConstantInitializer, NormalInitializer
-from atled.parameter import clear_parameters, get_parameter, get_parameters
+from atled.parameter import get_parameter, get_parameters
 
 # As NNabla 1.0 has them.
 SIGNATURES = {
@@ -116,13 +116,6 @@ SIGNATURES = {
         "training=True, rng=None, with_bias=True, fix_parameters=False, name=None)"
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
 
 
 def leaf(*shape, seed=0):

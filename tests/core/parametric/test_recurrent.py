@@ -9,14 +9,7 @@ from atled import Variable, auto_forward
 from atled import functions as F
 from atled import parametric_functions as PF
 from atled import solvers as S
-from atled.parameter import clear_parameters, get_parameters, parameter_scope
-
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
+from atled.parameter import get_parameters, parameter_scope
 
 
 def leaf(values):
