@@ -328,6 +328,8 @@ def initial_values(asked: str, initializer: Any, shape: tuple[int, ...]) -> np.n
 def _split(what: str, name: str) -> _Names:
     if not isinstance(name, str):
         raise TypeError(four_parts(f"{what}({name!r})", f"got {type(name).__name__}", "", "pass the name as text"))
+    if name and "/" not in name:
+        return (name,)  # most are so, and this takes a tenth of the time
     return tuple(part for part in name.split("/") if part)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 def whole(value: Any) -> int:
     """A whole number as int; TypeError that says why it is none, also for a bool."""
+    if type(value) is int:
+        return value  # most are so
     if isinstance(value, bool | np.bool_):
         raise TypeError("a bool is not a whole number here")
     if isinstance(value, float | np.floating):

@@ -8,10 +8,10 @@ from typing import Any
 from atled import functions
 from atled.arrays.array import NdArray
 from atled.parameter import Initializer, parameter_scope
-from atled.parametric.affine import affine
 from atled.parametric.api import parametric_function_api
 from atled.parametric.layer import Array, Layer
 from atled.parametric.sequences import lstm_sequence
+from atled.parametric.weight_transform import LAYERS
 from atled.variable import Variable
 
 
@@ -142,7 +142,7 @@ def _step(
         if not isinstance(state, Variable | NdArray) or x.ndim != 2 or state.shape != (x.shape[0], size):
             found = list(state.shape) if isinstance(state, Variable | NdArray) else type(state).__name__
             raise layer.error(f"{name} is {found}", "give x of shape (N, I), h and c of shape (N, state_size)")
-    gates = affine(functions.concatenate(x, h, axis=1), (4, size), 1, w_init, b_init, fix_parameters)
+    gates = LAYERS["affine"](functions.concatenate(x, h, axis=1), (4, size), 1, w_init, b_init, fix_parameters)
     i, o, f, g = functions.split(gates, axis=1)
     c = functions.sigmoid(f) * c + functions.sigmoid(i) * functions.tanh(g)
     return functions.sigmoid(o) * functions.tanh(c), c
