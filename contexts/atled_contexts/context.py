@@ -230,7 +230,7 @@ class Context:
         if self._hash is not None:
             self._refuse(name, "it was hashed, as in a set or a dict, where its place depends on its values")
         self._hold(self.replace(**{name: value})._values, None)
-        PROCESS.mark_anew()
+        PROCESS.mark_change()
 
     def __delattr__(self, name: str) -> NoReturn:
         self._refuse(name, "every attribute of a Context has a value")

@@ -138,12 +138,12 @@ def check_fallback(asked: str, fallback: str) -> str:
 
 def known_lines(registry: Registry, skip: dict[str, BackendStatus] | None = None) -> list[str]:
     """One line for each backend that a plugin declares, and for each plugin that did not get so far."""
-    told = skip or {}
-    lines = [_status_line(registry.status(name)) for name in registry.known_backends() if name not in told]
+    skipped = skip or {}
+    lines = [_status_line(registry.status(name)) for name in registry.known_backends() if name not in skipped]
     lines += [
         f"{record.title} is {record.state}: {record.reason}"
         for record in registry.records
-        if record.info is None and record.name not in told
+        if record.info is None and record.name not in skipped
     ]
     return lines
 

@@ -176,7 +176,7 @@ class Plugins:
     def _changed(self) -> None:
         self._registry = None
         self.generation = next(_generations)
-        PROCESS.mark_anew()
+        PROCESS.mark_change()
         for listener in _listeners:
             listener()
 

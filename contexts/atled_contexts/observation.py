@@ -68,4 +68,4 @@ def verify_process(verification: Verification | None) -> None:
     global _of_process
     _of_process = verification
     _outside.active = verification is not None
-    PROCESS.mark_anew()
+    PROCESS.mark_change()

@@ -113,13 +113,13 @@ def set_default_context(ctx: Context) -> None:
             )
         )
     _default.chosen = ctx
-    PROCESS.mark_anew()
+    PROCESS.mark_change()
 
 
 def reset_default_context() -> None:
     """Take `set_default_context` back: the default is that of the present plugins again."""
     _default.chosen = _default.own = None
-    PROCESS.mark_anew()
+    PROCESS.mark_change()
 
 
 def context_scope(ctx: Context) -> AbstractContextManager[Context]:

@@ -14,7 +14,7 @@ _mark: ContextVar[object] = ContextVar("atled_mark", default="outside of all blo
 mark_here: Callable[[], object] = _mark.get
 
 
-def mark_anew() -> None:
+def mark_change() -> None:
     """Note that something changed in this thread or asyncio task."""
     _mark.set(object())
 
@@ -27,7 +27,7 @@ class _Process:
     def __init__(self) -> None:
         self.mark = object()
 
-    def mark_anew(self) -> None:
+    def mark_change(self) -> None:
         """Note that something changed; to be called after the change."""
         self.mark = object()
 
@@ -54,4 +54,4 @@ class SetWithin(Generic[_T]):
         if _mark.get() is self._mark:
             _mark.reset(self._mark_token)
         else:  # something was set within the block that may outlast it
-            mark_anew()
+            mark_change()

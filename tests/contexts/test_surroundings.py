@@ -6,7 +6,7 @@ import contextvars
 import threading
 
 from atled_contexts import bind
-from atled_contexts.surroundings import SetWithin, mark_anew, mark_here
+from atled_contexts.surroundings import SetWithin, mark_change, mark_here
 
 NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
@@ -30,7 +30,7 @@ def test_what_is_set_within_a_block_and_outlasts_it_leaves_no_old_mark():
         before = mark_here()
         with SetWithin(NUMBER, 1):
             other.set(5)
-            mark_anew()
+            mark_change()
         assert other.get() == 5 and mark_here() is not before
 
     contextvars.copy_context().run(outlasting)

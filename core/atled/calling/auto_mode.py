@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from atled_contexts.surroundings import PROCESS, SetWithin, mark_anew
+from atled_contexts.surroundings import PROCESS, SetWithin, mark_change
 
 
 class _Default:
@@ -32,10 +32,10 @@ def set_auto_forward(auto: bool) -> None:
     """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
     if _AUTO_FORWARD.get() is None:
         _default.value = bool(auto)
-        PROCESS.mark_anew()
+        PROCESS.mark_change()
     else:
         _AUTO_FORWARD.set(bool(auto))
-        mark_anew()
+        mark_change()
 
 
 @contextlib.contextmanager
