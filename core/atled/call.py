@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from atled.ops.spec import OpSpec
 
 
-SCRATCH_WORDS = 256
-"""The most words of a block of which a kernel keeps a copy in scratch memory."""
+RANGE_BLOCK_WORDS = 256
+"""The most words of the block of a range kernel of which a carrying kernel makes a copy for each share."""
 
 
 class Call:
@@ -124,11 +124,12 @@ class Native:
     before: by input the same; the kernel calls it with each range before it reads that range of the input, every
         element exactly once.
     in_place: by input of `before` the output whose memory that input may have.
-    scratch: by input of `before` how many bytes per share are memory enough for it. Four words belong to `before` then.
-        Where the third is not 0, the input's address is that of `parts` such pieces of memory, one after the other; the
-        kernel gives each range a place in its share's piece. For that it needs a block of its own for the range kernel:
-        a copy of the given one, whose length (at most SCRATCH_WORDS) is in the third word, with the address that its
-        word of the number in the fourth is to hold: that of element 0, if the range's elements lie where they shall.
+    range_bytes: by input of `before` how many bytes per share are memory enough for its ranges. Four words belong to
+        `before` then. Where the third is not 0, the input's address is that of `parts` such pieces of memory, one after
+        the other; the kernel gives each range a place in its share's piece. For that it needs a block of its own for
+        the range kernel: a copy of the given one, whose length (at most RANGE_BLOCK_WORDS) is in the third word, with
+        the address that its word of the number in the fourth is to hold: that of element 0, if the range's elements lie
+        where they shall.
     spread: by output the first of two words as in `after`, for a step on arrays of the size of the first input, which
         reads the output spread along trailing axes. The kernel calls it with each range of the input's elements once
         the elements of the output are written that these belong to, every element exactly once.
@@ -146,8 +147,8 @@ class Native:
         "most_parts",
         "owner",
         "parts",
+        "range_bytes",
         "ranges",
-        "scratch",
         "spread",
     )
 
@@ -166,7 +167,7 @@ class Native:
         after: Mapping[int, int] | None = None,
         before: Mapping[int, int] | None = None,
         in_place: Mapping[int, int] | None = None,
-        scratch: Mapping[int, int] | None = None,
+        range_bytes: Mapping[int, int] | None = None,
         spread: Mapping[int, int] | None = None,
     ) -> None:
         self.address = address
@@ -181,7 +182,7 @@ class Native:
         self.after = dict(after or {})
         self.before = dict(before or {})
         self.in_place = dict(in_place or {})
-        self.scratch = dict(scratch or {})
+        self.range_bytes = dict(range_bytes or {})
         self.spread = dict(spread or {})
 
 
@@ -193,7 +194,7 @@ class Prepared:
         of the backend's array class: NumPy arrays on the host. It writes its outputs, returns nothing, and is
         stateless and reentrant.
     native: the same as machine code (`Native`); host backends only.
-    workspace: bytes of scratch memory (uint8 array, 64-byte aligned) that the caller supplies for each run.
+    workspace: bytes of memory for the run (uint8 array, 64-byte aligned) that the caller supplies for each run.
     note: what was chosen and why, for `explain` and the plan's listing, such as "direct, 8x48 tiles".
     """
 

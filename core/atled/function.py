@@ -190,7 +190,7 @@ class Function:
     def __call__(
         self, *inputs: Variable | NdArray, n_outputs: int = -1, outputs: Sequence[Variable | NdArray] | None = None
     ) -> Any:
-        """Call the same op, with the same attributes, on other arrays; state such as a random stream is the new call's.
+        """Call the same op, with the same attributes, on other arrays; state such as a random state is the new call's.
 
         n_outputs: not used; it is there for NNabla's sake.
         """

@@ -5,7 +5,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
 
     identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
-    computing       Call, ArrayDesc, Prepared, Native, SCRATCH_WORDS, op_spec, shift_sources
+    computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import SCRATCH_WORDS, Call, Native, Prepared
+from atled.call import RANGE_BLOCK_WORDS, Call, Native, Prepared
 from atled.errors import did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference, reference_run
@@ -153,8 +153,8 @@ __all__ = [
     "INPUT_DTYPES",
     "OPENCL",
     "OUTPUT_DTYPES",
+    "RANGE_BLOCK_WORDS",
     "REQUIRED",
-    "SCRATCH_WORDS",
     "Apply",
     "ArrayClass",
     "ArrayDesc",

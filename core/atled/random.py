@@ -21,7 +21,7 @@ _LIMIT = 2**31
 
 
 class _Seeds:
-    """What `seed` has set; one for the process, as the streams that it starts are.
+    """What `seed` has set; one for the process, as the random states that it starts are.
 
     prng: the generator of initial values; None: the `numpy.random` module.
     function: (seed, numbers of the functions made since); None: fresh entropy for each.
@@ -45,7 +45,7 @@ def seed(
     Args:
         seed_value: 0 to 2**31 - 1.
         set_function_seed: random functions that are given no seed (or -1): each that is made takes the next of a
-            series of streams. Those made before keep theirs.
+            series of random states. Those made before keep theirs.
         set_parameter_seed: initializers that are given no rng draw from `numpy.random.RandomState(seed_value)`, as in
             NNabla; before the first call of this kind they draw from the `numpy.random` module.
         set_data_seed: data sources and iterators that are made from now on without rng draw their orders from
@@ -79,8 +79,8 @@ def data_generator() -> np.random.RandomState:
     return np.random.RandomState(_SEEDS.data)
 
 
-def stream_key(function_seed: int) -> int:
-    """The key of the random stream of a function that is being made; 63 bits. -1: as `seed` says."""
+def random_key(function_seed: int) -> int:
+    """The key of the random state of a function that is being made; 63 bits. -1: as `seed` says."""
     if function_seed != -1:
         return function_seed & 0x7FFF_FFFF_FFFF_FFFF
     if _SEEDS.function is None:

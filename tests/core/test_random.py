@@ -1,4 +1,4 @@
-"""Random functions in the front end: streams, seeds, and masks that backward uses again."""
+"""Random functions in the front end: random states, seeds, and masks that backward uses again."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_code_of_the_user_in_one_graph_may_wait_for_another_graph():
     x, w = leaf(np.ones((64, 300))), leaf(np.full((300, 300), 1e-3))
     inner = F.sum(F.affine(x, w))
     outer = Elsewhere(inner)(F.sum(F.affine(x, w)))
-    inner.forward()  # bound by this thread, as the outer one is: they have scratch memory in common
+    inner.forward()  # bound by this thread, as the outer one is: they share a workspace
     outer.forward()
     assert_allclose(float(outer.d), 2 * 64 * 300 * 0.3, rtol=1e-4)
 

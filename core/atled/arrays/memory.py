@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from atled.arrays.place import ArrayClass, place_on
 from atled.arrays.spares import all_spares, clear_spares, set_spares_limit
 from atled.arrays.storage import POOL, size_class
-from atled.calling.cached_calls import forget_calls
 from atled.errors import four_parts
 from atled.limits.caches import cache_counts, clear_caches
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
@@ -85,7 +84,7 @@ def set_memory_cache_limit(limit_bytes: int) -> None:
     POOL.set_limit(limit)
     set_spares_limit(limit)
     clear_spares()
-    forget_calls()  # they hold the queues of spare arrays; new ones keep within the limit
+    clear_caches("cached calls")  # they hold the queues of spare arrays; new ones keep within the limit
 
 
 def _device_classes() -> Iterator[tuple[ArrayClass, str]]:

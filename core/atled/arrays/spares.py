@@ -216,7 +216,7 @@ class SpareCells:
         self._cells.clear()
 
 
-class Scratch:
+class SpareWorkspaces:
     """Memory of one size for the time of a call. It never leaves the call, so that nobody has to ask who has it."""
 
     __slots__ = ("__weakref__", "_free", "_limit", "_nbytes")
@@ -295,8 +295,8 @@ def reuses(spares: Spares | SpareCells, hold: Callable[[Any], object] | None, ge
 
 _SPARES: WeakValueDictionary[tuple[int, np.dtype], Spares] = WeakValueDictionary()
 _SPARE_CELLS: WeakValueDictionary[tuple[int, np.dtype], SpareCells] = WeakValueDictionary()
-_SCRATCHES: WeakValueDictionary[int, Scratch] = WeakValueDictionary()
-"""The queues by what they hold. Those who take from a queue hold it: known calls, of which there is a limit."""
+_WORKSPACES: WeakValueDictionary[int, SpareWorkspaces] = WeakValueDictionary()
+"""The queues by what they hold. Those who take from a queue hold it: cached calls, of which there is a limit."""
 
 
 def spares_of(size: int, dtype: np.dtype) -> Spares:
@@ -311,10 +311,10 @@ def spare_cells_of(size: int, dtype: np.dtype) -> SpareCells:
     return _SPARE_CELLS.setdefault((size, dtype), _counted_in(SpareCells(size, dtype))) if spares is None else spares
 
 
-def scratch_of(nbytes: int) -> Scratch:
+def spare_workspaces_of(nbytes: int) -> SpareWorkspaces:
     """The one stock of memory of that size."""
-    scratch = _SCRATCHES.get(nbytes)
-    return _SCRATCHES.setdefault(nbytes, Scratch(nbytes)) if scratch is None else scratch
+    found = _WORKSPACES.get(nbytes)
+    return _WORKSPACES.setdefault(nbytes, SpareWorkspaces(nbytes)) if found is None else found
 
 
 def all_spares() -> list[Spares | SpareCells]:
@@ -345,7 +345,7 @@ class _Limits:
 _LIMITS = _Limits()
 
 S = TypeVar("S", Spares, SpareCells)
-Q = TypeVar("Q", Spares, SpareCells, Scratch)
+Q = TypeVar("Q", Spares, SpareCells, SpareWorkspaces)
 
 
 def _counted_in(queue: S) -> S:
@@ -367,5 +367,5 @@ def set_spares_limit(limit_bytes: int) -> None:
 
 def clear_spares() -> None:
     """Keep nothing for later."""
-    for kept in (*all_spares(), *_alive(_SCRATCHES)):
+    for kept in (*all_spares(), *_alive(_WORKSPACES)):
         kept.clear()

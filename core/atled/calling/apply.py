@@ -8,7 +8,7 @@ from typing import Any
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.cached_calls import given_floats, key_of, known, present_state, remember
+from atled.calling.cached_calls import find_call, given_floats, key_of, present_state, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
@@ -37,7 +37,7 @@ def apply(
     is_quick = outputs is None and (at_once or state.auto_forward) and not state.is_observed
     key = key_of(spec, inputs, attributes) if is_quick else None
     if key is not None:
-        call = known(state, key)
+        call = find_call(state, key)
         floats = None if call is None else given_floats(spec, attributes)
         if call is not None and floats is not None:
             if at_once:
@@ -48,9 +48,9 @@ def apply(
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
     descs = [None if value is None else ArrayDesc(value.shape) for value in values]
     for name in spec.states:
-        kept = NdArray.from_numpy_array(spec.first_state(name, *descs))
-        values.append(Value(kept.shape, None, data=kept))
-        descs.append(ArrayDesc(kept.shape))
+        state_array = NdArray.from_numpy_array(spec.first_state(name, *descs))
+        values.append(Value(state_array.shape, None, data=state_array))
+        descs.append(ArrayDesc(state_array.shape))
     if len(descs) > 1 and isinstance(spec, ProgramOp):
         _check_axis_counts(spec, descs)
     checked = spec.check_attributes(attributes, descs)

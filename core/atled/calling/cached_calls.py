@@ -10,16 +10,16 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
-from atled.arrays.spares import Scratch, SpareCells, scratch_of, spare_cells_of, spares_of
+from atled.arrays.spares import SpareCells, SpareWorkspaces, spare_cells_of, spare_workspaces_of, spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
-from atled.graph.record.random_state import new_stream
+from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.binding import native_error
 from atled.graph.run.one_call import ABSENT, OneCall
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
-from atled.random import stream_key
+from atled.random import random_key
 from atled.variable import Variable
 from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.scopes import tell_if_slow
@@ -27,30 +27,30 @@ from atled_contexts.surroundings import PROCESS, mark_here
 
 _LIMIT = 2048  # calls of all states together: each keeps a plan, and queues of spare arrays
 _STATES_LIMIT = 64
-_STREAMS = spare_cells_of(2, np.dtype(np.int64))
+_RANDOM_STATES = spare_cells_of(2, np.dtype(np.int64))
 
 
 class State:
-    """What was in force at a call, and the calls known under it.
+    """What was in force at a call, and the cached calls under it.
 
     It holds as long as `mark` and `process` are the marks in force, compared by identity.
 
     context: None in a state that never was in force.  is_observed: whether anything watches the calls.
     """
 
-    __slots__ = ("auto_forward", "context", "is_observed", "known", "mark", "process")
+    __slots__ = ("auto_forward", "calls", "context", "is_observed", "mark", "process")
 
     def __init__(
         self,
         context: Context | None,
-        known: dict[Hashable, Known],
+        calls: dict[Hashable, CachedCall],
         mark: object,
         process: object,
         auto_forward: bool,
         is_observed: bool,
     ) -> None:
         self.context = context
-        self.known = known
+        self.calls = calls
         self.mark = mark
         self.process = process
         self.auto_forward = auto_forward
@@ -70,7 +70,7 @@ class Recent:
 
 
 RECENT = Recent()
-_tables: dict[Hashable, dict[Hashable, Known]] = {}
+_tables: dict[Hashable, dict[Hashable, CachedCall]] = {}
 
 
 def present_state() -> State:
@@ -85,7 +85,7 @@ def present_state() -> State:
         key = (context, generation)
         if len(_tables) >= _STATES_LIMIT and key not in _tables:
             _tables.clear()
-        # Equal Contexts share what is known, each under a state of its own.
+        # Equal Contexts share the cached calls, each under a state of its own.
         table = _tables.setdefault(key, {})
         state = RECENT.state = State(context, table, mark, process, get_auto_forward(), is_observed())
     return state
@@ -97,11 +97,11 @@ def forget_calls() -> None:
     RECENT.state = _NONE
 
 
-def _known_count() -> int:
+def _cached_count() -> int:
     return sum(map(len, list(_tables.values())))
 
 
-register_cache("known calls", _known_count, forget_calls)
+register_cache("cached calls", _cached_count, forget_calls)
 
 
 class _Nowhere:
@@ -118,12 +118,12 @@ ABSENT_CELL.code = ABSENT
 ABSENT_CELL.storage = _Nowhere()  # type: ignore[assignment]  # only its address is read
 
 
-class Known:
+class CachedCall:
     """A call but for its arrays and float attributes, made the quick way: not where anything observes calls.
 
     is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
-        `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `scratch`, its address
-        follows that of the output.
+        `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `workspaces`, the
+        address of one of them follows that of the output.
     shape: of the first output.  pattern: what such a call is recorded from.
     take, put, new: of the spare arrays of the output's size.  take_cell, put_cell, new_cell: of the spare cells.
     """
@@ -132,8 +132,8 @@ class Known:
         "_call",
         "_cell_spares",
         "_is_view",
-        "_kept",
         "_outputs",
+        "_saved",
         "_single",
         "_spares",
         "form",
@@ -144,10 +144,10 @@ class Known:
         "pattern",
         "put",
         "put_cell",
-        "scratch",
         "shape",
         "take",
         "take_cell",
+        "workspaces",
     )
 
     def __init__(self, call: OneCall, function: RecordedCall) -> None:
@@ -155,7 +155,7 @@ class Known:
         self._call = call
         self.pattern = function.copy_on((), function.attributes)
         self._outputs = [(desc.shape, desc.size) for desc in descs]
-        self._kept = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
+        self._saved = [position for position, cell in enumerate(function.auxiliary) if cell is not None]
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = function.spec.views
@@ -165,7 +165,7 @@ class Known:
             assert call.outputs is not None
             self.launch = call.launch
             self.form = call.form
-            self.scratch: Scratch | None = scratch_of(call.workspace) if call.workspace else None
+            self.workspaces: SpareWorkspaces | None = spare_workspaces_of(call.workspace) if call.workspace else None
             self._cell_spares = [spare_cells_of(size, dtype) for dtype, size in call.outputs]
         if self.is_plain:
             assert call.outputs is not None
@@ -196,18 +196,18 @@ class Known:
         cells = [None if value is None else value._cell for value in inputs]
         if self._is_view and cells[0] is not None:
             return self.record(inputs, cells[0], floats)
-        made, stream = self._computed(cells, floats)
-        kept: list[ArrayCell | None] | None = None
-        if self._kept:
-            kept = [None] * len(made)
-            for position in self._kept:
-                kept[position] = made[position]
+        made, random_state = self._computed(cells, floats)
+        saved: list[ArrayCell | None] | None = None
+        if self._saved:
+            saved = [None] * len(made)
+            for position in self._saved:
+                saved[position] = made[position]
         if self._single:
-            return self.record(inputs, made[0], floats, kept, stream)
+            return self.record(inputs, made[0], floats, saved, random_state)
         pattern = self.pattern
         function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
-        function.auxiliary = kept or [None] * len(made)
-        function.stream = stream
+        function.auxiliary = saved or [None] * len(made)
+        function.random_state = random_state
         values = [
             Value(shape, None, function, position, NdArray.over(made[position], shape))
             for position, (shape, _) in enumerate(self._outputs[: function.visible])
@@ -218,51 +218,51 @@ class Known:
     def _computed(
         self, cells: list[ArrayCell | None], floats: Mapping[str, float]
     ) -> tuple[list[ArrayCell], ArrayCell | None]:
-        """The outputs of a call, auxiliary ones included, and the stream of a random one, which is its own."""
+        """The outputs of a call, auxiliary ones included, and the random state of a random one, which is its own."""
         is_random = self.pattern.spec.random
         spares = self._cell_spares
         if spares is None:
-            stream = new_stream(self.pattern.attributes["seed"]) if is_random else None
+            random_state = new_random_state(self.pattern.attributes["seed"]) if is_random else None
             made = [ArrayCell(size) for _, size in self._outputs]
-            self._call.run([*cells, stream] if is_random else cells, made, list(floats.values()))
-            return made, stream
+            self._call.run([*cells, random_state] if is_random else cells, made, list(floats.values()))
+            return made, random_state
         made = [queue.get() for queue in spares]
-        stream = self._advanced_stream() if is_random else None
+        random_state = self._advanced_random_state() if is_random else None
         # Cells with a code are in host memory, as the form wants it.
-        used: list[Any] = [*cells, stream, *made] if is_random else [*cells, *made]
+        used: list[Any] = [*cells, random_state, *made] if is_random else [*cells, *made]
         addresses = [0 if cell is None else cell.storage.address for cell in used]
         if WATCHES:
             announce(id(used[number]) for number in self._call.mutated)
-        if self.scratch is None:
+        if self.workspaces is None:
             status = self.launch(self.form, *addresses, *floats.values())
         else:
-            memory = self.scratch.take()
+            memory = self.workspaces.take()
             status = self.launch(self.form, *addresses, memory.address, *floats.values())
-            self.scratch.put(memory)
+            self.workspaces.put(memory)
         for number in self._call.mutated:
             used[number].touched()
         if status:
             self.check(status)
-        return made, stream
+        return made, random_state
 
-    def _advanced_stream(self) -> ArrayCell:
-        """A stream as after one `advance`."""
-        stream = _STREAMS.get()
-        storage: Any = stream.storage
-        storage.write_integers(stream_key(self.pattern.attributes["seed"]), 0)
-        return stream
+    def _advanced_random_state(self) -> ArrayCell:
+        """A random state as after one `advance`."""
+        random_state = _RANDOM_STATES.get()
+        storage: Any = random_state.storage
+        storage.write_integers(random_key(self.pattern.attributes["seed"]), 0)
+        return random_state
 
     def _launched(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> NdArray:
         """The result of a plain call."""
         array = self._spares.get()
         addresses = [0 if cell is None else cell.storage.address for cell in cells]  # type: ignore[union-attr]  # as above
         storage: Any = array.cell.storage
-        if self.scratch is None:
+        if self.workspaces is None:
             status = self.launch(self.form, *addresses, storage.address, *floats.values())
         else:
-            memory = self.scratch.take()
+            memory = self.workspaces.take()
             status = self.launch(self.form, *addresses, storage.address, memory.address, *floats.values())
-            self.scratch.put(memory)
+            self.workspaces.put(memory)
         self.check(status)
         array.shape = self.shape
         self.put(array)
@@ -274,25 +274,25 @@ class Known:
         cell: ArrayCell,
         floats: Mapping[str, float],
         saved: Sequence[ArrayCell | None] | None = None,
-        stream: ArrayCell | None = None,
+        random_state: ArrayCell | None = None,
     ) -> Variable:
         """The Variable of a call with one output that was computed from values into a cell.
 
-        saved: per output the cell that keeps what the gradient needs.  stream: of a random op.
+        saved: per output the cell that keeps what the gradient needs.  random_state: of a random op.
         """
         # The text of functions does the same in line.
         value = RecordedValue()
         value.shape = self.shape
         value.pattern = self.pattern
         value.inputs = inputs
-        value.extra = (floats, saved, stream) if floats or saved or stream else None
+        value.extra = (floats, saved, random_state) if floats or saved or random_state else None
         value.details = PLAIN
         value._cell = cell
         return Variable.on_new(value)
 
 
 def is_memorable(spec: OpSpec) -> bool:
-    """Whether calls of an op can be known.
+    """Whether calls of an op can be cached.
 
     Not those of code of the user, and not where floats that users do not give are worked out at each call.
     """
@@ -317,7 +317,7 @@ def in_key(spec: OpSpec, item: Attribute) -> bool:
 
 
 def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Hashable | None:
-    """The key under which such a call would be known; None for a call that cannot be remembered.
+    """The key under which such a call is cached; None for a call that cannot be remembered.
 
     Remembered are calls on NdArrays or on Variables, all settled. Texts of functions make the same keys: name, shape
     and code per input, attributes as `in_key` says.
@@ -345,10 +345,10 @@ def key_of(spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     return tuple(parts)
 
 
-def known(state: State, key: Hashable) -> Known | None:
+def find_call(state: State, key: Hashable) -> CachedCall | None:
     """The call of a key; None if it was not made before or its attributes have no hash."""
     try:
-        return state.known.get(key)
+        return state.calls.get(key)
     except TypeError:  # such as an array for a shape: the long way makes a tuple of it
         return None
 
@@ -361,7 +361,7 @@ def remember(state: State, key: Hashable, call: OneCall, function: RecordedCall)
         hash(key)
     except TypeError:
         return
-    if _known_count() >= _LIMIT:
+    if _cached_count() >= _LIMIT:
         for table in list(_tables.values()):
             table.clear()
-    state.known[key] = Known(call, function)
+    state.calls[key] = CachedCall(call, function)

@@ -1,4 +1,4 @@
-"""The Python text of the functions of the NNabla API: the short way of calls that are known, else `apply`.
+"""The Python text of the functions of the NNabla API: the short way of cached calls, else `apply`.
 
 The text checks nothing twice and calls nothing it can do without: a call of Python costs as much as a small kernel.
 """
@@ -116,7 +116,7 @@ _put(_array)
 return _array
 """
 
-# `Known.record`, in line: a call would cost half as much again.
+# `CachedCall.record`, in line: a call would cost half as much again.
 _RETURN_VARIABLE = """
 _put = _call.put_cell
 _put(_cell)
@@ -215,23 +215,23 @@ def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attrib
             *_indented([*lines, *cells]),
             f"    if {' and '.join([*settled, *numbers])}:",
             "        try:",
-            f"            _call = _state.known[{key}{others}]",
+            f"            _call = _state.calls[{key}{others}]",
             "        except (KeyError, TypeError):  # TypeError: such as an array for a shape",
             "            pass",
             "        else:",
             "            if not _call.is_plain:",
             f"                return {general}, {{{by_name}}})",
             *_indented(taken.split("\n"), 3),
-            "            _scratch = _call.scratch",
+            "            _workspaces = _call.workspaces",
             "            _launch = _call.launch",
-            "            if _scratch is None:",
+            "            if _workspaces is None:",
             f"                _status = _launch(_call.form, {addresses}_storage.address{_list(floats)})",
             "            else:",
-            "                _memory = _scratch.take()",
+            "                _memory = _workspaces.take()",
             "                _status = _launch(",
             f"                    _call.form, {addresses}_storage.address, _memory.address{_list(floats)}",
             "                )",
-            "                _scratch.put(_memory)",
+            "                _workspaces.put(_memory)",
             "            if _status:",
             "                _call.check(_status)",
             *_indented(result.split("\n"), 3),

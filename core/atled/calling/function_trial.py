@@ -52,13 +52,13 @@ def _reuses(
 def _copied(
     function: Any, spares: Spares | SpareCells, arguments: list[Any]
 ) -> tuple[dict[str, Any], Callable[[], Any]]:
-    """Global names for a copy of the function, under which each call is known and its kernel does nothing; the copy."""
+    """Global names for a copy of the function, under which each call is cached and its kernel does nothing; the copy."""
     methods = {name: getattr(spares, method) for names, method in _METHODS for name in names}
     known = SimpleNamespace(
-        **methods, is_plain=True, scratch=None, form=0, launch=lambda *values: 0, shape=(1,), pattern=None
+        **methods, is_plain=True, workspaces=None, form=0, launch=lambda *values: 0, shape=(1,), pattern=None
     )
     mark = object()
-    state = State(None, _AllKnown(known), mark, mark, auto_forward=True, is_observed=False)
+    state = State(None, _AllCached(known), mark, mark, auto_forward=True, is_observed=False)
     world = {
         **function.__globals__,
         "_mark": lambda: mark,
@@ -73,7 +73,7 @@ def _copied(
 _METHODS = (("take", "take_cell"), "take"), (("put", "put_cell"), "put"), (("new", "new_cell"), "new")
 
 
-class _AllKnown(dict[Any, Any]):
+class _AllCached(dict[Any, Any]):
     """A table in which every key leads to one call."""
 
     def __init__(self, call: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
-from atled.conformance.running import STREAM_KEY, oracle, typed, widened
+from atled.conformance.running import RANDOM_KEY, oracle, typed, widened
 from atled.graph.nodes.dispatch import describe_call
 from atled.ops.samples import Exact, Refused, Sample
 from atled.ops.spec import OpSpec
@@ -106,8 +106,8 @@ class Case:
         return typed(self.sample.draw(seed), self.type_config)
 
     def inputs(self, seed: int = 0) -> list[np.ndarray | None]:
-        """`arrays`, and the stream where the op draws from one, at its first call."""
-        return [*self.arrays(seed), *([np.array([STREAM_KEY, 0])] if self.spec.random else [])]
+        """`arrays`, and the random state where the op draws from one, at its first call."""
+        return [*self.arrays(seed), *([np.array([RANDOM_KEY, 0])] if self.spec.random else [])]
 
     @functools.cached_property
     def attributes(self) -> dict[str, Any]:

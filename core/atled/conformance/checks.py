@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.conformance.running import STREAM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_stream
+from atled.conformance.running import RANDOM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_random_state
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.ops.elementwise import Elementwise, derived_name, derived_spec
@@ -53,8 +53,8 @@ def check_unusual_arrays(spec: OpSpec, sample: Sample) -> None:
     for item in spec.attributes:
         if item.hidden and item.kind == "dtype" and not spec.user_inputs:
             attributes[item.name] = np.dtype(np.float64)
-    stream = [np.array([STREAM_KEY, 0])] if spec.random else []
-    values = spec.reference(*given, *stream, **attributes)
+    random_state = [np.array([RANDOM_KEY, 0])] if spec.random else []
+    values = spec.reference(*given, *random_state, **attributes)
     for want, got in zip(expected, [values] if isinstance(values, np.ndarray | np.generic) else values, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
@@ -124,7 +124,7 @@ class Gradients:
         return self._evaluate(arrays, weights)
 
     def _evaluate(self, arrays: Sequence[np.ndarray | None], weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        inputs = with_stream(self.spec, arrays)
+        inputs = with_random_state(self.spec, arrays)
         given = [weight for weight in self.weights if weight is not None]
 
         def build(graph: Graph, values: list[IRValue | None]) -> Sequence[IRValue]:

@@ -75,15 +75,15 @@ class Launch:
         self._array_class = case.subject.array_class_of(case.backend)
         self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.inputs)]
         self.outputs: list[Memory] = [self._output(number, desc) for number, desc in enumerate(self.call.outputs)]
-        self._workspace = self._scratch()
+        self._workspace = self._workspaces()
         self.forms = dict(self._forms())
         self.fill()
 
     def _input(self, number: int, desc: ArrayDesc | None) -> Memory | None:
         if desc is None:
             return None
-        is_stream = self.case.spec.input_at(number).kind == "stream"
-        return HostArray(desc) if is_stream else self._memory(desc)
+        is_random_state = self.case.spec.input_at(number).kind == "random_state"
+        return HostArray(desc) if is_random_state else self._memory(desc)
 
     def _output(self, number: int, desc: ArrayDesc) -> Memory:
         source = self.case.spec.inplace.get(number)
@@ -98,7 +98,7 @@ class Launch:
             return HostArray(desc)
         return DeviceArray(desc, self._array_class, self.call.device_id)
 
-    def _scratch(self) -> list[Memory]:
+    def _workspaces(self) -> list[Memory]:
         size = self.prepared.workspace
         return [self._memory(ArrayDesc((size,), np.uint8))] if size else []
 

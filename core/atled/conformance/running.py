@@ -18,8 +18,8 @@ from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
 
-STREAM_KEY = 20260601
-"""Key of the random stream of samples; any number."""
+RANDOM_KEY = 20260601
+"""Key of the random state of samples; any number."""
 
 Build = Callable[[Graph, list[IRValue | None]], Sequence[IRValue]]
 
@@ -77,9 +77,9 @@ def _array(cell: ArrayCell, shape: tuple[int, ...]) -> np.ndarray:
     return storage.array(shape, cell.dtype).copy()
 
 
-def with_stream(spec: OpSpec, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
-    """The inputs of a call: those of the sample, then the stream where the op draws from one."""
-    return [*arrays, np.array([STREAM_KEY, -1])] if spec.random else list(arrays)
+def with_random_state(spec: OpSpec, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+    """The inputs of a call: those of the sample, then the random state where the op draws from one."""
+    return [*arrays, np.array([RANDOM_KEY, -1])] if spec.random else list(arrays)
 
 
 def call(spec: OpSpec, arrays: Sequence[np.ndarray | None], attributes: dict[str, Any], context: Context) -> Outcome:
@@ -88,7 +88,7 @@ def call(spec: OpSpec, arrays: Sequence[np.ndarray | None], attributes: dict[str
     def build(graph: Graph, values: list[IRValue | None]) -> Sequence[IRValue]:
         return _outputs(graph.op(spec.name, *values, **attributes))
 
-    return evaluate(build, with_stream(spec, arrays), context)
+    return evaluate(build, with_random_state(spec, arrays), context)
 
 
 def _outputs(made: Any) -> tuple[IRValue, ...]:
@@ -105,7 +105,7 @@ def oracle(
     hidden = {item.name for item in spec.attributes if item.hidden and item.kind == "dtype"}
     checked.update({name: np.dtype(np.float64) for name in hidden if not spec.user_inputs})
     if spec.random:
-        inputs.append(np.array([STREAM_KEY, 0]))
+        inputs.append(np.array([RANDOM_KEY, 0]))
     values = spec.reference(*inputs, **checked)
     outputs = [values] if isinstance(values, np.ndarray | np.generic) else list(values)
     return [np.asarray(output) for output in outputs], inputs[: len(arrays)]

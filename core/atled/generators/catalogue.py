@@ -14,7 +14,7 @@ from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context
 
-_STREAM = ArrayDesc((2,), "int64")
+_RANDOM_STATE = ArrayDesc((2,), "int64")
 
 
 def catalogue() -> list[OpSpec]:
@@ -61,5 +61,5 @@ class SampleCalls:
             for array in arrays
         ]
         attributes = self.spec.check_attributes(sample.attributes, descs)
-        inputs = [*descs, _STREAM] if self.spec.random else descs
+        inputs = [*descs, _RANDOM_STATE] if self.spec.random else descs
         return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "0")

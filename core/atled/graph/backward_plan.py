@@ -46,7 +46,7 @@ class Backward:
     seeds: (value number, cell that holds its gradient) where backpropagation starts; a cell of one element holds that
         of all elements. What arrives there from elsewhere is added to the cell of the value.
     wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
-    root: the value for which gradients in the middle are kept or can be recovered; None leaves them alone.
+    root: the value for which gradients in the middle are stored or can be recovered; None leaves them alone.
     trust: the values of the forward that may be computed again; None where there are none.
     """
 
@@ -73,7 +73,7 @@ class Backward:
             for number, origin in enumerate(structure.origins)
             if origin is not None and flags[number] is not False
         ]
-        self.kept = frozenset(number for number in self.middle if root is not None and self._is_kept(number))
+        self.stored = frozenset(number for number in self.middle if root is not None and self._is_stored(number))
         self.cells = [
             *structure.cells,
             *(cell for _, cell in self.seeds),
@@ -92,7 +92,7 @@ class Backward:
             tuple((number, dtype_number(cell), cell.size) for number, cell in self.seeds),
             tuple((number, first) for (number, _), first in zip(self.wanted, self._sharers(), strict=True)),
             tuple(self.middle),
-            self.kept,
+            self.stored,
             tuple(structure.flags),
             self._root is None,
             tuple(map(dtype_number, structure.cells)),
@@ -120,7 +120,7 @@ class Backward:
         first: dict[int, int] = {}
         return [first.setdefault(id(cell), index) for index, (_, cell) in enumerate(self.wanted)]
 
-    def _is_kept(self, number: int) -> bool:
+    def _is_stored(self, number: int) -> bool:
         """Whether the gradient of a value must have memory of its own: somebody may look at it."""
         value = self.structure.value(number)
         if value is None:
@@ -154,8 +154,8 @@ class Backward:
     def written(self) -> frozenset[int]:
         """The identities of the arrays in which it leaves gradients."""
         if self._written is None:
-            kept = map(self.structure.value, self.kept)
-            cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in kept if value is not None]
+            stored = map(self.structure.value, self.stored)
+            cells = [cell for _, cell in self.wanted] + [value.grad.cell for value in stored if value is not None]
             self._written = frozenset(map(id, cells))
         return self._written
 
@@ -239,7 +239,7 @@ class Backward:
             for number in (() if self._root is None else self.middle)
             if values[number] in found and values[number] not in untouched
         ]
-        middles = [number for number in reached if number in self.kept or number in self.starts]
+        middles = [number for number in reached if number in self.stored or number in self.starts]
         results += [found[values[number]] for number in middles]
         unstored = [number for number in reached if number not in middles]
         if self.recomputed:

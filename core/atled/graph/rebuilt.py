@@ -21,7 +21,7 @@ _FLAGS = {None: 0, True: 1, False: 2}
 _VALUE, _SEED, _GRADIENT = -1, -2, -3
 """What of a value is read, other than the position of an output that its call keeps."""
 
-_KEPT = 4  # added to the flags of a result whose gradient must have memory of its own
+_STORED = 4  # added to the flags of a result whose gradient must have memory of its own
 
 
 class Walk:
@@ -103,8 +103,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             flags = _FLAGS[details.need_grad]
             handle = value.handle
             if value is not root:
-                if details.kept or details.persistent or (handle is not None and handle() is not None):
-                    flags += _KEPT
+                if details.exposed or details.persistent or (handle is not None and handle() is not None):
+                    flags += _STORED
                 elif details.grad is not None:
                     return None
             key.append(cell.code)
@@ -137,7 +137,7 @@ class _RebuiltGradientRecipe(GradientRecipe):
 class RebuiltPlan:
     """A compiled backward, its arrays named by their numbers in a walk."""
 
-    __slots__ = ("_by_address", "_floats", "_inputs", "_kept", "_leaves", "_unstored")
+    __slots__ = ("_by_address", "_floats", "_inputs", "_leaves", "_stored", "_unstored")
 
     def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
         template = compiled.template
@@ -167,7 +167,7 @@ class RebuiltPlan:
             given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
-        self._kept = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
+        self._stored = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
         self._unstored = [numbers[n] for n in compiled.unstored]
         given += [slots[slot].memory for _, slot in targets]
         self._by_address = ByAddress(template, given)
@@ -202,7 +202,7 @@ class RebuiltPlan:
             storages.append(cell.output(HOST, dtype))
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
             cell.pending = written[-1][1]
-        storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._kept]
+        storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._stored]
         floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
         self._by_address.run([storage.address for storage in storages], floats)
         for cell, _ in written:
@@ -227,8 +227,8 @@ def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
         and len(backward.seeds) == 1
         and not template.written
         and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in template.requests)
-        and all(step.stream_slot < 0 for step in template.steps)
-        and not {outside for outside, *_ in template.requests} & {stream for _, stream in structure.extra}
+        and all(step.random_slot < 0 for step in template.steps)
+        and not {outside for outside, *_ in template.requests} & {random_state for _, random_state in structure.extra}
     )
 
 

@@ -24,9 +24,10 @@ def cache_counts() -> dict[str, int]:
     return {name: count() for name, (count, _) in sorted(_CACHES.items())}
 
 
-def clear_caches() -> None:
-    """Forget what every cache holds."""
-    for _, clear in list(_CACHES.values()):
+def clear_caches(*names: str) -> None:
+    """Forget what the caches of these names hold; without a name, what every cache holds. KeyError: no such cache."""
+    for name in names or list(_CACHES):
+        _, clear = _CACHES[name]
         clear()
 
 

@@ -29,7 +29,7 @@ class _Rearranged(OpSpec, abstract=True):
     """What the three ops share: samples, the index of what was taken, and the gradient."""
 
     category = "stochastic"
-    inputs = (Input("x"), Input("stream", kind="stream", gradient="none"))
+    inputs = (Input("x"), Input("random_state", kind="random_state", gradient="none"))
     outputs = ("y", "index")
     auxiliary = ("index",)
     random = True
@@ -40,16 +40,16 @@ class _Rearranged(OpSpec, abstract=True):
             raise self.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim}")
         return {**attributes, "base_axis": axis + ndim if axis < 0 else axis}
 
-    def places(self, stream: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
+    def places(self, random_state: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
         """Per sample and axis of a sample, the places on the axis from which the elements come: int64."""
         raise NotImplementedError
 
     def reference(
-        self, x: np.ndarray, stream: np.ndarray, *, base_axis: int, **attributes: Any
+        self, x: np.ndarray, random_state: np.ndarray, *, base_axis: int, **attributes: Any
     ) -> Sequence[np.ndarray]:
         batch, shape = x.shape[:base_axis], x.shape[base_axis:]
         numbers = np.arange(x.size).reshape(math.prod(batch), *shape)
-        places = self.places(stream, x, base_axis=base_axis, **attributes)
+        places = self.places(random_state, x, base_axis=base_axis, **attributes)
         taken = [numbers[(sample, *np.ix_(*each))] for sample, each in enumerate(places)]
         (desc, _) = self.infer_outputs([ArrayDesc(x.shape, x.dtype)], {"base_axis": base_axis, **attributes})
         index = np.array(taken, np.int64).reshape(desc.shape)
@@ -62,14 +62,15 @@ class _Rearranged(OpSpec, abstract=True):
 class RandomCrop(_Rearranged):
     """A part of each sample, at a random place: `y[b, i] = x[b, i + offset[b]]`.
 
-    The offset of sample b along axis a of D is `below(size - crop size + 1)`, made of word `b D + a` of the stream.
+    The offset of sample b along axis a of D is `below(size - crop size + 1)`, made of word `b D + a` of the random
+    state.
 
     Args:
         x: (B..., S...) float; the axes before base_axis tell samples apart.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         shape: sizes of y along the trailing axes; default: those of x. Sizes before base_axis must be those of x.
         base_axis: first axis of a sample; negative counts from the end.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: (B..., T...) float; T is shape, and S on axes before it.
@@ -99,10 +100,10 @@ class RandomCrop(_Rearranged):
         cropped = x.shape[:base_axis] + shape
         return ArrayDesc(cropped, x.dtype), ArrayDesc(cropped, np.int64)
 
-    def places(self, stream: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
+    def places(self, random_state: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
         base_axis, shape = attributes["base_axis"], attributes["shape"]
         bounds = [size - part + 1 for size, part in zip(x.shape[base_axis:], shape, strict=True)]
-        offsets = _below(stream, math.prod(x.shape[:base_axis]), bounds)
+        offsets = _below(random_state, math.prod(x.shape[:base_axis]), bounds)
         return [[np.arange(part) + first for part, first in zip(shape, each, strict=True)] for each in offsets]
 
     def samples(self) -> Sequence[Sample]:
@@ -131,14 +132,14 @@ class RandomCrop(_Rearranged):
 class RandomFlip(_Rearranged):
     """Each sample reversed along some axes, along each of them with probability 1/2.
 
-    Sample b is reversed along entry a of D axes if `below(2)`, made of word `b D + a` of the stream, is 1.
+    Sample b is reversed along entry a of D axes if `below(2)`, made of word `b D + a` of the random state, is 1.
 
     Args:
         x: (B..., S...) float; the axes before base_axis tell samples apart.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         axes: axes of x from base_axis on; negative ones count from the end; default the last one.
         base_axis: first axis of a sample; negative counts from the end.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: shape of x, float.
@@ -164,9 +165,9 @@ class RandomFlip(_Rearranged):
     def infer(self, x: ArrayDesc, **_: Any) -> Sequence[ArrayDesc]:
         return x, ArrayDesc(x.shape, np.int64)
 
-    def places(self, stream: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
+    def places(self, random_state: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
         base_axis, axes = attributes["base_axis"], attributes["axes"]
-        flips = _below(stream, math.prod(x.shape[:base_axis]), [2] * len(axes))
+        flips = _below(random_state, math.prod(x.shape[:base_axis]), [2] * len(axes))
         places = []
         for each in flips:
             flipped = dict(zip(axes, each, strict=True))
@@ -198,16 +199,17 @@ class RandomFlip(_Rearranged):
 class RandomShift(_Rearranged):
     """Each sample shifted by random numbers of places, as `Shift` does it.
 
-    The shift of sample b along axis a of D is `below(2 shifts[a] + 1) - shifts[a]`, of word `b D + a` of the stream.
+    The shift of sample b along axis a of D is `below(2 shifts[a] + 1) - shifts[a]`, of word `b D + a` of the random
+    state.
 
     Args:
         x: (B..., S...) float; the axes before base_axis tell samples apart.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         shifts: the farthest shift either way for each of the trailing axes, 0 or more, and 0 on axes before base_axis;
             default 0 everywhere.
         border_mode: "nearest" or "reflect", as `Shift`.
         base_axis: first axis of a sample; negative counts from the end.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: shape of x, float.
@@ -242,9 +244,9 @@ class RandomShift(_Rearranged):
     def infer(self, x: ArrayDesc, **_: Any) -> Sequence[ArrayDesc]:
         return x, ArrayDesc(x.shape, np.int64)
 
-    def places(self, stream: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
+    def places(self, random_state: np.ndarray, x: np.ndarray, **attributes: Any) -> list[list[np.ndarray]]:
         base_axis, most = attributes["base_axis"], attributes["shifts"]
-        drawn = _below(stream, math.prod(x.shape[:base_axis]), [2 * shift + 1 for shift in most])
+        drawn = _below(random_state, math.prod(x.shape[:base_axis]), [2 * shift + 1 for shift in most])
         return [
             [
                 shift_sources(size, int(number) - far, attributes["border_mode"])
@@ -276,7 +278,7 @@ class RandomShift(_Rearranged):
         )
 
 
-def _below(stream: np.ndarray, samples: int, bounds: Sequence[int]) -> np.ndarray:
+def _below(random_state: np.ndarray, samples: int, bounds: Sequence[int]) -> np.ndarray:
     """(samples, axes) int64: whole numbers from 0 to below the bound of each axis, by the rule of `philox.below`."""
-    words = philox.words(stream, samples * len(bounds)).reshape(samples, len(bounds))
+    words = philox.words(random_state, samples * len(bounds)).reshape(samples, len(bounds))
     return ((words * np.array(bounds, np.uint64)) >> np.uint64(32)).astype(np.int64)

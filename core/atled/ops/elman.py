@@ -45,7 +45,7 @@ class RNNSequence(SequenceOp):
     inputs = (Input("x"), Input("h"), Input("weight"), Input("bias", optional=True))
     attributes = _ATTRIBUTES
     outputs = ("y", "h_n")
-    kept = ("y",)
+    saved = ("y",)
     gate_count = 1
     bias_count = 1
 

@@ -44,7 +44,7 @@ class GRUSequence(SequenceOp):
     inputs = (Input("x"), Input("h"), Input("weight"), Input("bias", optional=True))
     outputs = ("y", "h_n", "gates")
     auxiliary = ("gates",)
-    kept = ("y",)
+    saved = ("y",)
     gate_count = 3
     bias_count = 4
 

@@ -37,11 +37,11 @@ class ImageAugmentation(OpSpec):
     Output pixel (i, j), relative to the centre of the output, is flipped, distorted, turned, divided by the scales, and
     moved to its place. The image is interpolated linearly there; what is outside takes the nearest pixel of the border.
     Then `y = (y - contrast_center) c + contrast_center + b + noise`. Image n draws words `n D` to `n D + D - 1` of the
-    stream, D being 9 + 2 C; the noise are normal numbers from the stream with 2^62 added to its call count.
+    random_state, D being 9 + 2 C; the noise are normal numbers from the random state with 2^62 added to its call count.
 
     Args:
         x: (B..., H, W) float; the last three axes, or as many as there are, are one image (C, H, W).
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         shape: sizes of y along the trailing axes; only the last two may differ from those of x; default: those of x.
         pad: (vertical, horizontal) pixels by which the image is thought wider on each side.
         min_scale, max_scale: above 0; bounds of the scale.
@@ -55,7 +55,7 @@ class ImageAugmentation(OpSpec):
         contrast_center: the value that contrast does not change.
         contrast_each: whether each channel gets its own.
         noise: the largest standard deviation of the noise.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: (B..., T...) float; T is shape. No gradient flows.
@@ -66,7 +66,7 @@ class ImageAugmentation(OpSpec):
 
     function = "image_augmentation"
     category = "stochastic"
-    inputs = (Input("x"), Input("stream", kind="stream", gradient="none"))
+    inputs = (Input("x"), Input("random_state", kind="random_state", gradient="none"))
     attributes = (
         Attribute("shape", "ints", None),
         Attribute("pad", "ints", (0, 0)),
@@ -119,7 +119,7 @@ class ImageAugmentation(OpSpec):
     def reference(
         self,
         x: np.ndarray,
-        stream: np.ndarray,
+        random_state: np.ndarray,
         *,
         shape: tuple[int, ...],
         contrast_center: float,
@@ -130,7 +130,7 @@ class ImageAugmentation(OpSpec):
             return np.zeros(shape, x.dtype)
         images = x.reshape(-1, x.shape[-3] if x.ndim > 2 else 1, *x.shape[-2:])
         count, channels = images.shape[:2]
-        draws = philox.uniform(stream, (count, _GEOMETRY_DRAWS + 2 * channels + 1))
+        draws = philox.uniform(random_state, (count, _GEOMETRY_DRAWS + 2 * channels + 1))
         y = np.empty((count, channels, *shape[-2:]))
         for number, (image, drawn) in enumerate(zip(images, draws, strict=True)):
             rows, columns = _sources(drawn, image.shape[1:], shape[-2:], attributes)
@@ -139,7 +139,7 @@ class ImageAugmentation(OpSpec):
             y[number] = (taken - contrast_center) * contrast + contrast_center + brightness
         # From a call count that no call reaches: no word is used for two numbers.
         sigma = noise * draws[:, -1].reshape(count, 1, 1, 1)
-        y += sigma * philox.normal(stream + np.array([0, 1 << 62]), y.shape)
+        y += sigma * philox.normal(random_state + np.array([0, 1 << 62]), y.shape)
         return y.reshape(shape).astype(x.dtype)
 
     def samples(self) -> Sequence[Sample]:

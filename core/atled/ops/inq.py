@@ -38,7 +38,7 @@ class _Incremental(ReplacedWeight, abstract=True):
         Input("bias", optional=True),
         # The fixed weights as the last forward left them, NaN where a weight is free.
         Input("kept", kind="state", gradient="none"),
-        Input("stream", kind="stream", gradient="none"),
+        Input("random_state", kind="random_state", gradient="none"),
     )
     mutates = ("weight", "indicator_fixedweights", "kept")
     random = True
@@ -75,10 +75,10 @@ class _Incremental(ReplacedWeight, abstract=True):
         return self.plain.infer(x, weight, bias, **self.plain_attributes(attributes))
 
     def reference(self, *inputs: Any, **attributes: Any) -> np.ndarray | Sequence[np.ndarray]:
-        x, weight, indicator, bias, kept, stream = inputs
+        x, weight, indicator, bias, kept, random_state = inputs
         # Undoes what a solver added since the last forward; what the indicator says now does not matter.
         weight[...] = np.where(np.isnan(kept), weight, kept)
-        is_fixed = (indicator != 0) | _selected(stream, weight, indicator != 0, attributes)
+        is_fixed = (indicator != 0) | _selected(random_state, weight, indicator != 0, attributes)
         weight[...] = np.where(is_fixed, _quantized(weight, attributes["num_bits"]), weight)
         indicator[...] = is_fixed
         kept[...] = np.where(is_fixed, weight, np.nan)
@@ -113,12 +113,12 @@ class INQAffine(_Incremental):
             gradient.
         bias: (L...) float, optional.
         kept: shape of weight, float32; the fixed weights as the last forward left them; supplied by the engine.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         base_axis: how many leading axes of x count as the batch; negative counts from the end.
         num_bits: of a weight, sign and 0 included; 2 to 8.
         inq_iterations: the forwards at which weights are fixed, the last one being that of the rest.
         selection_algorithm: "largest_abs": the larger half; "random": each with probability 1/2.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: (B..., L...) float.
@@ -179,7 +179,7 @@ class INQConvolution(_Incremental):
             gradient.
         bias: (O,) float, optional.
         kept: shape of weight, float32; the fixed weights as the last forward left them; supplied by the engine.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         base_axis, pad, stride, dilation, group: as `Convolution`.
         num_bits, inq_iterations, selection_algorithm, seed: as `INQAffine`.
 
@@ -220,16 +220,18 @@ def _nothing(*shape: int) -> Exact:
     return Exact(np.full(shape, np.nan))
 
 
-def _selected(stream: np.ndarray, weight: np.ndarray, fixed: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
+def _selected(
+    random_state: np.ndarray, weight: np.ndarray, fixed: np.ndarray, attributes: dict[str, Any]
+) -> np.ndarray:
     """Which free weights this forward fixes: a bool array of the weight's shape."""
     iterations = attributes["inq_iterations"]
-    forwards = int(stream[1])
+    forwards = int(random_state[1])
     if forwards not in iterations:
         return np.zeros(weight.shape, bool)
     if forwards == iterations[-1]:
         return ~fixed
     if attributes["selection_algorithm"] == "random":
-        return ~fixed & (philox.uniform(stream, weight.shape) < 0.5)
+        return ~fixed & (philox.uniform(random_state, weight.shape) < 0.5)
     free = np.flatnonzero(~fixed)
     # Stable, so that of equal weights the first is fixed first.
     by_size = free[np.argsort(-np.abs(weight.reshape(-1)[free]), kind="stable")]

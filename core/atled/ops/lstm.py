@@ -44,7 +44,7 @@ class LSTMSequence(SequenceOp):
     inputs = (Input("x"), Input("h"), Input("c"), Input("weight"), Input("bias", optional=True))
     outputs = ("y", "h_n", "c_n", "gates", "cells")
     auxiliary = ("gates", "cells")
-    kept = ("y",)
+    saved = ("y",)
     gate_count = 4
     bias_count = 4
 

@@ -1,9 +1,9 @@
-"""The random stream: Philox 4x32-10, and how its words become uniform, normal and whole numbers.
+"""The random state: Philox 4x32-10, and how its words become uniform, normal and whole numbers.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A counter-based
 generator: any block is computed from its number alone, so every backend draws the same numbers in any order.
 
-A stream is (2,) int64: (key, call count). The words of one call are numbered from 0 and come in blocks of four:
+A random state is (2,) int64: (key, call count). The words of one call are numbered from 0 and come in blocks of four:
 word n is lane n % 4 of block n // 4, which is Philox applied to
 
     counter  (block low, block high, call count low, call count high)
@@ -65,12 +65,12 @@ def philox4x32(counter: Sequence[np.ndarray], key: Sequence[int]) -> tuple[np.nd
     return c0, c1, c2, c3
 
 
-def words(stream: np.ndarray, count: int) -> np.ndarray:
-    """The first `count` words of the call that the stream stands at: (count,) uint64, below 2**32.
+def words(random_state: np.ndarray, count: int) -> np.ndarray:
+    """The first `count` words of the call that the random state stands at: (count,) uint64, below 2**32.
 
-    stream: (2,) int64, (key, call count); not advanced here.
+    random_state: (2,) int64, (key, call count); not advanced here.
     """
-    key, call = (int(value) & 0xFFFFFFFFFFFFFFFF for value in stream)
+    key, call = (int(value) & 0xFFFFFFFFFFFFFFFF for value in random_state)
     block = np.arange((count + 3) // 4, dtype=np.uint64)
     counter = (
         block & _LOW,
@@ -82,26 +82,26 @@ def words(stream: np.ndarray, count: int) -> np.ndarray:
     return np.stack(lanes, axis=-1).reshape(-1)[:count]
 
 
-def bits24(stream: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def bits24(random_state: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Uniform whole numbers in [0, 2**24), uint64, of the given shape."""
-    return (words(stream, math.prod(shape)) >> np.uint64(8)).reshape(shape)
+    return (words(random_state, math.prod(shape)) >> np.uint64(8)).reshape(shape)
 
 
-def uniform(stream: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def uniform(random_state: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Uniform numbers in [0, 1), multiples of 2**-24, float64, of the given shape."""
-    return np.asarray(bits24(stream, shape) * 2.0**-24)
+    return np.asarray(bits24(random_state, shape) * 2.0**-24)
 
 
-def normal(stream: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def normal(random_state: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Standard normal numbers by Box-Muller, float64, of the given shape."""
     count = math.prod(shape)
-    u1, u2 = uniform(stream, ((count + 1) // 2, 2)).T
+    u1, u2 = uniform(random_state, ((count + 1) // 2, 2)).T
     radius = np.sqrt(-2.0 * np.log(1.0 - u1))
     angle = 2.0 * math.pi * u2
     pairs = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
     return pairs.reshape(-1)[:count].reshape(shape)
 
 
-def below(stream: np.ndarray, shape: Sequence[int], bound: int) -> np.ndarray:
+def below(random_state: np.ndarray, shape: Sequence[int], bound: int) -> np.ndarray:
     """Whole numbers in [0, bound), uint64, of the given shape; 1 <= bound <= 2**32."""
-    return ((words(stream, math.prod(shape)) * np.uint64(bound)) >> _HALF).reshape(shape)
+    return ((words(random_state, math.prod(shape)) * np.uint64(bound)) >> _HALF).reshape(shape)

@@ -32,7 +32,7 @@ class Input:
         "precise": the same, but float32 under `half`: what loses by being rounded at each call, such as statistics.
         "index": whole numbers; cast to int64, fractions truncated.
         "keep": passed as it is.
-        "stream": the random stream, (2,) int64 (key, call count), always host memory, supplied by the engine.
+        "random_state": the random state, (2,) int64 (key, call count), always host memory, supplied by the engine.
         "state": passed as it is: an array of the function's own, which `first_state` makes and each call may change.
     optional: may be absent (None).  variadic: any number of arrays, at least one; only as the last input.
     gradient: "flows", "none" (no gradient reaches it, silently), or "raises" (asking for it is an error).
@@ -188,14 +188,14 @@ class OpSpec:
         category: heading under which the pages list it.
         inputs, attributes: see `Input`, `Attribute`.
         outputs: names; the last may be variadic ("y...").  auxiliary: the last of them, which the gradient needs
-            and the user does not get.  kept: those that the gradient needs, too, but that the user gets and may drop.
+            and the user does not get.  saved: those that the gradient needs, too, but that the user gets and may drop.
         mutates: names of inputs that the op changes in place.
         recomputable: whether an op that changes inputs or has auxiliary outputs gives the same outputs when it is
             computed a second time, from the inputs as the first time left them; a plan may then leave outputs out that
             are not read, and recompute them if they are.
         views: True if the output shares the memory of the first input (reshape).
         copies: True if the output is the input, element by element, broadcast to the output's shape.
-        random: True if it draws from a stream; its last input then has kind "stream".
+        random: True if it draws from a random state; its last input then has kind "random_state".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
         opaque: True for code of the user, which no backend computes: the engine itself runs it, on
@@ -218,7 +218,7 @@ class OpSpec:
     attributes: Sequence[Attribute] = ()
     outputs: Sequence[str] = ("y",)
     auxiliary: Sequence[str] = ()
-    kept: Sequence[str] = ()
+    saved: Sequence[str] = ()
     mutates: Sequence[str] = ()
     recomputable: bool = False
     views: bool = False
@@ -263,9 +263,9 @@ class OpSpec:
         """Derive what is asked for often from the declarations."""
         self.input_names = tuple(item.name for item in self.inputs)
         self.variadic = bool(self.inputs) and self.inputs[-1].variadic
-        self.user_inputs = tuple(item for item in self.inputs if item.kind not in ("stream", "state"))
+        self.user_inputs = tuple(item for item in self.inputs if item.kind not in ("random_state", "state"))
         self.states = tuple(item.name for item in self.inputs if item.kind == "state")
-        self.kept_positions = tuple(self.outputs.index(name) for name in self.kept)
+        self.saved_positions = tuple(self.outputs.index(name) for name in self.saved)
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)

@@ -1,6 +1,6 @@
-"""Random ops: samples of distributions, and dropout; `philox` says how the stream becomes numbers.
+"""Random ops: samples of distributions, and dropout; `philox` says how the random state becomes numbers.
 
-The engine supplies the stream to implementations and references; shape rules and gradients do not see it.
+The engine supplies the random state to implementations and references; shape rules and gradients do not see it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from atled.ops.spec import Attribute, Input, OpSpec
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
 
-_STREAM = Input("stream", kind="stream", gradient="none")
+_RANDOM_STATE = Input("random_state", kind="random_state", gradient="none")
 _SHAPE = Attribute("shape", "ints", ())
 _SEED = Attribute("seed", "int", -1)
 _INT32 = np.iinfo(np.int32)
@@ -34,7 +34,7 @@ class Draw(OpSpec, abstract=True):
     """What the ops that draw an array of a given shape share."""
 
     category = "stochastic"
-    inputs = (_STREAM,)
+    inputs = (_RANDOM_STATE,)
     random = True
     no_gradient = "stops"
 
@@ -59,10 +59,10 @@ class Rand(Draw):
     """Uniform random numbers: `y = low + (high - low) * uniform`.
 
     Args:
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         low, high: bounds; low included, high not, except where rounding to the dtype reaches it.
         shape: (S...), of y.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
         dtype: dtype of the result; set by the engine.
 
     Returns:
@@ -82,9 +82,9 @@ class Rand(Draw):
     )
 
     def reference(
-        self, stream: np.ndarray, *, low: float, high: float, shape: tuple[int, ...], seed: int, dtype: np.dtype
+        self, random_state: np.ndarray, *, low: float, high: float, shape: tuple[int, ...], seed: int, dtype: np.dtype
     ) -> np.ndarray:
-        return np.asarray(low + (high - low) * philox.uniform(stream, shape)).astype(dtype)
+        return np.asarray(low + (high - low) * philox.uniform(random_state, shape)).astype(dtype)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -99,11 +99,11 @@ class Randn(Draw):
     """Normal random numbers: `y = mu + sigma * normal`, by the Box-Muller method.
 
     Args:
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         mu: mean.
         sigma: standard deviation, 0 or more.
         shape: (S...), of y.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
         dtype: dtype of the result; set by the engine.
 
     Returns:
@@ -128,9 +128,9 @@ class Randn(Draw):
             raise _value_error(f"Randn(sigma={attributes['sigma']})", "sigma is not 0 or more", "use sigma >= 0")
 
     def reference(
-        self, stream: np.ndarray, *, mu: float, sigma: float, shape: tuple[int, ...], seed: int, dtype: np.dtype
+        self, random_state: np.ndarray, *, mu: float, sigma: float, shape: tuple[int, ...], seed: int, dtype: np.dtype
     ) -> np.ndarray:
-        return np.asarray(mu + sigma * philox.normal(stream, shape)).astype(dtype)
+        return np.asarray(mu + sigma * philox.normal(random_state, shape)).astype(dtype)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -148,10 +148,10 @@ class Randint(Draw):
     """Random whole numbers: `y = low + below(high - low)`.
 
     Args:
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         low, high: bounds, low included, high not; both fit int32.
         shape: (S...), of y.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: (S...) int32.
@@ -172,8 +172,10 @@ class Randint(Draw):
             raise _value_error(asked, "the bounds do not fit int32", f"use {_INT32.min} to {_INT32.max + 1}")
         return super().normalize(attributes, *inputs)
 
-    def reference(self, stream: np.ndarray, *, low: int, high: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
-        return np.asarray(philox.below(stream, shape, high - low).astype(np.int64) + low).astype(np.int32)
+    def reference(
+        self, random_state: np.ndarray, *, low: int, high: int, shape: tuple[int, ...], seed: int
+    ) -> np.ndarray:
+        return np.asarray(philox.below(random_state, shape, high - low).astype(np.int64) + low).astype(np.int32)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -202,9 +204,9 @@ class Dropout(OpSpec):
 
     Args:
         x: (...) float.
-        stream: (2,) int64, key and call count; supplied by the engine.
+        random_state: (2,) int64, key and call count; supplied by the engine.
         p: probability to drop an element, 0 <= p < 1.
-        seed: whole number that fixes the stream of this function; -1: fresh entropy.
+        seed: whole number that fixes the random numbers of this function; -1: fresh entropy.
 
     Returns:
         y: shape of x, float.
@@ -216,7 +218,7 @@ class Dropout(OpSpec):
 
     function = "dropout"
     category = "stochastic"
-    inputs = (Input("x"), _STREAM)
+    inputs = (Input("x"), _RANDOM_STATE)
     attributes = (Attribute("p", "float", 0.5), _SEED)
     outputs = ("y", "mask")
     auxiliary = ("mask",)
@@ -230,8 +232,8 @@ class Dropout(OpSpec):
     def infer(self, x: ArrayDesc, **attributes: Any) -> Sequence[ArrayDesc]:
         return x, x
 
-    def reference(self, x: np.ndarray, stream: np.ndarray, *, p: float, seed: int) -> Sequence[np.ndarray]:
-        kept = philox.bits24(stream, x.shape) >= math.ldexp(p, 24)
+    def reference(self, x: np.ndarray, random_state: np.ndarray, *, p: float, seed: int) -> Sequence[np.ndarray]:
+        kept = philox.bits24(random_state, x.shape) >= math.ldexp(p, 24)
         mask = np.where(kept, 1.0 / (1.0 - p), 0.0).astype(x.dtype)
         return np.asarray(x * mask), mask
 

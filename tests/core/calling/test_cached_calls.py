@@ -84,7 +84,7 @@ def test_a_known_call_is_made_once_and_found_for_equal_arrays(backend: str):
     for _ in range(3):
         F.add2(array(1, 2), array(3, 4))
         F.add2(array(1), array(3))
-    assert sum(key[0] == "Add2" for key in RECENT.state.known) == 2
+    assert sum(key[0] == "Add2" for key in RECENT.state.calls) == 2
 
 
 @pytest.mark.parametrize("wrong", [lambda a: F.add2(a, array(1, 2, 3)), lambda a: F.add_scalar(a, "x")])

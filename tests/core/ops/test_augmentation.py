@@ -11,14 +11,14 @@ from atled.ops import philox
 from atled.ops.spec import SPECS
 
 X = np.arange(400 * 3 * 8.0).reshape(400, 3, 8)
-STREAM = np.array([7, 3])
+RANDOM_STATE = np.array([7, 3])
 
 
-def draw(op, x=X, stream=STREAM, **attributes):
+def draw(op, x=X, random_state=RANDOM_STATE, **attributes):
     """y of one call by the reference."""
     spec = SPECS[op]
     desc = ArrayDesc(x.shape, x.dtype)
-    y, index = spec.reference(x, stream, **spec.check_attributes(attributes, [desc]))
+    y, index = spec.reference(x, random_state, **spec.check_attributes(attributes, [desc]))
     assert_array_equal(y, x.reshape(-1)[index])
     return y
 
@@ -34,7 +34,7 @@ def test_crops_are_parts_at_every_possible_place():
 
 def test_the_offset_of_a_crop_is_word_by_word_of_the_stream():
     y = draw("RandomCrop", shape=(2, 5))
-    words = philox.words(STREAM, 800).reshape(400, 2)
+    words = philox.words(RANDOM_STATE, 800).reshape(400, 2)
     offsets = (words * np.array([2, 4], np.uint64)) >> np.uint64(32)
     assert_array_equal(y[:, 0, 0] - X[:, 0, 0], offsets @ np.array([8, 1], np.uint64))
 

@@ -1,4 +1,4 @@
-"""The random stream: the generator's published vectors, and how words become numbers."""
+"""The random state: the generator's published vectors, and how words become numbers."""
 
 import math
 
@@ -40,14 +40,14 @@ def test_words_take_counter_and_key_from_the_stream():
 
 
 def test_words_do_not_depend_on_how_many_are_drawn():
-    stream = np.array([7, 3])
-    np.testing.assert_array_equal(philox.words(stream, 3), philox.words(stream, 1000)[:3])
+    random_state = np.array([7, 3])
+    np.testing.assert_array_equal(philox.words(random_state, 3), philox.words(random_state, 1000)[:3])
 
 
 def test_drawing_leaves_the_stream_as_it_is():
-    stream = np.array([7, 3])
-    philox.normal(stream, (5,))
-    np.testing.assert_array_equal(stream, [7, 3])
+    random_state = np.array([7, 3])
+    philox.normal(random_state, (5,))
+    np.testing.assert_array_equal(random_state, [7, 3])
 
 
 @pytest.mark.parametrize("other", [(8, 3), (7, 4), (7 + 2**32, 3), (7, 3 + 2**32)])
@@ -56,9 +56,9 @@ def test_every_half_of_key_and_call_count_matters(other):
 
 
 def test_uniforms_are_24_bits_of_each_word():
-    stream = np.array([7, 3])
-    u = philox.uniform(stream, (5, 67))
-    np.testing.assert_array_equal(u, (philox.words(stream, 335) >> np.uint64(8)).reshape(5, 67) / 2**24)
+    random_state = np.array([7, 3])
+    u = philox.uniform(random_state, (5, 67))
+    np.testing.assert_array_equal(u, (philox.words(random_state, 335) >> np.uint64(8)).reshape(5, 67) / 2**24)
     np.testing.assert_array_equal(u, u.astype(np.float32))
     assert u.min() >= 0
     assert u.max() < 1
@@ -72,12 +72,12 @@ def test_uniforms_are_uniform():
 
 
 def test_normals_are_box_muller_pairs():
-    stream = np.array([7, 3])
-    u = philox.uniform(stream, (6,))
+    random_state = np.array([7, 3])
+    u = philox.uniform(random_state, (6,))
     radius = math.sqrt(-2 * math.log(1 - u[2]))
     expected = [radius * math.cos(2 * math.pi * u[3]), radius * math.sin(2 * math.pi * u[3])]
-    np.testing.assert_allclose(philox.normal(stream, (6,))[2:4], expected, rtol=1e-14)
-    np.testing.assert_array_equal(philox.normal(stream, (5,)), philox.normal(stream, (6,))[:5])
+    np.testing.assert_allclose(philox.normal(random_state, (6,))[2:4], expected, rtol=1e-14)
+    np.testing.assert_array_equal(philox.normal(random_state, (5,)), philox.normal(random_state, (6,))[:5])
 
 
 def test_normals_are_normal():
@@ -93,7 +93,9 @@ def test_whole_numbers_reach_both_ends():
     np.testing.assert_array_equal(philox.below(np.array([1, 0]), (9,), 2**32), philox.words(np.array([1, 0]), 9))
 
 
-@pytest.mark.parametrize("draw", [philox.uniform, philox.normal, lambda stream, shape: philox.below(stream, shape, 3)])
+@pytest.mark.parametrize(
+    "draw", [philox.uniform, philox.normal, lambda random_state, shape: philox.below(random_state, shape, 3)]
+)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3)])
 def test_results_have_the_shape_asked_for(draw, shape):
     result = draw(np.array([1, 0]), shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from atled.call import SCRATCH_WORDS
+from atled.call import RANGE_BLOCK_WORDS
 from atled.graph.compile.plan import Slot, Step
 
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
@@ -98,7 +98,7 @@ class _Units:
         if not self._may_join(step, carrier, number, position, word) or not self._join(step, carrier):
             return False
         carrier.carry(step, word)
-        share_bytes = carrier.native.scratch.get(position, 0)
+        share_bytes = carrier.native.range_bytes.get(position, 0)
         if share_bytes and self._keep_ranges(number, share_bytes, step, carrier):
             return True
         output = carrier.native.in_place.get(position)
@@ -245,19 +245,19 @@ class _Units:
         return any(slot.source[0] == "external" and slot.desc.nbytes == nbytes for slot in inputs)
 
     def _keep_ranges(self, number: int, share_bytes: int, step: Step, carrier: Step) -> bool:
-        """Keep a value that only the two steps know in scratch memory, if that is smaller."""
+        """Of a value that only the two steps know, have only ranges in memory, if that is smaller."""
         assert step.native is not None and carrier.native is not None
         slot = self._slots[number]
         # As many shares as there can be: a step that is attached later may ask for more than there are now.
-        scratch_bytes = share_bytes * carrier.native.most_parts
+        range_bytes = share_bytes * carrier.native.most_parts
         alike = self._slots_in[slot.memory]
-        if slot.desc.nbytes <= scratch_bytes or len(step.native.block) > SCRATCH_WORDS:
+        if slot.desc.nbytes <= range_bytes or len(step.native.block) > RANGE_BLOCK_WORDS:
             return False
         if set(self._users[slot.memory]) != {step, carrier} or any(item.source[0] != "internal" for item in alike):
             return False
         for item in alike:
-            item.scratch_bytes = scratch_bytes
-        carrier.carried[-1].scratch = step.arguments.index(number, step.input_count)
+            item.range_bytes = range_bytes
+        carrier.carried[-1].ranged = step.arguments.index(number, step.input_count)
         return True
 
     def _share(self, number: int, other: int, step: Step, carrier: Step) -> None:

@@ -38,13 +38,15 @@ class FusedOp(ProgramOp, abstract=True):
         super().__init__(shown, f"Fused: {', '.join(names)}.")
 
 
-def fuse(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue], apart: Iterable[IRNode] = ()) -> list[IRNode]:
+def fuse(
+    graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue], apart: Iterable[IRNode] = ()
+) -> list[IRNode]:
     """The nodes to run instead of `nodes`, in an order in which they can run.
 
-    kept: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
+    results: values that must exist afterwards although no node may read them.  apart: nodes that become one with each
     other only.
     """
-    values = set(kept)
+    values = set(results)
     groups = _Groups(nodes, values, set(apart))
     if not groups.any:
         return list(nodes)
@@ -115,7 +117,7 @@ class _Group:
 
     members: in the order of the nodes.  reads: per value that they read, how often.  changed: arrays that they change.
     outside: how many of the values that they read are made by none of them.
-    written: how many of their results are kept or read by others, and so must be written.
+    written: how many of their results are stored or read by others, and so must be written.
     """
 
     __slots__ = ("changed", "members", "outside", "reads", "written")
@@ -134,9 +136,9 @@ class _Group:
 class _Groups:
     """Which nodes go together: per node the number of its group, which is the index of the group's first node."""
 
-    def __init__(self, nodes: Sequence[IRNode], kept: set[IRValue], apart: set[IRNode]) -> None:
+    def __init__(self, nodes: Sequence[IRNode], results: set[IRValue], apart: set[IRNode]) -> None:
         self._index = {node: position for position, node in enumerate(nodes)}
-        self._kept = kept
+        self._results = results
         self._apart = apart
         self._readers: dict[IRValue, int] = {}  # how many inputs of nodes a value is
         self._last_reader: dict[IRValue, IRNode] = {}  # of those that were looked at
@@ -151,7 +153,7 @@ class _Groups:
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
             # What was changed is read as the array, as a rule: one who reads it as the result of the change is served.
-            is_read = _is_in_place(node) and any(v in self._readers or v in kept for v in node.outputs)
+            is_read = _is_in_place(node) and any(v in self._readers or v in results for v in node.outputs)
             formulas = None if is_read or node.computed else formulas_of(node)
             if formulas is not None:
                 self.formulas[node] = formulas
@@ -174,7 +176,7 @@ class _Groups:
         """
         self.group_of[node] = position
         made = node.outputs[0]
-        self.groups[position] = _Group(node, made in self._kept or made in self._readers)
+        self.groups[position] = _Group(node, made in self._results or made in self._readers)
         group = position
         values = [value for value in node.inputs if value is not None]
         producers = [value.node for value in values if value.node is not None]
@@ -258,7 +260,7 @@ class _Groups:
     def _ends_inside(self, value: IRValue, maker: _Group, reader: _Group) -> bool:
         """Whether a result of one group that another one reads need not be written where both are one."""
         is_first = value.node is not None and value is value.node.outputs[0]
-        if not is_first or value in self._kept:
+        if not is_first or value in self._results:
             return False
         return self._readers[value] == maker.reads.get(value, 0) + reader.reads[value]
 
@@ -293,7 +295,7 @@ def _agree_on_changed(members: Sequence[IRNode]) -> bool:
     return all(changed.get(value.base.external, value) is value for value in values if value.base.external >= 0)
 
 
-def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[IRValue]) -> list[IRNode]:
+def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: set[IRValue]) -> list[IRNode]:
     readers: dict[IRValue, set[int | IRNode]] = {}
     for node in nodes:
         for value in node.inputs:
@@ -314,7 +316,9 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, kept: set[I
                 member.outputs[0]
                 for member in members
                 if not _is_in_place(member)
-                and (member.outputs[0] in kept or any(reader != unit for reader in readers.get(member.outputs[0], ())))
+                and (
+                    member.outputs[0] in results or any(reader != unit for reader in readers.get(member.outputs[0], ()))
+                )
             ]
             result.append(_fused_node(graph, members, groups.formulas, outputs, specs))
     return result

@@ -16,10 +16,10 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     writing; an elementwise step may write where it reads if it is the last reader and the arrays are of one size.
     A step and those that it carries count as one.
     """
-    kept = {slot.memory for slot in slots if slot.source[0] != "internal"}
+    remaining = {slot.memory for slot in slots if slot.source[0] != "internal"}
     # Code of the user may hold on to a view of what it was given.
     opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
-    kept.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
+    remaining.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
     units = _units(steps)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -34,8 +34,8 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                     biggest[slot.memory] = slot
     free: dict[tuple[int, int, int], list[int]] = {}
     renamed: dict[int, int] = {}
-    ending = _numbered(last, kept)
-    starting = _numbered(first, kept)
+    ending = _numbered(last, remaining)
+    starting = _numbered(first, remaining)
     for number, unit in enumerate(units):
         gone: set[int] = set()
         begun: set[int] = set()
@@ -49,8 +49,8 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                     continue
                 begun.add(memory)
                 key = _size_key(biggest[memory])
-                # What is in scratch memory does not lie there element by element.
-                usable = () if biggest[memory].scratch_bytes else early - gone
+                # Ranges in memory are not the array element by element.
+                usable = () if biggest[memory].range_bytes else early - gone
                 taken = next((other for other in usable if _size_key(biggest[other]) == key), None)
                 if taken is not None:
                     gone.add(taken)
@@ -78,11 +78,11 @@ def _units(steps: Sequence[Step]) -> list[list[Step]]:
     return units
 
 
-def _numbered(numbers: Mapping[int, int], kept: set[int]) -> dict[int, list[int]]:
-    """Memories by unit, without those that are kept."""
+def _numbered(numbers: Mapping[int, int], remaining: set[int]) -> dict[int, list[int]]:
+    """Memories by unit, without those that are remaining."""
     result: dict[int, list[int]] = {}
     for memory, number in numbers.items():
-        if memory not in kept:
+        if memory not in remaining:
             result.setdefault(number, []).append(memory)
     return result
 

@@ -36,16 +36,16 @@ class _Part(NamedTuple):
         return *part, product.attributes["transpose_b"], *place
 
 
-def narrow_products(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValue]) -> list[IRNode]:
+def narrow_products(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNode]:
     """The nodes to run instead of `nodes`: products only as wide as they are read, where that saves work.
 
     Such are gradients that arrive at several arrays beside each other, as [x h] in recurrent layers, where not all of
     them need one. The part of the factor is copied once for all products.
 
-    kept: values that must exist although no node may read them.
+    results: values that must exist although no node may read them.
     """
     sharing: dict[object, list[_Part]] = {}
-    for part in _parts(nodes, set(kept)):
+    for part in _parts(nodes, set(results)):
         sharing.setdefault(part.key, []).append(part)
     replaced: dict[IRNode, list[IRNode]] = {}
     outer_context = graph.context
@@ -56,7 +56,7 @@ def narrow_products(graph: Graph, nodes: Sequence[IRNode], kept: Iterable[IRValu
     return [made for node in nodes for made in replaced.get(node, [node])]
 
 
-def _parts(nodes: Sequence[IRNode], kept: set[IRValue]) -> list[_Part]:
+def _parts(nodes: Sequence[IRNode], results: set[IRValue]) -> list[_Part]:
     readers: dict[IRValue, list[IRNode]] = {}
     for node in nodes:
         for value in node.inputs:
@@ -68,7 +68,7 @@ def _parts(nodes: Sequence[IRNode], kept: set[IRValue]) -> list[_Part]:
         if node.spec is not None:
             changed = (node.inputs[i] for i in (*node.spec.mutated, *node.spec.inplace.values()))
             changes.update(value.base.external for value in changed if value is not None)
-        if node.name != "BatchMatmul" or node.computed or node.outputs[0] in kept:
+        if node.name != "BatchMatmul" or node.computed or node.outputs[0] in results:
             continue
         b, reading = node.inputs[1], readers.get(node.outputs[0], [])
         # An array that an op changed may be changed again.

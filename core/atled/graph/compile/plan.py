@@ -25,37 +25,37 @@ class Slot:
     memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
     source: whose storage it is: ("external", number of the outside array, the first number of the same array),
         ("target", number) or ("internal",).
-    scratch_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
+    range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
     """
 
-    __slots__ = ("desc", "memory", "place", "scratch_bytes", "source")
+    __slots__ = ("desc", "memory", "place", "range_bytes", "source")
 
     def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
         self.desc = desc
         self.place = place
         self.memory = memory
         self.source = source
-        self.scratch_bytes = 0
+        self.range_bytes = 0
 
     @property
     def nbytes(self) -> int:
         """Size of its memory in bytes."""
-        return self.scratch_bytes or self.desc.nbytes
+        return self.range_bytes or self.desc.nbytes
 
 
 class Carried:
     """A step that another one has computed piece by piece.
 
     word: first of the two words, in the carrier's argument block, that say so.
-    scratch: argument of the step whose value is only in scratch memory, or -1; then two more words say so.
+    ranged: argument of the step of which only ranges are ever in memory, or -1; then two more words say so.
     """
 
-    __slots__ = ("scratch", "step", "word")
+    __slots__ = ("ranged", "step", "word")
 
-    def __init__(self, step: Step, word: int, scratch: int = -1) -> None:
+    def __init__(self, step: Step, word: int, ranged: int = -1) -> None:
         self.step = step
         self.word = word
-        self.scratch = scratch
+        self.ranged = ranged
 
 
 class Step:
@@ -64,7 +64,7 @@ class Step:
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
     parts: the most shares that are worth having, with what it computes on the way.
-    stream: argument position of the random stream, or -1.
+    random_state: argument position of the random state, or -1.
     carried: elementwise steps that this one has computed on the way.  carrier: the step that so carries this one.
     """
 
@@ -79,8 +79,8 @@ class Step:
         "node",
         "parts",
         "prepared",
-        "stream",
-        "stream_slot",
+        "random_slot",
+        "random_state",
     )
 
     def __init__(
@@ -92,7 +92,7 @@ class Step:
         self.floats = floats
         self.input_count = len(node.inputs)
         spec = node.spec
-        self.stream_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
+        self.random_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
         self.carried: list[Carried] = []
         self.carrier: Step | None = None
         self.executor: Any = None  # what the backend's plugin registered
@@ -116,9 +116,9 @@ class Step:
         late = [carried.step.name for carried in self.carried if carried.word not in before]
         return "+".join([*early, self.name, *late])
 
-    def carry(self, step: Step, word: int, scratch: int = -1) -> None:
+    def carry(self, step: Step, word: int, ranged: int = -1) -> None:
         """Compute an elementwise step on the way: see `Carried`."""
-        self.carried.append(Carried(step, word, scratch))
+        self.carried.append(Carried(step, word, ranged))
         step.carrier = self
         assert self.native is not None and step.native is not None
         self.parts = max(self.parts, min(step.native.parts, self.native.most_parts))
@@ -151,7 +151,7 @@ class Template:
     is_on_host: whether all slots are in host memory.
     targets: per result the slot that holds it.
     written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
-    workspaces: per memory the bytes of scratch that the steps there share.
+    workspaces: per memory the bytes of workspace that the steps there share.
     fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.
@@ -294,8 +294,8 @@ class Template:
                 native = carried.step.native
                 assert native is not None and native.ranges is not None
                 self.block[word] = native.ranges()
-                if carried.scratch >= 0:
-                    self.block[word + 2 : word + 4] = len(native.block), native.arguments[carried.scratch]
+                if carried.ranged >= 0:
+                    self.block[word + 2 : word + 4] = len(native.block), native.arguments[carried.ranged]
                 words.append(word + 1)
                 targets.append(offsets[carried.step] * 8)
         self.link_words = np.array(words, np.intp)
@@ -334,5 +334,5 @@ class Template:
             return "-"
         slot = self.slots[number]
         mark = {"external": "in", "target": "out", "internal": "tmp"}[slot.source[0]]
-        kept = f" in {slot.scratch_bytes} bytes" if slot.scratch_bytes else ""
+        kept = f" in {slot.range_bytes} bytes" if slot.range_bytes else ""
         return f"{mark}{slot.memory}:{slot.desc}{kept}"

@@ -64,7 +64,7 @@ def compute_dtype(type_config: str) -> np.dtype:
 
 def cast_desc(item: Input, desc: ArrayDesc | None, dtype: np.dtype) -> ArrayDesc | None:
     """What an implementation gets for an input: cast as the kind of the input says."""
-    if desc is None or item.kind in ("keep", "stream", "state"):
+    if desc is None or item.kind in ("keep", "random_state", "state"):
         return desc
     wanted = _INDEX
     if item.kind in ("compute", "precise"):
@@ -99,7 +99,7 @@ def describe_call(
 
 
 def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
-    """The output descriptions; the shape rule sees the op's own inputs (no stream) and no run-time attributes."""
+    """The output descriptions; the shape rule sees the op's own inputs (no random state) and no run-time attributes."""
     static = {name: value for name, value in attributes.items() if name not in spec.float_names}
     if spec.random:
         inputs = inputs[:-1]

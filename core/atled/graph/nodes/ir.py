@@ -249,7 +249,7 @@ class Graph:
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
             if value is None or desc is None:
                 coerced.append(value)
-            elif spec.input_at(position).kind == "stream":
+            elif spec.input_at(position).kind == "random_state":
                 value.settle(HOST)
                 coerced.append(value)
             elif position in spec.mutated or position in spec.inplace.values():
@@ -325,9 +325,9 @@ class Graph:
             return found
         base = value.base
         # What an op of this graph changed outside must be copied after that, not before all steps.
-        kept_outside = base.external >= 0 and base.external not in self._mutated
-        node = IRNode(None, (value,), {}, context, None, computed=kept_outside)
-        if kept_outside:
+        stored_outside = base.external >= 0 and base.external not in self._mutated
+        node = IRNode(None, (value,), {}, context, None, computed=stored_outside)
+        if stored_outside:
             moved = self._copy_of(value if value.external >= 0 else base, place, base.dtype)
             if value.external < 0:
                 assert value.node is not None

@@ -56,7 +56,7 @@ class GraphRecipe(ABC):
                     "look at it while the graph is there, or hold its Variable before the graph runs",
                 )
             )
-        value.kept = True
+        value.exposed = True
         EPOCH.bump()
         if self.last_run.number:
             self._compute(value, cell)
@@ -76,8 +76,8 @@ class GraphRecipe(ABC):
         cells = list(others)
         for function in functions:
             cells += [source.data.cell for source in function.inputs if source is not None]
-            if function.stream is not None:
-                cells.append(function.stream)
+            if function.random_state is not None:
+                cells.append(function.random_state)
         for cell in cells:
             if not cell.is_unstored and cell.may_differ_since(self.last_run.number):
                 raise RuntimeError(
@@ -174,9 +174,9 @@ class GradientRecipe(GraphRecipe):
         record = root.backwards
         functions = record.structure.functions
         # Of what functions keep for their gradients, not what the user sees: to look at a result is no reason.
-        kept = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
+        saved = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
         seeds = [seed for _, seed in record.seeds]
-        self._check_inputs(f"gradient of a Variable of shape {value.shape}", functions, [*kept, *seeds])
+        self._check_inputs(f"gradient of a Variable of shape {value.shape}", functions, [*saved, *seeds])
         record.recompute(value)
 
 

@@ -191,14 +191,14 @@ class Trust:
 
 
 def _arrays_before(functions: Iterable[RecordedCall]) -> list[ArrayCell]:
-    """The leaves, and the random streams, that lead to what functions make."""
+    """The leaves, and the random states, that lead to what functions make."""
     found: dict[int, ArrayCell] = {}
     seen = set(functions)
     stack = list(seen)
     while stack:
         function = stack.pop()
-        if function.stream is not None:
-            found[id(function.stream)] = function.stream
+        if function.random_state is not None:
+            found[id(function.random_state)] = function.random_state
         for source in function.inputs:
             if source is None:
                 continue

@@ -63,10 +63,10 @@ class AsNodes:
 
     def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
         function = self.structure.functions[number]
-        auxiliary, stream = self.structure.extra[number]
+        auxiliary, random_state = self.structure.extra[number]
         inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
-        if stream >= 0:
-            inputs.append(self._outside(stream, (2,)))
+        if random_state >= 0:
+            inputs.append(self._outside(random_state, (2,)))
         attributes = dict(function.attributes)
         for name in function.spec.float_names:
             attributes[name] = self.graph.float_from("function", number, name)

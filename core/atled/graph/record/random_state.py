@@ -7,14 +7,14 @@ import numpy as np
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
-from atled.random import stream_key
+from atled.random import random_key
 
 
-def new_stream(seed: int) -> ArrayCell:
-    """The random stream of one function: key and call count. Seed -1: see `atled.random.seed`."""
+def new_random_state(seed: int) -> ArrayCell:
+    """The random state of one function: key and call count. Seed -1: see `atled.random.seed`."""
     cell = ArrayCell(2)
     storage = cell.output(HOST, np.dtype(np.int64))
     assert isinstance(storage, HostStorage)
     # The count is raised before each call, so that the first one draws at 0.
-    storage.write_integers(stream_key(seed), -1)
+    storage.write_integers(random_key(seed), -1)
     return cell

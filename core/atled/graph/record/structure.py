@@ -34,7 +34,7 @@ class Structure:
     references: per call the value numbers of its inputs, -1 where one is absent.
     made: per call the value numbers of its visible outputs, -1 where nobody holds one.
     cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
-        auxiliary cells and its stream.
+        auxiliary cells and its random state.
     key: everything that a plan depends on, hashable; equal keys mean equal templates.
     overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
     """
@@ -127,11 +127,11 @@ class Structure:
             numbers.append(-1 if cell is None else len(self.cells))
             if cell is not None:
                 self.cells.append(cell)
-        stream = -1
-        if function.stream is not None:
-            stream = len(self.cells)
-            self.cells.append(function.stream)
-        return tuple(numbers), stream
+        random_state = -1
+        if function.random_state is not None:
+            random_state = len(self.cells)
+            self.cells.append(function.random_state)
+        return tuple(numbers), random_state
 
     def _number(self, value: Value, type_config: str) -> int:
         known = self._numbers.get(id(value))

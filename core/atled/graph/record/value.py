@@ -14,7 +14,7 @@ from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.record.inference import infer_shapes
-from atled.graph.record.random_state import new_stream
+from atled.graph.record.random_state import new_random_state
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, lock_across_forks
 
@@ -35,7 +35,7 @@ class Sharing:
 _MAKING = lock_across_forks()
 
 Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, ArrayCell | None]
-"""Float attributes by name, cells that a call keeps by output, and a random stream."""
+"""Float attributes by name, cells that a call keeps by output, and a random state."""
 
 
 class Details:
@@ -49,11 +49,11 @@ class Details:
     __slots__ = (
         "backwards",
         "data",
+        "exposed",
         "forward",
         "grad",
         "gradient_recipe",
         "is_shared",
-        "kept",
         "need_grad",
         "parent",
         "persistent",
@@ -80,7 +80,7 @@ class Details:
         self.gradient_recipe = gradient_recipe
         self.is_shared = is_shared
         self.persistent = False
-        self.kept = False
+        self.exposed = False
         self.forward: Any = None
         self.backwards: Any = None
         self.seed: Any = None
@@ -111,7 +111,7 @@ class Value:
     shape: sizes per axis.  position: which output of its parent it is.
     need_grad: True or False as set by the user, None if not set.
     persistent: whether its data and gradient must survive every clearing of buffers.
-    kept: whether plans must store its data and gradient because a user got at the arrays, or will.
+    exposed: whether a user got at its arrays, or will, so that plans must store data and gradient.
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
@@ -119,7 +119,7 @@ class Value:
     seed: likewise, the gradient lent to this value as the root.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
-        cell that keeps what the gradient needs (None: there are none), and the random stream. None for all others, and
+        cell that keeps what the gradient needs (None: there are none), and the random state. None for all others, and
         as soon as somebody asked for the parent, which is made of them then.
     """
 
@@ -136,7 +136,7 @@ class Value:
 
     backwards = _detail("backwards")
     forward = _detail("forward")
-    kept = _detail("kept")
+    exposed = _detail("exposed")
     gradient_recipe = _detail("gradient_recipe")
     need_grad = _detail("need_grad")
     persistent = _detail("persistent")
@@ -199,13 +199,13 @@ class Value:
     def _made_parent(self) -> RecordedCall | None:
         with _MAKING:
             pattern, inputs = self.pattern, self.inputs
-            floats, saved, stream = self.extra or (None, None, None)
+            floats, saved, random_state = self.extra or (None, None, None)
             if pattern is not None and inputs is not None:
                 function = pattern.copy_on(inputs, {**pattern.attributes, **floats} if floats else pattern.attributes)
                 function.outputs = [weakref.ref(self)]
                 if saved is not None:
                     function.auxiliary = list(saved)
-                function.stream = stream
+                function.random_state = random_state
                 self.parent = function
         return self.details.parent
 
@@ -269,15 +269,15 @@ class Value:
     def is_stored(self) -> bool:
         """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
         handle, details = self.handle, self.details
-        if details.kept or details.persistent or details.sharing is not None:
+        if details.exposed or details.persistent or details.sharing is not None:
             return True
         return handle is not None and handle() is not None
 
     def expose(self) -> None:
         """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
-        if self.is_leaf or self.kept:
+        if self.is_leaf or self.exposed:
             return
-        self.kept = True
+        self.exposed = True
         cells = [array.cell for array in (self.details.data, self.details.grad) if array is not None]
         recipes = [self.gradient_recipe, *(cell.pending for cell in cells if cell.is_unstored)]
         for recipe in recipes:
@@ -365,7 +365,7 @@ class RecordedCall:
     outputs: weak references to the values it makes: those that the user sees, then, where a recorded gradient asked for
         them, the auxiliary ones.
     auxiliary: per output (the user's first), the cell that keeps what the gradient needs; None for plain outputs.
-    stream: the random stream's cell, or None.
+    random_state: the random state's cell, or None.
     """
 
     __slots__ = (
@@ -377,8 +377,8 @@ class RecordedCall:
         "kind",
         "output_descs",
         "outputs",
+        "random_state",
         "spec",
-        "stream",
         "visible",
     )
 
@@ -389,7 +389,7 @@ class RecordedCall:
         self.context = context
         self.inputs = tuple(inputs)
         self.attributes: dict[str, Any] = dict(attributes)
-        self.stream = new_stream(self.attributes.get("seed", -1)) if spec.random else None
+        self.random_state = new_random_state(self.attributes.get("seed", -1)) if spec.random else None
         self.outputs: list[weakref.ref[Value]] = []
         self.infer([None if value is None else value.shape for value in self.inputs])
 
@@ -400,7 +400,7 @@ class RecordedCall:
         function.context = self.context
         function.inputs = inputs
         function.attributes = attributes
-        function.stream = None
+        function.random_state = None
         function.outputs = []
         function.kind = self.kind
         function.output_descs = self.output_descs
@@ -417,7 +417,7 @@ class RecordedCall:
         self.auxiliary = [
             ArrayCell(desc.size) if position >= first_auxiliary else None for position, desc in enumerate(descs)
         ]
-        for position in self.spec.kept_positions:
+        for position in self.spec.saved_positions:
             self.auxiliary[position] = ArrayCell(descs[position].size)
 
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
@@ -452,7 +452,7 @@ class RecordedCall:
             elif cell is not None:
                 data = NdArray.over(cell, desc.shape)
             value = Value(desc.shape, None, self, position, data)
-            value.kept = arrays is not None
+            value.exposed = arrays is not None
             values.append(value)
         self.outputs = [weakref.ref(value) for value in values]
         return values

@@ -18,7 +18,7 @@ from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Slot, Step, Template
 from atled.graph.run.observed import run_observed
-from atled.graph.run.shared_workspace import Scratch, aligned, scratch
+from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
 from atled.limits.sizes import out_of_memory
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
@@ -58,7 +58,7 @@ class Binding:
         self._writes: list[_Travelling] = []
         self._writes_known: frozenset[int] | None = None
         self._workspaces: dict[Place, Storage] = {}
-        self._scratch: Scratch | None = None
+        self._shared: SharedWorkspace | None = None
         self._whole_storages: dict[int, HostStorage] = {}
         self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
         self._travelling = self._find_travelling(results)
@@ -66,9 +66,9 @@ class Binding:
         self._bind_targets(results)
         self._bind_internals()
         self._fill_blocks()
-        streams = [step.stream_slot for step in template.steps if step.stream_slot >= 0]
-        self.streams = [self.array(slot) for slot in streams]
-        drawn = {template.slots[slot].source[1] for slot in streams}
+        random_states = [step.random_slot for step in template.steps if step.random_slot >= 0]
+        self.random_states = [self.array(slot) for slot in random_states]
+        drawn = {template.slots[slot].source[1] for slot in random_states}
         changed = {number for number, _, _ in template.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
         self._segments = [self._segment(*segment) for segment in template.segments]
@@ -137,43 +137,43 @@ class Binding:
             return False
         if not all(item.is_current for item in (*self._reads, *self._writes)):
             return False
-        kept = {id(cell) for cell in gradients}
+        spared = {id(cell) for cell in gradients}
         for cell in self._written:
             cell.plans = Plans.WRITTEN
         for cell, _ in self._heads:
             cell.plans = cell.plans or Plans.READ
-            if cell.pending is not None and id(cell) not in kept:
+            if cell.pending is not None and id(cell) not in spared:
                 cell.settle()
         return True
 
     def _bind_internals(self) -> None:
         template = self.template
-        scratch_bytes = template.workspaces.get(HOST, 0)
+        workspace_bytes = template.workspaces.get(HOST, 0)
         offsets: dict[int, tuple[int, int]] = {}
         runs_alone = self._runs_alone
         for slot in template.slots:
             if self._storages[slot.memory] is not None or slot.memory in offsets:
                 continue
             if runs_alone:
-                start = aligned(scratch_bytes)
-                scratch_bytes = start + slot.nbytes
+                start = aligned(workspace_bytes)
+                workspace_bytes = start + slot.nbytes
                 offsets[slot.memory] = start, slot.nbytes
             elif slot.place is HOST:
                 self._storages[slot.memory] = HostStorage(slot.nbytes)
             else:
                 self._storages[slot.memory] = DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
-        if scratch_bytes:
-            self._scratch = scratch(scratch_bytes)
-            self._storages[template.memory_count] = self._workspaces[HOST] = self._scratch.storage
+        if workspace_bytes:
+            self._shared = shared_workspace(workspace_bytes)
+            self._storages[template.memory_count] = self._workspaces[HOST] = self._shared.storage
             for memory, (start, nbytes) in offsets.items():
-                self._storages[memory] = self._scratch.part(start, nbytes)
+                self._storages[memory] = self._shared.part(start, nbytes)
         for place, nbytes in template.workspaces.items():
             if place is not HOST:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
 
     @property
     def _runs_alone(self) -> bool:
-        """Whether the plan is one native program that holds the scratch memory: then its values may be in there, too.
+        """Whether the plan is one native program that holds the workspace: then its values may be in there, too.
 
         Not without a workspace: such plans of one thread may be run by several at once.
         """
@@ -211,7 +211,7 @@ class Binding:
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""
         slot = self.template.slots[number]
-        storage = self._whole(slot) if slot.scratch_bytes else self._storages[slot.memory]
+        storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
         assert storage is not None
         return storage.array(slot.desc.shape, slot.desc.dtype)
 
@@ -234,7 +234,7 @@ class Binding:
                 if status:
                     raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
 
-            return self._with_scratch(run_native)
+            return self._with_workspace(run_native)
         launches = [self._launch(step) for step in self.template.steps[first:end]]
 
         def run_python() -> None:
@@ -243,11 +243,11 @@ class Binding:
 
         return run_python
 
-    def _with_scratch(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """The same, with the scratch memory to itself."""
-        if self._scratch is None:
+    def _with_workspace(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """The same, with the workspace to itself."""
+        if self._shared is None:
             return launch
-        lock = self._scratch.lock
+        lock = self._shared.lock
 
         def run_alone() -> None:
             with lock:
@@ -284,7 +284,7 @@ class Binding:
         def launch() -> None:
             guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
 
-        return self._with_scratch(launch) if prepared.workspace else launch
+        return self._with_workspace(launch) if prepared.workspace else launch
 
     def _launch_opaque(self, step: Step) -> Callable[[], None]:
         """Code of the user: it gets NdArrays over the storages, which it may move or replace at its will."""
@@ -343,8 +343,8 @@ class Binding:
                 self.set_floats(floats)
             if self._reads or self._writes:
                 self._fetch(active_trace())
-            for stream in self.streams:
-                stream[1] += 1
+            for random_state in self.random_states:
+                random_state[1] += 1
             try:
                 if is_observed():
                     self._run_observed()
@@ -363,7 +363,7 @@ class Binding:
 
     def _run_observed(self) -> None:
         if self._runs_alone:
-            self._with_scratch(lambda: run_observed(self))()  # values stay in it from step to step
+            self._with_workspace(lambda: run_observed(self))()  # values stay in it from step to step
         else:
             run_observed(self)
 
@@ -421,10 +421,10 @@ class Binding:
         offset = self.template.block_offsets[number]
         block = self._block[offset : offset + len(native.block)].copy()
         for carried in step.carried:
-            block[carried.word : carried.word + (2 if carried.scratch < 0 else 4)] = 0
+            block[carried.word : carried.word + (2 if carried.ranged < 0 else 4)] = 0
         for number, word in zip(step.arguments, native.arguments, strict=False):  # the workspace is no slot
             slot = self.template.slots[number]
-            if number >= 0 and word >= 0 and slot.scratch_bytes:
+            if number >= 0 and word >= 0 and slot.range_bytes:
                 block[word] = self._whole(slot).address
         for position, array in others.items():
             if native.arguments[position] >= 0:
@@ -437,7 +437,7 @@ class Binding:
             if status:
                 raise native_error(step, status)
 
-        return self._with_scratch(run_alone)
+        return self._with_workspace(run_alone)
 
 
 class _LockOfUserCode:

@@ -64,12 +64,12 @@ def one_call(
     return _CALLS.add(key, OneCall(spec, cells, shapes, attributes, context)) if found is None else found
 
 
-def advance(stream: ArrayCell | None) -> None:
-    """Raise the count of calls of a random stream, which is there in host memory."""
-    assert stream is not None
-    storage: Any = stream.storage
+def advance(random_state: ArrayCell | None) -> None:
+    """Raise the count of calls of a random state, which is there in host memory."""
+    assert random_state is not None
+    storage: Any = random_state.storage
     storage.array((2,), _INT64)[1] += 1
-    stream.touched()
+    random_state.touched()
 
 
 class OneCall:
@@ -83,11 +83,11 @@ class OneCall:
     fallback: the decision, if it is one.
     outputs: where the short way can be taken, dtype and count of elements of all outputs; else None.
     is_direct: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
-        there is one, then the floats. What it changes is to be `touched` afterwards, and a stream, which is the last
-        input, to be advanced before.
+        there is one, then the floats. What it changes is to be `touched` afterwards, and a random state, which is
+        the last input, to be advanced before.
     is_plain: whether it is direct, and nothing is changed and nothing drawn.
     mutated: the inputs that are changed.
-    workspace: bytes of scratch memory that the short way wants.
+    workspace: bytes of workspace that the short way wants.
     """
 
     __slots__ = (
@@ -96,8 +96,8 @@ class OneCall:
         "_form",
         "_forms",
         "_python",
+        "_random_state",
         "_sources",
-        "_stream",
         "fallback",
         "form",
         "is_direct",
@@ -134,7 +134,7 @@ class OneCall:
         self._by_address: ByAddress | None = None
         self._python: Callable[..., None] | None = None
         self.mutated = tuple(spec.mutated)
-        self._stream = len(cells) - 1 if spec.random else -1
+        self._random_state = len(cells) - 1 if spec.random else -1
         if self._reads_as_given(cells):
             self._plan_native(self.template)
             if self.outputs is None and not spec.inplace and not spec.views and ByAddress.fits(self.template):
@@ -176,7 +176,7 @@ class OneCall:
         self.outputs = [(desc.dtype, desc.size) for desc in descs]
         is_straight = all(number in (-1, position) for position, number in enumerate(self._sources))
         self.is_direct = is_straight and self.fallback is None
-        self.is_plain = self.is_direct and not self.mutated and self._stream < 0
+        self.is_plain = self.is_direct and not self.mutated and self._random_state < 0
 
     def _plan_by_address(self, template: Template) -> None:
         """Work out the way of several native steps."""
@@ -222,15 +222,15 @@ class OneCall:
             announce(id(inputs[number]) for number in self.mutated)
         # Those that the short ways take are in host memory.
         storages: list[Any] = [None if number < 0 else inputs[number].storage for number in self._sources]  # type: ignore[union-attr]
-        kept: list[object] = []
+        held: list[object] = []
         for (dtype, size), given in zip(self.outputs, outputs, strict=True):
             cell = ArrayCell(size) if given is None else given
-            kept.append(cell)
+            held.append(cell)
             storages.append(cell.output(HOST, dtype))
         if self.workspace:
             storages.append(HostStorage(self.workspace))
-        if self._stream >= 0:
-            advance(inputs[self._stream])
+        if self._random_state >= 0:
+            advance(inputs[self._random_state])
         status = 0
         if self._python is not None:
             self._run_python(storages, floats)
@@ -285,8 +285,8 @@ def call_function(function: RecordedCall, inputs: Sequence[Value | None], output
     shapes: list[tuple[int, ...] | None] = [None if value is None else value.shape for value in inputs]
     function.setup(shapes)
     cells = [None if value is None else value.data.cell for value in inputs]
-    if function.stream is not None:
-        cells.append(function.stream)
+    if function.random_state is not None:
+        cells.append(function.random_state)
         shapes.append((2,))
     spec = function.spec
     codes = settle_inputs(cells, function.context)

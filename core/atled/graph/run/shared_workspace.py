@@ -1,4 +1,4 @@
-"""Scratch memory of plans on the host: those that a thread binds share it, because it matters only while one runs."""
+"""Workspace of plans on the host: those that a thread binds share it, because it matters only while one runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from atled.arrays.storage import ALIGNMENT, HostStorage, StoragePart
 _MOST_TO_SPARE = 16 << 20
 
 
-class Scratch:
-    """One piece of scratch memory.
+class SharedWorkspace:
+    """Memory that several plans of a thread use, one at a time.
 
     storage: the memory: workspace of single steps, and the inner values of plans that are one native program.
     lock: held by a plan while steps that use the memory run, and not while code of the user does, which may wait for a
@@ -30,21 +30,21 @@ class Scratch:
 
 
 class _OfThread(threading.local):
-    latest: weakref.ref[Scratch] | None = None
+    latest: weakref.ref[SharedWorkspace] | None = None
 
 
 _of_thread = _OfThread()
 
 
-def scratch(nbytes: int) -> Scratch:
-    """Scratch memory of at least that size: what this thread's plans have, or else a new one.
+def shared_workspace(nbytes: int) -> SharedWorkspace:
+    """Workspace of at least that size: what this thread's plans have, or else a new one.
 
     A new one has half of it to spare, so that a plan that needs more than the one before, as a backward does after its
     forward, shares it, too. Pages that nobody touches are no memory.
     """
     latest = None if _of_thread.latest is None else _of_thread.latest()
     if latest is None or latest.storage.nbytes < nbytes:
-        latest = Scratch(nbytes + min(nbytes // 2, _MOST_TO_SPARE))
+        latest = SharedWorkspace(nbytes + min(nbytes // 2, _MOST_TO_SPARE))
         _of_thread.latest = weakref.ref(latest)
     return latest
 

@@ -24,14 +24,14 @@ def prepare(call: Call) -> Prepared:
     words = repr(call)
     input_count = len(call.inputs)
     array_count = input_count + len(call.outputs)
-    stream = input_count - 1 if call.spec.random else -1
+    random_state = input_count - 1 if call.spec.random else -1
     written = {*call.spec.mutated, *range(input_count, array_count)}
 
     def run(*arguments: Any) -> None:
         where.start_launch(words)
         arrays = [
-            # The random stream is the one array that always comes in host memory.
-            array if array is None or position == stream else _reach(where, array, position in written, words)
+            # The random state is the one array that always comes in host memory.
+            array if array is None or position == random_state else _reach(where, array, position in written, words)
             for position, array in enumerate(arguments[:array_count])
         ]
         compute(*arrays, *arguments[array_count:])

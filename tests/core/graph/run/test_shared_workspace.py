@@ -1,4 +1,4 @@
-"""Scratch memory that the plans of a thread share."""
+"""Workspace that the plans of a thread share."""
 
 import threading
 import weakref
@@ -8,27 +8,27 @@ import numpy as np
 import atled as nn
 import atled.functions as F
 from atled.arrays.storage import POOL
-from atled.graph.run.shared_workspace import scratch
+from atled.graph.run.shared_workspace import shared_workspace
 
 
 def test_plans_of_one_thread_share_the_largest_piece():
-    large = scratch(4096)
-    assert scratch(1000) is large
-    assert scratch(6000) is large  # there is some to spare
-    assert scratch(7000) is not large
+    large = shared_workspace(4096)
+    assert shared_workspace(1000) is large
+    assert shared_workspace(6000) is large  # there is some to spare
+    assert shared_workspace(7000) is not large
 
 
 def test_another_thread_has_its_own():
-    mine = scratch(4096)
+    mine = shared_workspace(4096)
     others = []
-    thread = threading.Thread(target=lambda: others.append(scratch(16)))
+    thread = threading.Thread(target=lambda: others.append(shared_workspace(16)))
     thread.start()
     thread.join()
     assert others[0] is not mine
 
 
 def test_it_goes_with_the_last_plan_that_has_it():
-    gone = weakref.ref(scratch(1 << 20))
+    gone = weakref.ref(shared_workspace(1 << 20))
     assert gone() is None
 
 

@@ -213,7 +213,7 @@ def prepare(call: Call) -> Prepared:
         parts=parts,
         workspace=share_bytes * parts,
         before={0: carrying.FIRST} if can_carry else None,
-        scratch={0: scratch} if can_carry else None,
+        range_bytes={0: scratch} if can_carry else None,
         note="sums of columns",
     )
 
@@ -236,7 +236,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
         parts=share_count(work_us, kept),
         most_parts=most_shares(kept),
         before={0: carrying.FIRST} if can_carry else None,
-        scratch={0: scratch} if can_carry else None,
+        range_bytes={0: scratch} if can_carry else None,
         after={0: 16} if can_carry and is_simple else None,
         spread={0: 18} if can_carry and is_simple else None,
         note="sums of rows",

@@ -88,6 +88,6 @@ def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepare
         most_parts=most_shares(units),
         workspace=8 * max(1, units),  # the kernel wants one, be it for no rows
         before={0: carrying.FIRST},
-        scratch={0: scratch},
+        range_bytes={0: scratch},
         note="sums of stretches",
     )

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from atled.plugin import SCRATCH_WORDS
+from atled.plugin import RANGE_BLOCK_WORDS
 
 if TYPE_CHECKING:
     from atled_cpu_numba.kernels.shared.options import Real
 
 FIRST = 10
-PARAMETERS = (SCRATCH_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
-_BLOCK_BYTES = 8 * SCRATCH_WORDS
+PARAMETERS = (RANGE_BLOCK_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
+_BLOCK_BYTES = 8 * RANGE_BLOCK_WORDS
 
 
 def share_bytes(range_bytes: int) -> int:

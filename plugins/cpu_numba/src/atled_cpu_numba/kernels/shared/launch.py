@@ -106,7 +106,7 @@ def launch(
     after: Mapping[int, int] | None = None,
     before: Mapping[int, int] | None = None,
     in_place: Mapping[int, int] | None = None,
-    scratch: Mapping[int, int] | None = None,
+    range_bytes: Mapping[int, int] | None = None,
     spread: Mapping[int, int] | None = None,
     note: str = "",
 ) -> Prepared:
@@ -124,7 +124,7 @@ def launch(
         after=after,
         before=before,
         in_place=in_place,
-        scratch=scratch,
+        range_bytes=range_bytes,
         spread=spread,
     )
     return Prepared(native=native, workspace=workspace, note=note)
