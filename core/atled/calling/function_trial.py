@@ -52,7 +52,7 @@ def _reuses(
 def _copied(
     function: Any, spares: Spares | SpareCells, arguments: list[Any]
 ) -> tuple[dict[str, Any], Callable[[], Any]]:
-    """Global names for a copy of the function, under which each call is cached and its kernel does nothing; the copy."""
+    """The names for a copy of the function, under which each call is cached and its kernel does nothing; the copy."""
     methods = {name: getattr(spares, method) for names, method in _METHODS for name in names}
     known = SimpleNamespace(
         **methods, is_plain=True, workspaces=None, form=0, launch=lambda *values: 0, shape=(1,), pattern=None

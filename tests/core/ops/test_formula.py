@@ -114,9 +114,7 @@ def test_what_is_outside_the_language_is_refused_with_place_and_advice(text, col
 
 
 def test_unknown_names_of_a_program_are_refused_with_the_nearest():
-    with pytest.raises(
-        FormulaError, match=r"unknown name 'alpa'.*\n.*\n.*\n.*CachedCall: alpha, inf, pi, x.*mean alpha"
-    ):
+    with pytest.raises(FormulaError, match=r"unknown name 'alpa'.*\n.*\n.*\n.*Known: alpha, inf, pi, x.*mean alpha"):
         _ = Program(("x",), ("alpha",), (("y", "alpa * x"),)).outputs
     with pytest.raises(FormulaError, match="uses z, which the program does not have"):
         _ = Program(("x",), (), (("y", parse_formula("x * z")),)).outputs
