@@ -1,1 +1,1 @@
-"""Layers, by family; `atled.parametric_functions` has them all."""
+"""The layers that `atled.parametric_functions` offers, by family, and what they are made of."""

@@ -1,4 +1,4 @@
-"""Activations with parameters."""
+"""The activation PReLU, which has a learnt slope."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from atled.parametric.layer import Array, Layer
 def prelu(inp: Array, base_axis: int = 1, shared: bool = True, fix_parameters: bool = False) -> Any:
     """Leaky ReLU with a learnt slope: `y = x where x >= 0 else slope x`.
 
-    Parameter: `prelu/slope`, of shape () if shared, else (C,); starts at -1, where y is |x|.
+    Parameters, in scope `prelu`:
+        slope: () float if shared, else (C,) float; starts at -1, where y is |x|.
 
     Args:
         inp: (B..., C, S...) float.
@@ -26,7 +27,7 @@ def prelu(inp: Array, base_axis: int = 1, shared: bool = True, fix_parameters: b
         name: scope above `prelu`.
 
     Returns:
-        shape of inp.
+        the shape of inp, float.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter

@@ -77,12 +77,12 @@ class BaseLayer(Layer):
         return UniformInitializer(calc_uniform_lim_glorot(*self.fan), self.given.rng)
 
     def weight(self) -> Variable:
-        """The parameter W."""
+        """The parameter W: of shape w_shape, float."""
         init = self.default(self.given.w_init)
         return get_parameter_or_create("W", self.w_shape, init, not self.given.fix_parameters)
 
     def bias(self) -> Variable | None:
-        """The parameter b; None if there is to be none."""
+        """The parameter b: of shape b_shape, float; None if there is to be none."""
         given = self.given
         if not given.with_bias:
             return None

@@ -12,7 +12,7 @@ from atled.random import parameter_generator
 def cp_decomposition(
     tensor: np.ndarray, rank: int, max_iter: int = 500, stopping_criterion: float = 1e-5, rng: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Factors (I, r), (J, r), (K, r) with `tensor[i, j, k]` near `sum_r A[i, r] B[j, r] C[k, r]`.
+    """Factors A, B, C with `tensor[i, j, k]` near `sum_r A[i, r] B[j, r] C[k, r]`.
 
     Each round solves for one factor after the other by linear least squares, the other two fixed; the squared error
     never grows. The start is the leading singular vectors of the three unfoldings, with random numbers where the rank
@@ -24,6 +24,9 @@ def cp_decomposition(
         max_iter: the most rounds.
         stopping_criterion: how little the error, relative to the size of the tensor, must change in a round to end.
         rng: numpy.random.RandomState or Generator; None: the numpy.random module.
+
+    Returns:
+        A: (I, r), B: (J, r), C: (K, r), float64; a column has the same length in all three.
 
     Source: Kolda, Bader, Tensor Decompositions and Applications, SIAM Review 51, 2009, section 3.4.
     """
@@ -54,7 +57,7 @@ def _start(unfolding: np.ndarray, rank: int, rng: Any) -> np.ndarray:
 
 
 def _columnwise_product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The Khatri-Rao product: (J K, r) from (J, r) and (K, r)."""
+    """The Khatri-Rao product: (J K, r) float64 from (J, r) and (K, r)."""
     return (first[:, None] * second[None, :]).reshape(-1, first.shape[1])
 
 

@@ -1,4 +1,4 @@
-"""The layer that looks rows of a table up."""
+"""The layer that looks up rows of a learnt table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from atled.parametric.layer import Array, Layer
 def embed(inp: Array, n_inputs: int, n_features: int, fix_parameters: bool = False) -> Any:
     """Rows of a learnt table by index: `y = W[x]`.
 
-    Parameter: `embed/W` of shape (n_inputs, n_features), uniform between -sqrt(3) and sqrt(3), which is a standard
-    deviation of 1.
+    Parameters, in scope `embed`:
+        W: (n_inputs, n_features) float; starts uniform between -sqrt(3) and sqrt(3), a standard deviation of 1.
 
     Args:
-        inp: (I...) whole numbers in [0, n_inputs); gets no gradient.
+        inp: (I...) int, or float that is cast to int; indices in [0, n_inputs); gets no gradient.
         n_inputs: how many different indices there are.
         n_features: length of a row.
         fix_parameters: whether W gets no gradient.

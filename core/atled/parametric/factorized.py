@@ -163,10 +163,12 @@ class Cpd3Convolution(WeightTransform[Convolution]):
 
 
 def _factor(name: str, shape: Sequence[int], init: np.ndarray | None, layer: BaseLayer) -> Variable:
+    """The parameter of that name and shape, float; init: its first value, None if it is there already."""
     return get_parameter_or_create(name, shape, init, not layer.given.fix_parameters)
 
 
 def _rank(layer: BaseLayer, rows: int, columns: int) -> int:
+    """The argument r, at most the rank that a matrix of so many rows and columns can have."""
     rank = layer.size("r", layer.given.r)
     if rank > min(rows, columns):
         raise layer.error(
@@ -177,7 +179,7 @@ def _rank(layer: BaseLayer, rows: int, columns: int) -> int:
 
 
 def _are_missing(*names: str) -> bool:
-    """Whether there is something to be made of the weight to start from."""
+    """Whether one of the parameters is not there yet."""
     return any(get_parameter(name) is None for name in names)
 
 
@@ -192,6 +194,6 @@ def _start(layer: BaseLayer, init: Initializer | None) -> np.ndarray:
 
 
 def _low_rank(matrices: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """The best (..., M, rank) and (..., rank, N) whose product approximates (..., M, N)."""
+    """The (..., M, rank) and (..., rank, N) float64 whose product is nearest to the matrices (..., M, N) float64."""
     u, s, v = np.linalg.svd(matrices, full_matrices=False)
     return u[..., :rank] * s[..., None, :rank], v[..., :rank, :]

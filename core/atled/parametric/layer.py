@@ -17,9 +17,17 @@ Array = Variable | NdArray
 
 
 class Layer:
-    """One call of a layer, for checking its arguments before anything is made of them.
+    """One call of a layer, for checking its arguments before a parameter is made.
 
     Every check returns the argument in canonical form, or raises TypeError or ValueError that names the call.
+
+    Args:
+        name: name of the layer.
+        inp: its input, of any shape and dtype.
+        arguments: the other arguments that errors show.
+
+    Raises:
+        TypeError: inp is neither a Variable nor an NdArray.
     """
 
     __slots__ = ("arguments", "inp", "name")
@@ -89,5 +97,5 @@ ZEROS = ConstantInitializer(0)
 
 
 def without_gradient(name: str, shape: tuple[int, ...], initializer: Initializer | None = None) -> Variable:
-    """A parameter that the forward of a layer writes; starts at 0 if not said otherwise."""
+    """A parameter of that shape, float, that the forward of a layer writes; initializer None: it starts at 0."""
     return get_parameter_or_create(name, shape, ZEROS if initializer is None else initializer, False)

@@ -25,11 +25,12 @@ def batch_normalization(
 ) -> Any:
     """Batch normalization: `y = gamma (x - m) / sqrt(v + eps) + beta` with one m and one v per channel.
 
-    Parameters, of the shape of inp with 1 on every axis but the channel axis: `bn/beta` (starts at 0), `bn/gamma` (1),
-    and the running statistics `bn/mean` (0) and `bn/var` (0), which get no gradient.
+    Parameters, in scope `bn`, of the shape of inp with 1 on every axis but the channel axis:
+        beta, gamma: float; start at 0 and at 1.
+        mean, var: float; the running statistics; start at 0 and get no gradient.
 
     Args:
-        inp: float, any shape with at least one axis.
+        inp: (..., C, ...) float; at least one axis.
         axes: the channel axis, exactly one.
         decay_rate: weight of the past in the running statistics, 0 to 1.
         eps: added to the variance, >= 0.
@@ -40,7 +41,8 @@ def batch_normalization(
         name: scope above `bn`.
 
     Returns:
-        shape of inp; with output_stat a tuple (y, mean, variance).
+        the shape of inp, float; with output_stat a tuple (y, mean, variance), mean and variance float, of the shape
+        of the parameters.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
@@ -77,8 +79,9 @@ def mean_subtraction(
 ) -> Any:
     """Subtract the running mean over batches: `y = x - m`.
 
-    Parameters, which get no gradient: `mean_subtraction/mean` of the shape of inp from base_axis on, m (starts at 0);
-    `mean_subtraction/t` of shape (1,), the count of batches that m is the mean of (0).
+    Parameters, in scope `mean_subtraction`, which start at 0 and get no gradient:
+        mean: the shape of inp from base_axis on, float; m.
+        t: (1,) float; the count of batches that m is the mean of.
 
     Args:
         inp: (B..., I...) float; base_axis leading axes count as the batch.
@@ -88,7 +91,7 @@ def mean_subtraction(
         name: scope above `mean_subtraction`.
 
     Returns:
-        shape of inp.
+        the shape of inp, float.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter

@@ -38,8 +38,10 @@ def lstm(
     With a state_size this is `lstm_cell`, and the arguments behind fix_parameters stay as they are. Without, the
     formula is that of `functions.lstm`, and what follows holds, as in later versions of NNabla.
 
-    Parameters: `lstm/weight_l0` of shape (D, 4, H, I + H); `lstm/weight` of shape (L - 1, D, 4, H, D H + H) if L is
-    above 1; `lstm/bias` of shape (L, D, 4, H).
+    Parameters, in scope `lstm`:
+        weight_l0: (D, 4, H, I + H) float; of the first layer.
+        weight: (L - 1, D, 4, H, D H + H) float; of the others, if there are any.
+        bias: (L, D, 4, H) float.
 
     Args:
         x: (T, B, I) float; T steps, B sequences.
@@ -52,7 +54,7 @@ def lstm(
         name: scope above `lstm`.
 
     Returns:
-        y: (T, B, D H); h_n, c_n: (L, D, B, H).
+        y: (T, B, D H) float; h_n, c_n: (L, D, B, H) float.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
@@ -102,8 +104,9 @@ def lstm_cell(
     `c' = sigmoid(f) c + sigmoid(i) tanh(g)` and `h' = sigmoid(o) tanh(c')`, where i, o, f, g (input, output, forget
     gate and the new content) are one affine map of x and h.
 
-    Parameters: `lstm/affine/W` of shape (I + state_size, 4, state_size), the four in the order i, o, f, g;
-    `lstm/affine/b` of shape (4, state_size).
+    Parameters, in scope `lstm/affine`:
+        W: (I + state_size, 4, state_size) float; the four in the order i, o, f, g.
+        b: (4, state_size) float.
 
     Args:
         x: (N, I) float; the input of this step.
@@ -160,7 +163,7 @@ class LSTMCell:
     Args:
         batch_size: N.
         state_size: how many numbers the state has.
-        h, c: (batch_size, state_size); the state to begin with, zeros if None.
+        h, c: (batch_size, state_size) float; the state to begin with, zeros if None.
         name: scope above `lstm`.
     """
 
@@ -190,7 +193,15 @@ class LSTMCell:
         b_init: Initializer | None = None,
         fix_parameters: bool = False,
     ) -> Array:
-        """One step: takes x (batch_size, I), moves the state, returns h. Arguments and errors as `lstm_cell`."""
+        """One step: moves the state.
+
+        Args:
+            x: (batch_size, I) float.
+            w_init, b_init, fix_parameters: as for `lstm_cell`, as are the errors.
+
+        Returns:
+            h: (batch_size, state_size) float.
+        """
         with parameter_scope(self.name or ""):
             self.h, self.c = lstm_cell(x, self.h, self.c, self.state_size, w_init, b_init, fix_parameters)
         return self.h

@@ -34,8 +34,10 @@ def rnn(
 ) -> Any:
     """Plain recurrent layers over sequences; the formula is that of `functions.rnn`.
 
-    Parameters: `rnn/weight_l0` of shape (D, H, I + H); `rnn/weight` of shape (L - 1, D, H, D H + H) if L is above 1;
-    `rnn/bias` of shape (L, D, H).
+    Parameters, in scope `rnn`:
+        weight_l0: (D, H, I + H) float; of the first layer.
+        weight: (L - 1, D, H, D H + H) float; of the others, if there are any.
+        bias: (L, D, H) float.
 
     Args:
         x: (T, B, I) float; T steps, B sequences.
@@ -54,7 +56,7 @@ def rnn(
         name: scope above `rnn`.
 
     Returns:
-        y: (T, B, D H); h_n: (L, D, B, H).
+        y: (T, B, D H) float; h_n: (L, D, B, H) float.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
@@ -82,8 +84,10 @@ def gru(
 ) -> Any:
     """Gated recurrent units over sequences; the formula is that of `functions.gru`.
 
-    Parameters: `gru/weight_l0` of shape (D, 3, H, I + H); `gru/weight` of shape (L - 1, D, 3, H, D H + H) if L is above
-    1; `gru/bias` of shape (L, D, 4, H).
+    Parameters, in scope `gru`:
+        weight_l0: (D, 3, H, I + H) float; of the first layer.
+        weight: (L - 1, D, 3, H, D H + H) float; of the others, if there are any.
+        bias: (L, D, 4, H) float.
 
     Args:
         x: (T, B, I) float; T steps, B sequences.
@@ -93,7 +97,7 @@ def gru(
         name: scope above `gru`.
 
     Returns:
-        y: (T, B, D H); h_n: (L, D, B, H).
+        y: (T, B, D H) float; h_n: (L, D, B, H) float.
 
     Raises:
         TypeError, ValueError: an argument that does not fit the input or the parameters that are there; no parameter
@@ -119,7 +123,7 @@ def lstm_sequence(
     with_bias: bool,
     fix_parameters: bool,
 ) -> Any:
-    """The form of `lstm` for sequences; `weight_l0`, `weight` and `bias` in the scope in force."""
+    """The form of `lstm` for sequences: arguments, shapes and dtypes as there, parameters in the present scope."""
     layer = _SequenceLayer("lstm", x, h, num_layers, bidirectional, gates=(4,), bias_gates=(4,))
     parameters = layer.parameters(w0_init, w_init, b_init, rng, with_bias, not fix_parameters)
     return functions.lstm(x, h, c, *parameters, layer.layers, dropout, bidirectional, training)
@@ -168,7 +172,7 @@ class _SequenceLayer(Layer):
         with_bias: bool,
         need_grad: bool,
     ) -> tuple[Variable, Variable | None, Variable | None]:
-        """weight_l0, weight and bias; the latter two None if there are none."""
+        """weight_l0, weight and bias, float, of the shapes that `rnn` and others tell; the latter may be None."""
         size, directions, gates = self.size_of_state, self.directions, self.gates
         first = (directions, *gates, size, self.depth + size)
         weight_l0 = get_parameter_or_create(
@@ -188,7 +192,7 @@ class _SequenceLayer(Layer):
 
 
 def _drawn(depth: int, size: int, rng: Any) -> Callable[[Sequence[int]], np.ndarray]:
-    """First values of a weight (..., H, depth + H): the limits of the columns for x are not those for h."""
+    """First values of a weight (..., H, depth + H), float64: the limits of the columns for x are not those for h."""
 
     def draw(shape: Sequence[int]) -> np.ndarray:
         parts = [
