@@ -138,9 +138,9 @@ def test_floors_count_the_rooms_of_the_longest_path_and_a_circle_as_one():
     hall = core(
         high="import atled.low, atled.left",
         left="import atled.right",
-        right="if TYPE_CHECKING:\n    import atled.left\nimport atled.low",
+        right="import atled.left, atled.low",
         low="import atled.lowest",
-        lowest="",
+        lowest="if TYPE_CHECKING:\n    import atled.low",
     )
     assert hall.floors == {"high": 4, "left": 3, "right": 3, "low": 2, "lowest": 1}
 

@@ -29,8 +29,8 @@ holds the code against the declared order.
   connected component. It is one by typing only if none of its rooms is in a circle without the typing arrows.
 - A **circle of modules** is the same of single modules, whatever their rooms, by what is executed while they are
   imported.
-- **Floors**: the number of rooms on the longest path along arrows and typing arrows, where a circle counts as one
-  room. A room that imports no other is on floor 1.
+- **Floors**: the number of rooms on the longest path along arrows, where a circle counts as one room; typing
+  arrows need nothing to be there first. A room that imports no other is on floor 1.
 - An **arrow up** leads from a room to one of a higher layer in the declared order, or between rooms of a layer that are
   to be apart. Arrows within other layers are not up, but must not make a circle. Typing arrows and arrows of calls that
   lead up are counted by themselves.

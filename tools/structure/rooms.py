@@ -91,8 +91,8 @@ class Hall:
 
     @cached_property
     def floors(self) -> dict[str, int]:
-        """The floor of each room; see `floors`."""
-        return floors(self.rooms, [*self.arrows, *self.typing_arrows])
+        """The floor of each room; see `floors`. Imports for types alone need nothing to be there first."""
+        return floors(self.rooms, self.arrows)
 
 
 def circles(rooms: Iterable[str], arrows: Iterable[Arrow]) -> list[list[str]]:
