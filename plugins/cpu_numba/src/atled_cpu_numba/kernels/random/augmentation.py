@@ -3,12 +3,6 @@
 What an image draws is worked out in float64, once per share of it; the places of a row's elements in tables, one entry
 per column; then every channel interpolates through the tables in its own dtype.
 
-Block (64-bit words):
-    0 x, 1 stream, 2 y, 3 workspace, 4 images, 5 channels, 6 rows and 7 columns of x, 8 rows and 9 columns of y
-    10 pad above and below, 11 left and right, 12 ...: flip_lr, flip_ud, brightness_each, contrast_each
-    16 ...: float attributes (bits of float64): min_scale, max_scale, angle, aspect_ratio, distortion, brightness,
-        contrast, contrast_center, noise
-
 Workspace of a share (64-bit entries): brightness and contrast per channel, then per column: the place of the upper left
 of the four pixels, the steps to the right and down from it, the shares of the right and of the lower ones, the noise.
 """
@@ -20,15 +14,48 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.random.random_state import Stream
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address
+    stream: int  # address
+    y: int  # address
+    workspace: int  # address
+    images: int
+    channels: int
+    x_rows: int
+    x_columns: int
+    rows: int  # of y
+    columns: int  # of y
+    pad_rows: int  # above, and below
+    pad_columns: int  # on the left, and on the right
+    flip_lr: int  # attributes, from here on: flags,
+    flip_ud: int
+    brightness_each: int
+    contrast_each: int
+    min_scale: int  # and bits of float64
+    max_scale: int
+    angle: int
+    aspect_ratio: int
+    distortion: int
+    brightness: int
+    contrast: int
+    contrast_center: int
+    noise: int
+
 
 _FLAGS = ("flip_lr", "flip_ud", "brightness_each", "contrast_each")
 _FLOATS = (
     *("min_scale", "max_scale", "angle", "aspect_ratio", "distortion"),
     *("brightness", "contrast", "contrast_center", "noise"),
 )
-_FIRST_FLOAT = 16
 _TABLES = 6  # entries per column
 _NOT_FINITE = 1
 _ELEMENTS_PER_US = 200.0  # a cautious rate of one core, for the number of shares
@@ -53,11 +80,11 @@ def _build(dtype: str) -> Callable[..., int]:
 
     @piece
     def draw_tones(w, first, call, key, tones):
-        brightness, contrast = float64_of_bits(w[21]), float64_of_bits(w[22])
-        for channel in range(w[5]):
-            u = uniform(first + 8 + 2 * (channel if w[14] != 0 else 0), call, key)
+        brightness, contrast = float64_of_bits(w[Block.brightness]), float64_of_bits(w[Block.contrast])
+        for channel in range(w[Block.channels]):
+            u = uniform(first + 8 + 2 * (channel if w[Block.brightness_each] != 0 else 0), call, key)
             tones[2 * channel] = brightness * (2.0 * u - 1.0)
-            u = uniform(first + 9 + 2 * (channel if w[15] != 0 else 0), call, key)
+            u = uniform(first + 9 + 2 * (channel if w[Block.contrast_each] != 0 else 0), call, key)
             tones[2 * channel + 1] = contrast ** (2.0 * u - 1.0)
 
     @piece
@@ -77,23 +104,24 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def augmentation(block, part, parts):
         w = words(block)
-        stream = words(w[1])
-        key, call = uint64(stream[0]), uint64(stream[1])
+        stream = words(w[Block.stream])
+        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
         # From a call count that no call reaches: no word is used for two numbers.
-        noise_call = uint64(stream[1] + (1 << 62))
-        channels, x_rows, x_columns, rows, columns = w[5], w[6], w[7], w[8], w[9]
-        min_scale, max_scale = float64_of_bits(w[16]), float64_of_bits(w[17])
-        largest_angle, largest_ratio = float64_of_bits(w[18]), float64_of_bits(w[19])
-        center, largest_noise = number(float64_of_bits(w[23])), float64_of_bits(w[24])
+        noise_call = uint64(stream[Stream.call] + (1 << 62))
+        channels, x_rows, x_columns = w[Block.channels], w[Block.x_rows], w[Block.x_columns]
+        rows, columns = w[Block.rows], w[Block.columns]
+        min_scale, max_scale = float64_of_bits(w[Block.min_scale]), float64_of_bits(w[Block.max_scale])
+        largest_angle, largest_ratio = float64_of_bits(w[Block.angle]), float64_of_bits(w[Block.aspect_ratio])
+        center, largest_noise = number(float64_of_bits(w[Block.contrast_center])), float64_of_bits(w[Block.noise])
         drawn = 9 + 2 * channels
-        tones = floats64(w[3] + 8 * part * (2 * channels + 6 * columns))
-        start = w[3] + 8 * (part * (2 * channels + 6 * columns) + 2 * channels)
+        tones = floats64(w[Block.workspace] + 8 * part * (2 * channels + 6 * columns))
+        start = w[Block.workspace] + 8 * (part * (2 * channels + 6 * columns) + 2 * channels)
         places, right, down = ints64(start), ints64(start + 8 * columns), ints64(start + 16 * columns)
         beside, below = floats(start + 24 * columns), floats(start + 32 * columns)
         noise = floats64(start + 40 * columns)
         half_row, half_column = (rows - 1) / 2.0, (columns - 1) / 2.0
         corner = max(math.sqrt(half_row * half_row + half_column * half_column), 1e-9)
-        first_line, after = w[4] * rows * part // parts, w[4] * rows * (part + 1) // parts
+        first_line, after = w[Block.images] * rows * part // parts, w[Block.images] * rows * (part + 1) // parts
         image, cosine, sine, bend, sigma = -1, 1.0, 0.0, 0.0, 0.0
         row_scale, column_scale, row_centre, column_centre = 1.0, 1.0, 0.0, 0.0
         row_sign, column_sign = 1.0, 1.0
@@ -104,17 +132,18 @@ def _build(dtype: str) -> Callable[..., int]:
                 scale = min_scale * (max_scale / min_scale) ** uniform(first, call, key)
                 stretch = largest_ratio ** ((2.0 * uniform(first + 1, call, key) - 1.0) / 2.0)
                 angle = largest_angle * (2.0 * uniform(first + 2, call, key) - 1.0)
-                bend = float64_of_bits(w[20]) * (2.0 * uniform(first + 3, call, key) - 1.0)
-                column_sign = -1.0 if w[12] != 0 and uniform(first + 4, call, key) >= 0.5 else 1.0
-                row_sign = -1.0 if w[13] != 0 and uniform(first + 5, call, key) >= 0.5 else 1.0
+                bend = float64_of_bits(w[Block.distortion]) * (2.0 * uniform(first + 3, call, key) - 1.0)
+                column_sign = -1.0 if w[Block.flip_lr] != 0 and uniform(first + 4, call, key) >= 0.5 else 1.0
+                row_sign = -1.0 if w[Block.flip_ud] != 0 and uniform(first + 5, call, key) >= 0.5 else 1.0
                 cosine, sine = math.cos(angle), math.sin(angle)
                 row_scale, column_scale = scale / stretch, scale * stretch
                 # The outermost places of the output's centre, so that it just fits into the padded image.
                 extent = rows / row_scale
-                row_centre = uniform(first + 6, call, key) * (x_rows + 2 * w[10] - extent) - w[10] + (extent - 1) / 2
+                row_centre = uniform(first + 6, call, key) * (x_rows + 2 * w[Block.pad_rows] - extent)
+                row_centre = row_centre - w[Block.pad_rows] + (extent - 1) / 2
                 extent = columns / column_scale
-                room = x_columns + 2 * w[11] - extent
-                column_centre = uniform(first + 7, call, key) * room - w[11] + (extent - 1) / 2
+                room = x_columns + 2 * w[Block.pad_columns] - extent
+                column_centre = uniform(first + 7, call, key) * room - w[Block.pad_columns] + (extent - 1) / 2
                 if not math.isfinite(row_centre + column_centre + cosine / row_scale + sine / column_scale + bend):
                     return 1
                 sigma = largest_noise * uniform(first + drawn - 1, call, key)
@@ -134,9 +163,9 @@ def _build(dtype: str) -> Callable[..., int]:
                 beside[i] = number(c - left)
                 below[i] = number(r - upper)
             for channel in range(channels):
-                source = floats(w[0] + size * (image * channels + channel) * x_rows * x_columns)
+                source = floats(w[Block.x] + size * (image * channels + channel) * x_rows * x_columns)
                 begin = ((image * channels + channel) * rows + line % rows) * columns
-                y = floats(w[2] + size * begin)
+                y = floats(w[Block.y] + size * begin)
                 added, factor = number(tones[2 * channel]) + center, number(tones[2 * channel + 1])
                 for i in range(columns):
                     at, step = places[i], down[i]
@@ -181,16 +210,27 @@ def prepare(call: Call) -> Prepared:
     channels = x.shape[-3] if x.ndim > 2 else 1
     rows, columns = y.shape[-2:]
     images = y.size // (channels * rows * columns)
-    words = [0, 0, 0, 0, images, channels, *x.shape[-2:], rows, columns, *call.attributes["pad"]]
-    words += [int(call.attributes[flag]) for flag in _FLAGS] + [0] * len(_FLOATS)
+    pad_rows, pad_columns = call.attributes["pad"]
+    words = filled(
+        Block,
+        images=images,
+        channels=channels,
+        x_rows=x.shape[-2],
+        x_columns=x.shape[-1],
+        rows=rows,
+        columns=columns,
+        pad_rows=pad_rows,
+        pad_columns=pad_columns,
+        **{flag: int(call.attributes[flag]) for flag in _FLAGS},
+    )
     share_bytes = 8 * (2 * channels + _TABLES * columns)
     parts = fitting_shares(share_count(y.size / _ELEMENTS_PER_US, images * rows), share_bytes)
     return launch(
         _KERNELS[x.dtype.name],
         words,
-        (0, 1, 2, 3),
+        (Block.x, Block.stream, Block.y, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
-        attributes={name: _FIRST_FLOAT + position for position, name in enumerate(_FLOATS)},
+        attributes={name: getattr(Block, name) for name in _FLOATS},
         errors={_NOT_FINITE: "a place in the image is not finite: give finite attributes"},
     )

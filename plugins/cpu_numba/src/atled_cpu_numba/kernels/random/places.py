@@ -2,11 +2,6 @@
 
 A sample's places are written into a table first, per axis of the result and in elements of x, by the rules of the op
 specs; then every element is the sum of one entry per axis.
-
-Block (64-bit words):
-    0 x, 1 stream, 2 y, 3 index, 4 workspace, 5 samples, 6 axes, 7 numbers drawn per sample
-    8 length of a table, 9 elements of a sample in x, 10 in y
-    11 ...: per axis: size in x, size in y, stride in x, rule, bound of the number drawn, its place among them, offset
 """
 
 from __future__ import annotations
@@ -16,11 +11,47 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.random.random_state import Stream
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 # What becomes of place i of y and the number drawn.
 _ADD, _REVERSE, _NEAREST, _REFLECT = range(4)
+
+
+@layout
+class Axis:
+    """What the kernel reads of one axis of a sample."""
+
+    size: int  # in x
+    out: int  # size in y
+    stride: int  # in x
+    rule: int
+    bound: int  # of the number drawn
+    place: int  # of that number among those of the sample
+    offset: int  # subtracted from it
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address
+    stream: int  # address
+    y: int  # address
+    index: int  # address
+    workspace: int  # address: a table per share
+    samples: int
+    axis_count: int
+    drawn: int  # numbers per sample
+    table: int  # entries
+    x_size: int  # elements of a sample in x
+    y_size: int  # in y
+    axes: int = 0  # an `Axis` each
+
+
+_AXIS_WORDS = size_of(Axis)
 _ELEMENTS_PER_US = 400.0  # a cautious rate of one core, for the number of shares
 
 
@@ -36,25 +67,27 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def random_places(block, part, parts):
         w = words(block)
-        x, stream, y, index = floats(w[0]), words(w[1]), floats(w[2]), ints64(w[3])
-        key, call = uint64(stream[0]), uint64(stream[1])
-        axes, drawn, x_size, y_size = w[6], w[7], w[9], w[10]
-        table = ints64(w[4] + 8 * part * w[8])
-        length = w[11 + 7 * (axes - 1) + 1]
-        for sample in range(w[5] * part // parts, w[5] * (part + 1) // parts):
+        x, stream, y, index = floats(w[Block.x]), words(w[Block.stream]), floats(w[Block.y]), ints64(w[Block.index])
+        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        axes, drawn, x_size, y_size = w[Block.axis_count], w[Block.drawn], w[Block.x_size], w[Block.y_size]
+        table = ints64(w[Block.workspace] + 8 * part * w[Block.table])
+        last_axis = Block.axes + _AXIS_WORDS * (axes - 1)
+        length = w[last_axis + Axis.out]
+        for sample in range(w[Block.samples] * part // parts, w[Block.samples] * (part + 1) // parts):
             at = 0
             for axis in range(axes):
-                entry = 11 + 7 * axis
-                size, stride, rule, offset = w[entry], w[entry + 2], w[entry + 3], w[entry + 6]
+                entry = Block.axes + _AXIS_WORDS * axis
+                size, stride = w[entry + Axis.size], w[entry + Axis.stride]
+                rule, offset = w[entry + Axis.rule], w[entry + Axis.offset]
                 number = 0
-                if w[entry + 4] > 1:
-                    place = sample * drawn + w[entry + 5]
+                if w[entry + Axis.bound] > 1:
+                    place = sample * drawn + w[entry + Axis.place]
                     w0, w1, w2, w3 = draw(uint64(place // 4), call, key)
                     lane = place % 4
                     word = w0 if lane == 0 else w1 if lane == 1 else w2 if lane == 2 else w3
-                    number = int((word * uint64(w[entry + 4])) >> half)
+                    number = int((word * uint64(w[entry + Axis.bound])) >> half)
                 number -= offset
-                for i in range(w[entry + 1]):
+                for i in range(w[entry + Axis.out]):
                     source = i
                     if rule == _ADD:
                         source = i + number
@@ -67,12 +100,13 @@ def _build(dtype: str) -> Callable[..., int]:
                         source = (i - number) % (2 * size)
                         source = min(source, 2 * size - 1 - source)
                     table[at + i] = source * stride
-                at += w[entry + 1]
+                at += w[entry + Axis.out]
             last = at - length
             for row in range(y_size // length):
                 rest, from_, at = row, sample * x_size, last
                 for before in range(1, axes):
-                    size = w[11 + 7 * (axes - 1 - before) + 1]
+                    entry = Block.axes + _AXIS_WORDS * (axes - 1 - before)
+                    size = w[entry + Axis.out]
                     at -= size
                     from_ += table[at + rest % size]
                     rest //= size
@@ -106,30 +140,41 @@ def prepare(call: Call) -> Prepared:
     assert x is not None
     base = call.attributes["base_axis"]
     samples = math.prod(x.shape[:base])
-    axes = _axes(call, x.shape[base:], y.shape[base:]) or [(1, 1, 1, _ADD, 1, 0, 0)]
-    table = sum(axis[1] for axis in axes)
+    axes = _axes(call, x.shape[base:], y.shape[base:]) or [filled(Axis, size=1, out=1, stride=1, rule=_ADD, bound=1)]
+    table = sum(axis[Axis.out] for axis in axes)
     drawn = len(call.attributes["axes"]) if call.spec.name == "RandomFlip" else x.ndim - base
-    words = [0, 0, 0, 0, 0, samples, len(axes), drawn, table, x.size // samples, y.size // samples]
-    words += [number for axis in axes for number in axis]
+    words = filled(
+        Block,
+        samples=samples,
+        axis_count=len(axes),
+        drawn=drawn,
+        table=table,
+        x_size=x.size // samples,
+        y_size=y.size // samples,
+    )
+    words += [word for axis in axes for word in axis]
     parts = fitting_shares(share_count(y.size / _ELEMENTS_PER_US, samples), 8 * table)
-    return launch(_KERNELS[x.dtype.name], words, (0, 1, 2, 3, 4), parts=parts, workspace=8 * table * parts)
+    arguments = (Block.x, Block.stream, Block.y, Block.index, Block.workspace)
+    return launch(_KERNELS[x.dtype.name], words, arguments, parts=parts, workspace=8 * table * parts)
 
 
-def _axes(call: Call, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The entries of the block for each axis of a sample."""
+def _axes(call: Call, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> list[list[int]]:
+    """The words of each axis of a sample."""
     name, attributes = call.spec.name, call.attributes
-    entries: list[tuple[int, ...]] = []
+    entries = []
     for axis, (size, out) in enumerate(zip(x_shape, y_shape, strict=True)):
         stride = math.prod(x_shape[axis + 1 :])
         if name == "RandomCrop":
-            rule = (_ADD, size - out + 1, axis, 0)
+            drawn = {"rule": _ADD, "bound": size - out + 1, "place": axis}
         elif name == "RandomFlip":
             flipped = attributes["axes"]
             place = axis + attributes["base_axis"]
-            rule = (_REVERSE, 2, flipped.index(place), 0) if place in flipped else (_ADD, 1, 0, 0)
+            drawn = {"rule": _ADD, "bound": 1}
+            if place in flipped:
+                drawn = {"rule": _REVERSE, "bound": 2, "place": flipped.index(place)}
         else:
             far = attributes["shifts"][axis]
             mode = _NEAREST if attributes["border_mode"] == "nearest" else _REFLECT
-            rule = (mode, 2 * far + 1, axis, far)
-        entries.append((size, out, stride, *rule))
+            drawn = {"rule": mode, "bound": 2 * far + 1, "place": axis, "offset": far}
+        entries.append(filled(Axis, size=size, out=out, stride=stride, **drawn))
     return entries

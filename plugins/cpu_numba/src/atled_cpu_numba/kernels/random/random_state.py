@@ -2,10 +2,6 @@
 
 The key and the count of calls are read from the stream input when the kernel runs, so a prepared call draws anew each
 time. Words come in blocks of four; a share is a range of blocks.
-
-Block of all kernels (64-bit words):
-    0 stream, 1 x, 2 y, 3 mask, 4 number of elements
-    5, 6 bits of float64: low and high, mu and sigma, or p; for Randint low and high - low as whole numbers
 """
 
 from __future__ import annotations
@@ -17,7 +13,30 @@ from typing import Any
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Stream:
+    """The words of the stream input."""
+
+    key: int
+    call: int  # count of the calls so far
+
+
+@layout
+class Block:
+    """What all kernels read."""
+
+    stream: int  # address
+    x: int  # address, of Dropout
+    y: int  # address
+    mask: int  # address, of Dropout
+    count: int  # elements of y
+    first: int  # bits of a float64: low, mu or p; for Randint low as a whole number
+    second: int  # the same of high or sigma; for Randint high - low as a whole number
+
 
 _DTYPES = ("float32", "float64")
 
@@ -89,9 +108,9 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
     @exact
     def drawing(block, part, parts):
         w = words(block)
-        stream, y, count = words(w[0]), pointer(w[2]), w[4]
-        key, call = uint64(stream[0]), uint64(stream[1])
-        a, b = parameter(w[5]), parameter(w[6])
+        stream, y, count = words(w[Block.stream]), pointer(w[Block.y]), w[Block.count]
+        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        a, b = parameter(w[Block.first]), parameter(w[Block.second])
         blocks = (count + 3) // 4
         first, after = blocks * part // parts, blocks * (part + 1) // parts
         whole = min(after, count // 4)
@@ -127,9 +146,10 @@ def _build_dropout(dtype: str) -> Callable[..., int]:
     @exact
     def dropout(block, part, parts):
         w = words(block)
-        stream, x, y, mask, count = words(w[0]), pointer(w[1]), pointer(w[2]), pointer(w[3]), w[4]
-        key, call = uint64(stream[0]), uint64(stream[1])
-        p = float64_of_bits(w[5])
+        stream, x, y = words(w[Block.stream]), pointer(w[Block.x]), pointer(w[Block.y])
+        mask, count = pointer(w[Block.mask]), w[Block.count]
+        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        p = float64_of_bits(w[Block.first])
         # A whole number is at least p * 2**24 where it is at least the next whole number from there.
         least = uint64(int64(math.ceil(p * 16777216.0)))
         kept, dropped = number(1.0 / (1.0 - p)), number(0)
@@ -173,9 +193,9 @@ def _build_normal(dtype: str) -> Callable[..., int]:
     @exact
     def normal(block, part, parts):
         w = words(block)
-        stream, y, count = words(w[0]), pointer(w[2]), w[4]
-        key, call = uint64(stream[0]), uint64(stream[1])
-        mu, sigma = float64_of_bits(w[5]), float64_of_bits(w[6])
+        stream, y, count = words(w[Block.stream]), pointer(w[Block.y]), w[Block.count]
+        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        mu, sigma = float64_of_bits(w[Block.first]), float64_of_bits(w[Block.second])
         blocks = (count + 3) // 4
         for i in range(blocks * part // parts, blocks * (part + 1) // parts):
             w0, w1, w2, w3 = draw(uint64(i), call, key)
@@ -201,7 +221,13 @@ def _kernel(op: str, dtype: str) -> Kernel:
 _KERNELS = {(op, dtype): _kernel(op, dtype) for op in ("Dropout", "Rand", "Randn") for dtype in _DTYPES}
 _KERNELS["Randint", "int32"] = _kernel("Randint", "int32")
 
-_FLOATS = {"Dropout": ("p",), "Rand": ("low", "high"), "Randn": ("mu", "sigma"), "Randint": ()}
+# The words of the float attributes.
+_ATTRIBUTES = {
+    "Dropout": {"p": Block.first},
+    "Rand": {"low": Block.first, "high": Block.second},
+    "Randn": {"mu": Block.first, "sigma": Block.second},
+    "Randint": {},
+}
 
 
 def accepts(call: Call) -> bool | str:
@@ -218,15 +244,16 @@ def prepare(call: Call) -> Prepared:
     """Dropout: x, stream -> y, mask.  Rand, Randn, Randint: stream -> y."""
     name = call.spec.name
     y = call.outputs[0]
-    words = [0, 0, 0, 0, y.size, 0, 0]
+    words = filled(Block, count=y.size)
     if name == "Randint":
-        words[5:] = [call.attributes["low"], call.attributes["high"] - call.attributes["low"]]
-    arguments = (1, 0, 2, 3) if name == "Dropout" else (0, 2)
+        low, high = call.attributes["low"], call.attributes["high"]
+        words = filled(Block, count=y.size, first=low, second=high - low)
+    arguments = (Block.x, Block.stream, Block.y, Block.mask) if name == "Dropout" else (Block.stream, Block.y)
     return launch(
         _KERNELS[name, y.dtype.name],
         words,
         arguments,
         parts=share_count(y.size / _ELEMENTS_PER_US[name], max(1, y.size // 4)),
-        attributes={attribute: 5 + position for position, attribute in enumerate(_FLOATS[name])},
+        attributes=_ATTRIBUTES[name],
         note="philox",
     )

@@ -7,6 +7,8 @@ A weight of k x n is packed in parts of K_STEP of k, each as panels of columns; 
 from __future__ import annotations
 
 from atled_cpu_numba.codegen import call3, floats32, words
+from atled_cpu_numba.kernels.products.panels import Pack
+from atled_cpu_numba.kernels.products.row_products import Rows
 from atled_cpu_numba.kernels.recurrent.sequences import K_STEP, ROW_STEP
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.options import piece
@@ -26,9 +28,9 @@ def pack_weight(pack, inner, source, row, column, n, k, target):
     q = words(inner)
     for k_part in range((k + K_STEP - 1) // K_STEP):
         k0 = k_part * K_STEP
-        # PACK: source, row stride, column stride, rows, k, target, width
-        q[0], q[1], q[2], q[3], q[4] = source + 4 * k0 * column, row, column, n, min(K_STEP, k - k0)
-        q[5], q[6] = target + 4 * padded(n) * k0, _COLUMNS
+        first, kc = source + 4 * k0 * column, min(K_STEP, k - k0)
+        q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows], q[Pack.k] = first, row, column, n, kc
+        q[Pack.target], q[Pack.width] = target + 4 * padded(n) * k0, _COLUMNS
         call3(pack, inner, 0, 1)
 
 
@@ -43,14 +45,13 @@ def product(multiply, inner, a, a_row, m, k, n, b, c, c_row, s, s_row, s_column)
         for k_part in range((k + K_STEP - 1) // K_STEP):
             k0 = k_part * K_STEP
             kc = min(K_STEP, k - k0)
-            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column
-            q[0], q[1], q[2], q[3], q[4] = kc, rows, n, a + 4 * (i * a_row + k0), a_row
-            q[5], q[6], q[7] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
-            q[8], q[9], q[13], q[14], q[15] = c_at, c_row, 0, 0, 1
+            q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, n, a + 4 * (i * a_row + k0), a_row
+            q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b + 4 * padded(n) * k0, _COLUMNS, _COLUMNS * kc
+            q[Rows.c], q[Rows.c_row], q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = c_at, c_row, 0, 0, 1
             if k0 > 0:
-                q[10], q[11], q[12] = c_at, c_row, 1
+                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c_at, c_row, 1
             else:
-                q[10], q[11], q[12] = s + 4 * i * s_row, s_row, s_column
+                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = s + 4 * i * s_row, s_row, s_column
             call3(multiply, inner, 0, 1)
 
 

@@ -2,16 +2,6 @@
 
 A share takes some of the sequences, which do not depend on each other, through all steps. It packs the weights once.
 The products of all steps' x come first, many rows at a time; in the loop remains the product with h, then the cell.
-
-Block of the forward kernels (64-bit words):
-    0 PACK, 1 MULTIPLY_ROWS    addresses of the pieces
-    2 steps, 3 batch, 4 depth, 5 size, 6 reverse
-    7 x, 8 h, 9 c, 10 weight, 11 bias or 0, 12 y, 13 h_n, 14 c_n, 15 gates, 16 cells
-    17 workspace, 18 bytes of it per share
-Block of the gradients' kernels:
-    0 to 6 likewise
-    7 gates, 8 cells, 9 c, 10 weight, 11 gy, 12 gh_n, 13 gc_n (each 0 if absent), 14 of_x, 15 of_h, 16 gh, 17 gc
-    18 workspace, 19 bytes of it per share, 20 y, 21 h
 """
 
 from __future__ import annotations
@@ -25,13 +15,66 @@ from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLAC
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
 
 K_STEP = 256  # a panel of B, k_step x 32 float32, and a tile of A stay in the level-1 cache
 ROW_STEP = 192  # rows of A at a time, which stay in the level-2 cache
 _SHARE_ROWS = 16  # the fewest sequences worth a share: each share packs and reads all of the weight
-_WEIGHT = 10  # its word in both blocks
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Forward:
+    """What the forward kernels read."""
+
+    pack: int  # address of PACK
+    multiply: int  # address of MULTIPLY_ROWS
+    steps: int
+    batch: int
+    depth: int  # of x
+    size: int  # units
+    reverse: int  # whether the last step comes first
+    x: int  # addresses from here on
+    h: int
+    c: int
+    weight: int
+    bias: int  # or 0
+    y: int
+    h_n: int
+    c_n: int  # or 0
+    gates: int
+    cells: int
+    workspace: int
+    share_bytes: int  # of the workspace, per share
+
+
+@layout
+class Backward:
+    """What the kernels of the gradients read."""
+
+    pack: int  # address of PACK
+    multiply: int  # address of MULTIPLY_ROWS
+    steps: int
+    batch: int
+    depth: int  # of x
+    size: int  # units
+    reverse: int  # whether the last step came first
+    gates: int  # addresses from here on
+    cells: int
+    c: int
+    weight: int
+    gy: int  # or 0
+    gh_n: int  # or 0
+    gc_n: int  # or 0
+    of_x: int  # gradient of the maps of x
+    of_h: int  # gradient of the maps of h, where it is another
+    gh: int
+    gc: int
+    workspace: int
+    share_bytes: int  # of the workspace, per share
+    y: int
+    h: int
 
 
 def _build_forward(name: str) -> Callable[..., int]:
@@ -48,11 +91,12 @@ def _build_forward(name: str) -> Callable[..., int]:
     @kernel
     def sequence(block, part, parts):
         w = words(block)
-        pack, multiply, steps, batch, depth, size, reverse = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
-        weight, bias, y, cells = w[10], w[11], w[12], w[16]
-        gates = w[15] if saved else y  # nothing but its output is kept of a cell that has no gates
+        pack, multiply, steps, batch = w[Forward.pack], w[Forward.multiply], w[Forward.steps], w[Forward.batch]
+        depth, size, reverse = w[Forward.depth], w[Forward.size], w[Forward.reverse]
+        weight, bias, y, cells = w[Forward.weight], w[Forward.bias], w[Forward.y], w[Forward.cells]
+        gates = w[Forward.gates] if saved else y  # nothing but its output is kept of a cell that has no gates
         first, after = batch * part // parts, batch * (part + 1) // parts
-        inner = w[17] + part * w[18]
+        inner = w[Forward.workspace] + part * w[Forward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
         packed_x = zeros + 4 * zero_count
         packed_h = packed_x + 4 * padded(maps * size) * depth
@@ -75,11 +119,11 @@ def _build_forward(name: str) -> Callable[..., int]:
         for group in range(groups):
             at = group * batch + first
             product(
-                multiply, inner, w[7] + 4 * at * depth, depth, rows, depth, maps * size, packed_x,
+                multiply, inner, w[Forward.x] + 4 * at * depth, depth, rows, depth, maps * size, packed_x,
                 gates + 4 * at * width * size, width * size, s, 0, s_column,
             )  # fmt: skip
         rows = after - first
-        before_h, before_c = w[8] + 4 * first * size, w[9] + 4 * first * size
+        before_h, before_c = w[Forward.h] + 4 * first * size, w[Forward.c] + 4 * first * size
         for number in range(steps):
             t = steps - 1 - number if reverse != 0 else number
             at = t * batch + first
@@ -104,9 +148,9 @@ def _build_forward(name: str) -> Callable[..., int]:
                     size,
                 )
             before_h, before_c = y_at, cells_at
-        copy_row(before_h, w[13] + 4 * first * size, rows * size)
-        if w[14] != 0:
-            copy_row(before_c, w[14] + 4 * first * size, rows * size)
+        copy_row(before_h, w[Forward.h_n] + 4 * first * size, rows * size)
+        if w[Forward.c_n] != 0:
+            copy_row(before_c, w[Forward.c_n] + 4 * first * size, rows * size)
         return 0
 
     return sequence
@@ -126,32 +170,34 @@ def _build_backward(name: str) -> Callable[..., int]:
     @kernel
     def sequence_grad(block, part, parts):
         w = words(block)
-        pack, multiply, steps, batch, depth, size, reverse = w[0], w[1], w[2], w[3], w[4], w[5], w[6]
-        gates, cells, gy, gh, gc, y = w[7], w[8], w[11], w[16], w[17], w[20]
-        of_x = w[14]
-        of_h = w[15] if separate > 0 else of_x
+        pack, multiply, steps, batch = w[Backward.pack], w[Backward.multiply], w[Backward.steps], w[Backward.batch]
+        depth, size, reverse = w[Backward.depth], w[Backward.size], w[Backward.reverse]
+        gates, cells, gy = w[Backward.gates], w[Backward.cells], w[Backward.gy]
+        gh, gc, y = w[Backward.gh], w[Backward.gc], w[Backward.y]
+        of_x = w[Backward.of_x]
+        of_h = w[Backward.of_h] if separate > 0 else of_x
         first, after = batch * part // parts, batch * (part + 1) // parts
         rows = after - first
-        inner = w[18] + part * w[19]
+        inner = w[Backward.workspace] + part * w[Backward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
         packed_w = zeros + 4 * zero_count
         scratch = packed_w + 4 * padded(size) * maps * size + 4 * PACK_SLACK
         zero = floats32(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
-        pack_weight(pack, inner, w[10] + 4 * depth, 1, depth + size, size, maps * size, packed_w)
+        pack_weight(pack, inner, w[Backward.weight] + 4 * depth, 1, depth + size, size, maps * size, packed_w)
         # The outputs gh and gc hold what goes from step to step.
         gh, gc = gh + 4 * first * size, gc + 4 * first * size
-        copy_row(w[12] + 4 * first * size if w[12] != 0 else 0, gh, rows * size)
-        if w[17] != 0:
-            copy_row(w[13] + 4 * first * size if w[13] != 0 else 0, gc, rows * size)
+        copy_row(w[Backward.gh_n] + 4 * first * size if w[Backward.gh_n] != 0 else 0, gh, rows * size)
+        if w[Backward.gc] != 0:
+            copy_row(w[Backward.gc_n] + 4 * first * size if w[Backward.gc_n] != 0 else 0, gc, rows * size)
         for number in range(steps):
             t = number if reverse != 0 else steps - 1 - number
             at = t * batch + first
             before = (t + 1 if reverse != 0 else t - 1) * batch + first
             start = number == steps - 1
-            before_h = w[21] + 4 * first * size if start else y + 4 * before * size
-            before_c = w[9] + 4 * first * size if start else cells + 4 * before * size
+            before_h = w[Backward.h] + 4 * first * size if start else y + 4 * before * size
+            before_c = w[Backward.c] + 4 * first * size if start else cells + 4 * before * size
             if gy != 0:
                 add_row(gy + 4 * at * size, gh, rows * size)
             for r in range(rows):
@@ -179,38 +225,45 @@ def _build_backward(name: str) -> Callable[..., int]:
 
 
 class _Family(NamedTuple):
-    """The kernels of one kind of cell, and the places of their arguments in the block.
+    """The kernels of one kind of cell, and where their arguments are in the block.
 
-    maps: affine maps per unit.  inputs, outputs: words of the op's arguments, -1 for those that are not taken.
+    block: the layout.  maps: affine maps per unit.
+    inputs, outputs: words of the op's arguments by name, None for inputs that are not taken.
     """
 
     kernel: Kernel
+    block: type[Forward | Backward]
     maps: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
 
 
-def _forward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> _Family:
+def _forward(name: str, maps: int, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> _Family:
     kernel = Kernel(f"{name.lower()}_sequence", partial(_build_forward, name), parameters=(name,))
-    return _Family(kernel, maps, inputs, outputs)
+    return _Family(kernel, Forward, maps, inputs, outputs)
 
 
-def _backward(name: str, maps: int, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> _Family:
+def _backward(name: str, maps: int, inputs: tuple[str | None, ...], outputs: tuple[str, ...]) -> _Family:
     kernel = Kernel(f"{name.lower()}_sequence_grad", partial(_build_backward, name), parameters=(name,))
-    return _Family(kernel, maps, inputs, outputs)
+    return _Family(kernel, Backward, maps, inputs, outputs)
 
 
 _FORWARD = {
-    "LSTM": _forward("LSTM", 4, (7, 8, 9, 10, 11), (12, 13, 14, 15, 16)),
-    "GRU": _forward("GRU", 3, (7, 8, 10, 11), (12, 13, 15)),
-    "TANH": _forward("TANH", 1, (7, 8, 10, 11), (12, 13)),
-    "RELU": _forward("RELU", 1, (7, 8, 10, 11), (12, 13)),
+    "LSTM": _forward("LSTM", 4, ("x", "h", "c", "weight", "bias"), ("y", "h_n", "c_n", "gates", "cells")),
+    "GRU": _forward("GRU", 3, ("x", "h", "weight", "bias"), ("y", "h_n", "gates")),
+    "TANH": _forward("TANH", 1, ("x", "h", "weight", "bias"), ("y", "h_n")),
+    "RELU": _forward("RELU", 1, ("x", "h", "weight", "bias"), ("y", "h_n")),
 }
 _BACKWARD = {
-    "LSTM": _backward("LSTM", 4, (7, 8, 9, 10, 11, 12, 13, -1, -1), (14, 16, 17)),
-    "GRU": _backward("GRU", 3, (7, 20, 21, 10, 11, 12, -1), (14, 15, 16)),
-    "TANH": _backward("TANH", 1, (20, 10, 11, 12), (14, 16)),
-    "RELU": _backward("RELU", 1, (20, 10, 11, 12), (14, 16)),
+    "LSTM": _backward(
+        "LSTM",
+        4,
+        ("gates", "cells", "c", "weight", "gy", "gh_n", "gc_n", None, None),
+        ("of_x", "gh", "gc"),
+    ),
+    "GRU": _backward("GRU", 3, ("gates", "y", "h", "weight", "gy", "gh_n", None), ("of_x", "of_h", "gh")),
+    "TANH": _backward("TANH", 1, ("y", "weight", "gy", "gh_n"), ("of_x", "gh")),
+    "RELU": _backward("RELU", 1, ("y", "weight", "gy", "gh_n"), ("of_x", "gh")),
 }
 
 
@@ -229,8 +282,8 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)), outputs=len(call.outputs))
     if refused:
         return refused
-    for desc, word in zip(call.inputs, _family(call).inputs, strict=True):
-        if word < 0 and desc is not None:
+    for desc, name in zip(call.inputs, _family(call).inputs, strict=True):
+        if name is None and desc is not None:
             return "takes no gradients of gates and cells, which only gradients of gradients have"
     return "takes no empty arrays" if has_empty(call) else True
 
@@ -238,7 +291,7 @@ def accepts(call: Call) -> bool | str:
 def prepare(call: Call) -> Prepared:
     """The inputs and outputs of the op spec, and workspace."""
     forward, family = not _is_gradient(call), _family(call)
-    sequence, weight = call.inputs[0], call.inputs[family.inputs.index(_WEIGHT)]
+    sequence, weight = call.inputs[0], call.inputs[family.inputs.index("weight")]
     assert sequence is not None
     assert weight is not None
     steps, batch = sequence.shape[:2]
@@ -253,15 +306,22 @@ def prepare(call: Call) -> Prepared:
     share_bytes = _round_up(share_bytes, 64)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
-    words = [PACK.address(), MULTIPLY_ROWS.address(), steps, batch, depth, size, int(call.attributes["reverse"])]
-    workspace_word = 17 if forward else 18
-    words += [0] * (22 - len(words))
-    words[workspace_word + 1] = share_bytes
-    given = tuple(-1 if desc is None else word for desc, word in zip(call.inputs, family.inputs, strict=True))
+    words = filled(
+        family.block,
+        pack=PACK.address(),
+        multiply=MULTIPLY_ROWS.address(),
+        steps=steps,
+        batch=batch,
+        depth=depth,
+        size=size,
+        reverse=int(call.attributes["reverse"]),
+        share_bytes=share_bytes,
+    )
+    given = [None if desc is None else name for desc, name in zip(call.inputs, family.inputs, strict=True)]
     return launch(
         family.kernel,
         words,
-        (*given, *family.outputs, workspace_word),
+        words_of(family.block, *given, *family.outputs, "workspace"),
         parts=parts,
         workspace=share_bytes * parts,
         note=f"packed once, {host_lanes().rows}x{columns} tiles",

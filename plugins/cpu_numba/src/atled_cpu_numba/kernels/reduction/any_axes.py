@@ -1,14 +1,5 @@
 """Sum and Mean over any axes that collapse into four groups.
 
-Block of both kernels (64-bit words), with the sizes of `groups.Groups`:
-    0 x, 1 y, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner
-    6 scale, as the bits of a float64      1 for Sum, 1 / count for Mean
-    7 workspace, 8 bytes of it per share, 9 columns per unit     of the kernel for columns only
-    10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
-    15 rows that are looked at between two ranges of it: of columns whole eights
-    16 range kernel to run on sums that are written, or 0, 17 its block; 18, 19 the same on the elements of their rows,
-        after that     of rows only
-
 Stretches of neighbouring elements are summed in the array's dtype, as `sums` says, and columns eight rows at a time;
 the stretches are added up in float64, in their order. That order does not depend on shares, on vectors, on the ranges
 of a step before.
@@ -25,8 +16,9 @@ from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
 from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
 from atled_cpu_numba.kernels.shared import carrying
-from atled_cpu_numba.kernels.shared.carrying import ranges_of
+from atled_cpu_numba.kernels.shared.carrying import Carried, ranges_of
 from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 _BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
@@ -37,6 +29,28 @@ _STRETCH = 4096
 _STRETCH_ROWS = 256
 _RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
 _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than reading memory once more
+
+
+@layout
+class Block:
+    """What both kernels read; the sizes are those of `groups.Groups`."""
+
+    x: int  # address
+    y: int  # address
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+    scale: int  # bits of a float64: 1 for Sum, 1 / count for Mean
+    workspace: int  # of columns: address
+    share_bytes: int  # of columns: bytes of the workspace per share
+    unit_columns: int  # of columns: how many make a unit
+    carried: int = size_of(Carried)  # an elementwise step that is computed before x is read
+    rows_at_once: int  # rows that are looked at between two ranges of that step; of columns whole eights
+    after: int  # of rows: range kernel to run on sums that are written, or 0
+    after_block: int  # its block
+    spread: int  # of rows: the same on the elements of their rows, after that
+    spread_block: int  # its block
 
 
 def _build_rows(dtype: str) -> Callable[..., int]:
@@ -51,16 +65,16 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     @kernel
     def sum_rows(block, part, parts):
         w = words(block)
-        reduced_outer, kept_inner, length = w[3], w[4], w[5]
-        y, scale = floats(w[1]), float64_of_bits(w[6])
-        own = open_share(w, w[0], part)
-        count = w[2] * kept_inner
+        reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
+        y, scale = floats(w[Block.y]), float64_of_bits(w[Block.scale])
+        own = open_share(w, w[Block.x], part)
+        count = w[Block.kept_outer] * kept_inner
         first, after = count * part // parts, count * (part + 1) // parts
         if reduced_outer == 1 and length <= _STRETCH:
-            for piece in range((after - first + w[15] - 1) // w[15]):
-                start = first + piece * w[15]
-                stop = min(start + w[15], after)
-                at = range_at(w, w[0], own, start * length, stop * length, 0)
+            for piece in range((after - first + w[Block.rows_at_once] - 1) // w[Block.rows_at_once]):
+                start = first + piece * w[Block.rows_at_once]
+                stop = min(start + w[Block.rows_at_once], after)
+                at = range_at(w, w[Block.x], own, start * length, stop * length, 0)
                 fours = stop - (stop - start) % 4
                 for i in range(start, fours, 4):
                     s0, s1, s2, s3 = sum_four(at, size * length, length)
@@ -72,10 +86,10 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 for i in range(fours, stop):
                     y[i] = number(sum_up(at, length) * scale)
                     at += size * length
-                if w[16] != 0:
-                    call3(w[16], w[17], start, stop)
-                if w[18] != 0:
-                    call3(w[18], w[19], start * length, stop * length)
+                if w[Block.after] != 0:
+                    call3(w[Block.after], w[Block.after_block], start, stop)
+                if w[Block.spread] != 0:
+                    call3(w[Block.spread], w[Block.spread_block], start * length, stop * length)
             return 0
         for i in range(first, after):
             outer = i // kept_inner
@@ -85,12 +99,12 @@ def _build_rows(dtype: str) -> Callable[..., int]:
                 row = ((outer * reduced_outer + r) * kept_inner + inner) * length
                 for start in range(row, row + length, _STRETCH):
                     stop = min(start + _STRETCH, row + length)
-                    total += sum_up(range_at(w, w[0], own, start, stop, 0), stop - start)
+                    total += sum_up(range_at(w, w[Block.x], own, start, stop, 0), stop - start)
             y[i] = number(total * scale)
-            if w[16] != 0:
-                call3(w[16], w[17], i, i + 1)
-            if w[18] != 0:
-                call3(w[18], w[19], i * length, (i + 1) * length)
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], i, i + 1)
+            if w[Block.spread] != 0:
+                call3(w[Block.spread], w[Block.spread_block], i * length, (i + 1) * length)
         return 0
 
     return sum_rows
@@ -107,12 +121,14 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     @kernel
     def sum_columns(block, part, parts):
         w = words(block)
-        rows, columns, step = w[3], w[4], w[9]
-        scale, own = float64_of_bits(w[6]), open_share(w, w[0], part)
-        totals = floats64(w[7] + part * w[8])
-        stretch = floats(w[7] + part * w[8] + 8 * step)
+        rows, columns, step = w[Block.reduced_outer], w[Block.kept_inner], w[Block.unit_columns]
+        scale, own = float64_of_bits(w[Block.scale]), open_share(w, w[Block.x], part)
+        totals = floats64(w[Block.workspace] + part * w[Block.share_bytes])
+        stretch = floats(w[Block.workspace] + part * w[Block.share_bytes] + 8 * step)
         blocks = (columns + step - 1) // step
-        for unit in range(w[2] * blocks * part // parts, w[2] * blocks * (part + 1) // parts):
+        for unit in range(
+            w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
+        ):
             outer = unit // blocks
             first = (unit - outer * blocks) * step
             count = min(step, columns - first)
@@ -122,17 +138,17 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 after = min(rows, row + _STRETCH_ROWS)
                 for j in range(count):
                     stretch[j] = number(0)
-                for piece in range((after - row + w[15] - 1) // w[15]):
-                    top = row + piece * w[15]
-                    bottom = min(after, top + w[15])
+                for piece in range((after - row + w[Block.rows_at_once] - 1) // w[Block.rows_at_once]):
+                    top = row + piece * w[Block.rows_at_once]
+                    bottom = min(after, top + w[Block.rows_at_once])
                     start = (outer * rows + top) * columns + first
-                    at, stride = w[0] + size * start, columns
+                    at, stride = w[Block.x] + size * start, columns
                     if count == columns:
-                        at = range_at(w, w[0], own, start, start + (bottom - top) * columns, 0)
-                    elif w[10] != 0:
+                        at = range_at(w, w[Block.x], own, start, start + (bottom - top) * columns, 0)
+                    elif w[Block.carried + Carried.kernel] != 0:
                         for k in range(bottom - top):
                             begin = start + k * columns
-                            place = range_at(w, w[0], own, begin, begin + count, k * count)
+                            place = range_at(w, w[Block.x], own, begin, begin + count, k * count)
                             if own != 0:
                                 at, stride = place - size * k * count, count
                     for _ in range((bottom - top) // 8):
@@ -150,7 +166,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                         at += size * stride
                 for j in range(count):
                     totals[j] += stretch[j]
-            y = floats(w[1] + size * (outer * columns + first))
+            y = floats(w[Block.y] + size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(totals[j] * scale)
         return 0
@@ -204,15 +220,23 @@ def prepare(call: Call) -> Prepared:
     share_bytes = -(-step * (8 + size) // 64) * 64
     rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
     scratch = carrying.share_bytes(size * rows_at_once * step)
-    words = [0, 0, *groups, float_bits(scale), 0, share_bytes, step, 0, 0, 0, 0, scratch, rows_at_once]
+    words = filled(
+        Block,
+        scale=float_bits(scale),
+        share_bytes=share_bytes,
+        unit_columns=step,
+        rows_at_once=rows_at_once,
+        **groups._asdict(),
+    )
+    words[Block.carried + Carried.share_bytes] = scratch
     can_carry = min(step, groups.kept_inner) * min(groups.reduced_outer, rows_at_once) >= _SHORTEST_RANGE
     return launch(
         _COLUMN_SUMS[dtype],
         words,
-        (0, 1, 7),
+        (Block.x, Block.y, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
-        before={0: carrying.FIRST} if can_carry else None,
+        before={0: Block.carried} if can_carry else None,
         range_bytes={0: scratch} if can_carry else None,
         note="sums of columns",
     )
@@ -227,18 +251,19 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
     if is_simple and length <= _STRETCH:
         longest *= rows_at_once
     scratch = carrying.share_bytes(_SIZES[dtype] * longest)
-    words = [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch, rows_at_once, 0, 0, 0, 0]
+    words = filled(Block, scale=float_bits(scale), rows_at_once=rows_at_once, **groups._asdict())
+    words[Block.carried + Carried.share_bytes] = scratch
     can_carry = longest >= _SHORTEST_RANGE
     return launch(
         _ROWS[dtype],
         words,
-        (0, 1),
+        (Block.x, Block.y),
         parts=share_count(work_us, kept),
         most_parts=most_shares(kept),
-        before={0: carrying.FIRST} if can_carry else None,
+        before={0: Block.carried} if can_carry else None,
         range_bytes={0: scratch} if can_carry else None,
-        after={0: 16} if can_carry and is_simple else None,
-        spread={0: 18} if can_carry and is_simple else None,
+        after={0: Block.after} if can_carry and is_simple else None,
+        spread={0: Block.spread} if can_carry and is_simple else None,
         note="sums of rows",
     )
 

@@ -1,9 +1,7 @@
 """Max and Min over any axes that collapse into four groups, with the place of the first one; MaxMinGrad, MaxMinGather.
 
-Block of all kernels (64-bit words), with the sizes of `groups.Groups`:
-    0 x or gx, 1 y or gy, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner, 6 index
-MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 The place is the flat index within the reduced axes. NaN counts as the extremum, the first one of them.
+MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from functools import partial
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
@@ -22,6 +21,19 @@ _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 _SEARCHED = 64  # elements in which the extremum is looked for at once
 _COLUMNS = 256
+
+
+@layout
+class Block:
+    """What all kernels read; the sizes are those of `groups.Groups`."""
+
+    x: int  # address of x, or of gx
+    y: int  # address of y, or of gy
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+    index: int  # address of the places, int64
 
 
 def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
@@ -36,15 +48,15 @@ def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
     @kernel
     def extremum_rows(block, part, parts):
         w = words(block)
-        reduced_outer, kept_inner, length = w[3], w[4], w[5]
-        y, index = floats(w[1]), ints64(w[6])
-        count = w[2] * kept_inner
+        reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
+        y, index = floats(w[Block.y]), ints64(w[Block.index])
+        count = w[Block.kept_outer] * kept_inner
         for i in range(count * part // parts, count * (part + 1) // parts):
             outer = i // kept_inner
             inner = i - outer * kept_inner
-            place, found = -1, floats(w[0])[0]
+            place, found = -1, floats(w[Block.x])[0]
             for r in range(reduced_outer):
-                x = floats(w[0] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
+                x = floats(w[Block.x] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
                 best, nans = x[0], 0
                 for j in range(length):
                     best = better(best, x[j])
@@ -82,19 +94,22 @@ def _build_columns(dtype: str, sign: int) -> Callable[..., int]:
     @kernel
     def extremum_columns(block, part, parts):
         w = words(block)
-        rows, columns = w[3], w[4]
+        rows, columns = w[Block.reduced_outer], w[Block.kept_inner]
         blocks = (columns + _COLUMNS - 1) // _COLUMNS
-        for unit in range(w[2] * blocks * part // parts, w[2] * blocks * (part + 1) // parts):
+        for unit in range(
+            w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
+        ):
             outer = unit // blocks
             first = (unit - outer * blocks) * _COLUMNS
             count = min(_COLUMNS, columns - first)
-            y, index = floats(w[1] + size * (outer * columns + first)), ints64(w[6] + 8 * (outer * columns + first))
-            x = floats(w[0] + size * (outer * rows * columns + first))
+            y = floats(w[Block.y] + size * (outer * columns + first))
+            index = ints64(w[Block.index] + 8 * (outer * columns + first))
+            x = floats(w[Block.x] + size * (outer * rows * columns + first))
             for j in range(count):
                 y[j] = x[j]
                 index[j] = 0
             for row in range(1, rows):
-                x = floats(w[0] + size * ((outer * rows + row) * columns + first))
+                x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
                 for j in range(count):
                     best, value = y[j], x[j]
                     wins = (sign * value > sign * best) | ((value != value) & (best == best))
@@ -115,10 +130,10 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     @kernel
     def extremum_grad(block, part, parts):
         w = words(block)
-        reduced_outer, kept_inner, reduced_inner = w[3], w[4], w[5]
+        reduced_outer, kept_inner, reduced_inner = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
         shares = max(parts, 1)
-        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
-        gy, index = floats(w[1]), ints64(w[6])
+        first, after = w[Block.kept_outer] * part // shares, w[Block.kept_outer] * (part + 1) // shares
+        gy, index = floats(w[Block.y]), ints64(w[Block.index])
         for i in range(first * kept_inner, after * kept_inner):
             if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
                 return _INDEX_OUT_OF_RANGE
@@ -126,7 +141,7 @@ def _build_grad(dtype: str) -> Callable[..., int]:
             return 0
         for outer in range(first, after):
             length = reduced_outer * kept_inner * reduced_inner
-            gx = floats(w[0] + size * outer * length)
+            gx = floats(w[Block.x] + size * outer * length)
             for j in range(length):
                 gx[j] = number(0)
             for inner in range(kept_inner):
@@ -148,10 +163,10 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     @kernel
     def extremum_gather(block, part, parts):
         w = words(block)
-        reduced_outer, kept_inner, reduced_inner = w[3], w[4], w[5]
-        count = w[2] * kept_inner
+        reduced_outer, kept_inner, reduced_inner = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
+        count = w[Block.kept_outer] * kept_inner
         first, after = count * part // parts, count * (part + 1) // parts
-        x, y, index = floats(w[0]), floats(w[1]), ints64(w[6])
+        x, y, index = floats(w[Block.x]), floats(w[Block.y]), ints64(w[Block.index])
         for i in range(first, after):
             if index[i] < 0 or index[i] >= reduced_outer * reduced_inner:
                 return _INDEX_OUT_OF_RANGE
@@ -201,22 +216,23 @@ def prepare(call: Call) -> Prepared:
     assert groups is not None
     name, dtype = call.spec.name, call.outputs[0].dtype.name
     work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
-    words = [0, 0, *groups, 0]
+    words = filled(Block, **groups._asdict())
     if name == "MaxMinGather":
         parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
-        return launch(_MOVING_KERNELS[name][dtype], words, (0, 6, 1), parts=parts, errors=_ERRORS)
+        arguments = (Block.x, Block.index, Block.y)
+        return launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=parts, errors=_ERRORS)
     if name == "MaxMinGrad":
         parts = share_count(work_us, groups.kept_outer)
-        prepared = launch(_MOVING_KERNELS[name][dtype], words, (1, 6, 0), parts=parts, errors=_ERRORS)
+        arguments = (Block.y, Block.index, Block.x)
+        prepared = launch(_MOVING_KERNELS[name][dtype], words, arguments, parts=parts, errors=_ERRORS)
         is_empty = call.outputs[0].size == 0
         return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
     by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
     blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
     units = groups.kept_outer * blocks
     parts = share_count(work_us, units)
-    prepared = launch(
-        _KERNELS[name, by_rows][dtype], words, (0, 1, 6), parts=parts, note="rows" if by_rows else "columns"
-    )
+    arguments, note = (Block.x, Block.y, Block.index), "rows" if by_rows else "columns"
+    prepared = launch(_KERNELS[name, by_rows][dtype], words, arguments, parts=parts, note=note)
     # Of each unit the elements of x must lie together.
     fits = groups.reduced_outer == 1 if by_rows else blocks == 1
     return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared

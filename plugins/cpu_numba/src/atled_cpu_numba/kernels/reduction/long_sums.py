@@ -1,12 +1,5 @@
 """Sum and Mean of few long rows, so that threads share the stretches of a row.
 
-Block (64-bit words), with the sizes of `groups.Groups`:
-    0 x, 1 y, 2 kept_outer, 3 reduced_outer, 4 kept_inner, 5 reduced_inner
-    6 scale, as the bits of a float64
-    7 workspace: the sum of each stretch, as a float64
-    8 shares that are done; 0 before and after each run
-    10 ... 14 an elementwise step that is computed before x is read, as `carrying` says
-
 The stretches are the same ones for any count of shares, and whoever is done last adds them up in their order: so a sum
 does not depend on the threads.
 """
@@ -20,11 +13,29 @@ from atled.plugin import Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 _STRETCH = 4096
 _FEWEST_STRETCHES = 8  # of a row that is worth it
 _MOST_ROWS = 64  # more of them are enough shares by themselves
+
+
+@layout
+class Block:
+    """What the kernel reads; the sizes are those of `groups.Groups`."""
+
+    x: int  # address
+    y: int  # address
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+    scale: int  # bits of a float64
+    sums: int  # workspace: address of the sum of each stretch, as a float64
+    done: int  # shares that are; 0 before and after each run
+    unread: int  # what is carried begins where `carrying` says
+    carried: int = size_of(carrying.Carried)  # an elementwise step that is computed before x is read
 
 
 def _build(dtype: str) -> Callable[..., int]:
@@ -39,20 +50,20 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def sum_stretches(block, part, parts):
         w = words(block)
-        reduced_outer, kept_inner, length = w[3], w[4], w[5]
+        reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
         per_row = (length + _STRETCH - 1) // _STRETCH
-        units = w[2] * reduced_outer * kept_inner * per_row
-        totals, own = floats64(w[7]), open_share(w, w[0], part)
+        units = w[Block.kept_outer] * reduced_outer * kept_inner * per_row
+        totals, own = floats64(w[Block.sums]), open_share(w, w[Block.x], part)
         for unit in range(units * part // parts, units * (part + 1) // parts):
             row = unit // per_row
             start = row * length + (unit - row * per_row) * _STRETCH
             stop = min(start + _STRETCH, (row + 1) * length)
-            totals[unit] = sum_up(range_at(w, w[0], own, start, stop, 0), stop - start)
-        if add_atomically(block + 8 * 8, 1) + 1 < parts:
+            totals[unit] = sum_up(range_at(w, w[Block.x], own, start, stop, 0), stop - start)
+        if add_atomically(block + 8 * Block.done, 1) + 1 < parts:
             return 0
-        w[8] = 0
-        y, scale = floats(w[1]), float64_of_bits(w[6])
-        for i in range(w[2] * kept_inner):
+        w[Block.done] = 0
+        y, scale = floats(w[Block.y]), float64_of_bits(w[Block.scale])
+        for i in range(w[Block.kept_outer] * kept_inner):
             outer = i // kept_inner
             total = 0.0
             for r in range(reduced_outer):
@@ -80,14 +91,16 @@ def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepare
     """x -> y, sums along the rows times `scale`."""
     units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // _STRETCH)
     scratch = carrying.share_bytes((8 if dtype == "float64" else 4) * _STRETCH)
+    words = filled(Block, scale=float_bits(scale), **groups._asdict())
+    words[Block.carried + carrying.Carried.share_bytes] = scratch
     return launch(
         _KERNELS[dtype],
-        [0, 0, *groups, float_bits(scale), 0, 0, 0, 0, 0, 0, 0, scratch],
-        (0, 1, 7),
+        words,
+        (Block.x, Block.y, Block.sums),
         parts=share_count(work_us, units),
         most_parts=most_shares(units),
         workspace=8 * max(1, units),  # the kernel wants one, be it for no rows
-        before={0: carrying.FIRST},
+        before={0: Block.carried},
         range_bytes={0: scratch},
         note="sums of stretches",
     )

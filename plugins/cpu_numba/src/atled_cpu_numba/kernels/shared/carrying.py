@@ -1,9 +1,7 @@
 """Elementwise steps that a kernel has computed on each range of its input, just before it reads that range.
 
-Words of the kernel's block, beginning with FIRST:
-    0 range kernel, or 0, 1 its block
-    2 words of that block, 3 the one of them for the address of what is made, both 0 where that has memory in full
-    4 bytes of scratch memory per share
+The kernel's block holds the words of `Carried`, beginning with FIRST.
+
 Scratch memory stands where the input would: per share a block for the range kernel of its own, then one range.
 """
 
@@ -13,9 +11,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from atled.plugin import RANGE_BLOCK_WORDS
+from atled_cpu_numba.kernels.shared.layout import layout
 
 if TYPE_CHECKING:
     from atled_cpu_numba.kernels.shared.options import Real
+
+
+@layout
+class Carried:
+    """What a kernel's block says about the steps."""
+
+    kernel: int  # range kernel, or 0
+    block: int  # its block
+    copied: int  # words of that block, or 0 where what is made has memory in full
+    made: int  # the one of them for the address of what is made, where it has not
+    share_bytes: int  # of scratch memory
+
 
 FIRST = 10
 PARAMETERS = (RANGE_BLOCK_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
@@ -41,24 +52,24 @@ def ranges_of(real: Real) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     @inlined
     def open_share(w, x, part):
-        if w[FIRST + 2] == 0:
+        if w[FIRST + Carried.copied] == 0:
             return 0
-        own = x + part * w[FIRST + 4]
-        block, copied = words(w[FIRST + 1]), words(own)
-        for i in range(w[FIRST + 2]):
+        own = x + part * w[FIRST + Carried.share_bytes]
+        block, copied = words(w[FIRST + Carried.block]), words(own)
+        for i in range(w[FIRST + Carried.copied]):
             copied[i] = block[i]
         return own
 
     @inlined
     def range_at(w, x, own, begin, end, skip):
         address = x + size * begin
-        if w[FIRST] != 0:
+        if w[FIRST + Carried.kernel] != 0:
             if own == 0:
-                call3(w[FIRST], w[FIRST + 1], begin, end)
+                call3(w[FIRST + Carried.kernel], w[FIRST + Carried.block], begin, end)
             else:
                 address = own + _BLOCK_BYTES + size * skip
-                words(own)[w[FIRST + 3]] = address - size * begin
-                call3(w[FIRST], own, begin, end)
+                words(own)[w[FIRST + Carried.made]] = address - size * begin
+                call3(w[FIRST + Carried.kernel], own, begin, end)
         return address
 
     return open_share, range_at
