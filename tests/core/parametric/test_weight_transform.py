@@ -10,17 +10,10 @@ from atled import NdArray, Variable
 from atled import functions as F
 from atled import parametric_functions as PF
 from atled.initializer import ConstantInitializer
-from atled.parameter import clear_parameters, get_parameters
+from atled.parameter import get_parameters
 from atled.parametric.arguments import Argument, Signature, docstring
 from atled.parametric.base_layers import Affine, DepthwiseConvolution
 from atled.parametric.weight_transform import LAYERS, WeightTransform
-
-
-@pytest.fixture(autouse=True)
-def no_parameters():
-    clear_parameters()
-    yield
-    clear_parameters()
 
 
 @pytest.fixture
