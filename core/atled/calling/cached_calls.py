@@ -16,7 +16,7 @@ from atled.calling.auto_mode import get_auto_forward
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.binding import native_error
-from atled.graph.run.one_call import ABSENT, OneCall
+from atled.graph.run.one_call import ABSENT, NativeCall, OneCall
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled.random import random_key
@@ -159,21 +159,19 @@ class CachedCall:
         self._single = function.visible == 1 and not function.spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = function.spec.views
-        self.is_plain = call.is_plain and self._single and function.auxiliary == [None]
+        self.is_plain = isinstance(call, NativeCall) and call.is_plain and self._single and function.auxiliary == [None]
         self._cell_spares: list[SpareCells] | None = None
-        if call.is_direct:
-            assert call.outputs is not None
+        if isinstance(call, NativeCall) and call.is_direct:
             self.launch = call.launch
             self.form = call.form
             self.workspaces: SpareWorkspaces | None = spare_workspaces_of(call.workspace) if call.workspace else None
             self._cell_spares = [spare_cells_of(size, dtype) for dtype, size in call.outputs]
-        if self.is_plain:
-            assert call.outputs is not None
-            ((dtype, size),) = call.outputs
-            self._spares = spares = spares_of(size, dtype)
-            self.take, self.put, self.new = spares.take, spares.put, spares.new
-            cells = spare_cells_of(size, dtype)
-            self.take_cell, self.put_cell, self.new_cell = cells.take, cells.put, cells.new
+            if self.is_plain:
+                ((dtype, size),) = call.outputs
+                self._spares = spares = spares_of(size, dtype)
+                self.take, self.put, self.new = spares.take, spares.put, spares.new
+                cells = spare_cells_of(size, dtype)
+                self.take_cell, self.put_cell, self.new_cell = cells.take, cells.put, cells.new
 
     def check(self, status: int) -> None:
         """Raise what the code of a launch means."""
