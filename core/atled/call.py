@@ -8,6 +8,7 @@ execution, to do nothing but launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,35 @@ if TYPE_CHECKING:
 
 RANGE_BLOCK_WORDS = 256
 """The most words of the block of a range kernel of which a carrying kernel makes a copy for each share."""
+
+
+class RowWord(IntEnum):
+    """The words of a row of a native program, which an executor runs by `run_program`."""
+
+    KERNEL = 0  # its address
+    BLOCK = 1  # address of its argument block
+    PARTS = 2
+    TICKS = 3  # how long it takes: 0 at first, then the executor's own
+
+
+class FormWord(IntEnum):
+    """The words of a form, from which an executor makes a call of one kernel by `run_call`; then comes the block."""
+
+    KERNEL = 0  # its address
+    PARTS = 1  # 0: with the interpreter lock held
+    BLOCK_WORDS = 2
+    ADDRESSES = 3  # how many are put into the block
+    FLOATS = 4  # how many are put into the block after them
+    VALUES = 5  # from here on: for each of these values its word in the block, or -1
+
+
+class RangeWord(IntEnum):
+    """The words that a kernel's block has for a range kernel, from the one named by `Native.before` or `after` on."""
+
+    KERNEL = 0  # its address, or 0
+    BLOCK = 1  # address of its block
+    BLOCK_WORDS = 2  # where the kernel gives each range a place: how many words that block has, else 0
+    ADDRESS_WORD = 3  # and which of them holds the address of what is made
 
 
 class Call:

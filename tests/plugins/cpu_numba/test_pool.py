@@ -16,6 +16,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.plugin import RowWord
 from atled_contexts import native_executor
 from atled_cpu_numba import pool, pool_ir
 from atled_cpu_numba.store import IRKernel
@@ -108,7 +109,7 @@ class Program:
             [kernel.address(), block.ctypes.data, parts, 0]
             for (kernel, _, parts), block in zip(rows, self.blocks, strict=True)
         ]
-        self.rows = np.array(table, np.int64).reshape(-1, 4)
+        self.rows = np.array(table, np.int64).reshape(-1, len(RowWord))
 
     def run(self, start: int = 0, stop: int | None = None) -> int:
         return pool.run_program(self.rows.ctypes.data, start, len(self.rows) if stop is None else stop)
@@ -519,10 +520,10 @@ def turns_at_once() -> Iterator[None]:
 
 
 def interrupted_rows(count: int, at: int) -> np.ndarray:
-    rows = np.zeros((count, 4), np.int64)
-    rows[:, 0] = IRKernel("nothing", NOTHING).address()
-    rows[at, 0] = IRKernel("interrupt", INTERRUPT).address()
-    rows[:, 2] = 1
+    rows = np.zeros((count, len(RowWord)), np.int64)
+    rows[:, RowWord.KERNEL] = IRKernel("nothing", NOTHING).address()
+    rows[at, RowWord.KERNEL] = IRKernel("interrupt", INTERRUPT).address()
+    rows[:, RowWord.PARTS] = 1
     return rows
 
 
@@ -530,10 +531,10 @@ def test_an_interrupt_ends_a_program_between_two_rows(turns_at_once: None) -> No
     rows = interrupted_rows(8, at=3)
     with pytest.raises(KeyboardInterrupt):
         pool.run_program(rows.ctypes.data, 0, 8)
-    assert (rows[:, 3] > 0).tolist() == [True] * 4 + [False] * 4, "rows that ran were timed"
-    rows[3, 0] = rows[0, 0]
+    assert (rows[:, RowWord.TICKS] > 0).tolist() == [True] * 4 + [False] * 4, "rows that ran were timed"
+    rows[3, RowWord.KERNEL] = rows[0, RowWord.KERNEL]
     assert pool.run_program(rows.ctypes.data, 0, 8) == 0
-    assert (rows[:, 3] > 0).all()
+    assert (rows[:, RowWord.TICKS] > 0).all()
 
 
 def test_a_program_in_another_thread_is_not_interrupted(turns_at_once: None) -> None:
@@ -545,7 +546,7 @@ def test_a_program_in_another_thread_is_not_interrupted(turns_at_once: None) -> 
         while True:
             thread.join(0.01)
     thread.join()
-    assert results == [0] and (rows[:, 3] > 0).all()
+    assert results == [0] and (rows[:, RowWord.TICKS] > 0).all()
 
 
 def test_a_long_program_takes_turns_and_goes_on() -> None:
@@ -553,7 +554,7 @@ def test_a_long_program_takes_turns_and_goes_on() -> None:
     former = signal.signal(signal.SIGINT, lambda number, frame: handled.append(number))
     try:
         rows = interrupted_rows(8, at=3)
-        rows[:, 3] = pool._load().turn + 1  # as if each had taken so long before
+        rows[:, RowWord.TICKS] = pool._load().turn + 1  # as if each had taken so long before
         assert pool.run_program(rows.ctypes.data, 0, 8) == 0
     finally:
         signal.signal(signal.SIGINT, former)
@@ -567,11 +568,11 @@ def test_what_was_interrupted_can_be_run_again(turns_at_once: None) -> None:
     y.forward()
     rows = y.value.forward.binding._rows
     assert len(rows) == 2
-    kernel = rows[0, 0]
-    rows[0, 0] = IRKernel("interrupt", INTERRUPT).address()
+    kernel = rows[0, RowWord.KERNEL]
+    rows[0, RowWord.KERNEL] = IRKernel("interrupt", INTERRUPT).address()
     with pytest.raises(KeyboardInterrupt):
         y.forward()
-    rows[0, 0] = kernel
+    rows[0, RowWord.KERNEL] = kernel
     answers: list[np.ndarray] = []
 
     def run() -> None:

@@ -10,12 +10,9 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
-from atled.call import Prepared
+from atled.call import Prepared, RangeWord, RowWord
 from atled.graph.nodes.ir import Graph, IRNode
 from atled_contexts import native_executor
-
-ROW_WORDS = 4
-"""64-bit words per row of a native program: kernel address, block address, shares, 0 (for who runs it)."""
 
 
 class Slot:
@@ -156,7 +153,7 @@ class Template:
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
-    rows: (rows, ROW_WORDS) int64; the native program.  row_steps: per row the number of its step.
+    rows: (rows, len(RowWord)) int64; the native program.  row_steps: per row the number of its step.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -293,10 +290,11 @@ class Template:
                 word = offsets[step] + carried.word
                 native = carried.step.native
                 assert native is not None and native.ranges is not None
-                self.block[word] = native.ranges()
+                self.block[word + RangeWord.KERNEL] = native.ranges()
                 if carried.ranged >= 0:
-                    self.block[word + 2 : word + 4] = len(native.block), native.arguments[carried.ranged]
-                words.append(word + 1)
+                    self.block[word + RangeWord.BLOCK_WORDS] = len(native.block)
+                    self.block[word + RangeWord.ADDRESS_WORD] = native.arguments[carried.ranged]
+                words.append(word + RangeWord.BLOCK)
                 targets.append(offsets[carried.step] * 8)
         self.link_words = np.array(words, np.intp)
         self.link_offsets = np.array(targets, np.int64)
@@ -304,11 +302,13 @@ class Template:
     def _lay_out_rows(self) -> None:
         """A row for each step that is not carried by another one."""
         self.row_steps = [number for number, step in enumerate(self.steps) if step.carrier is None]
-        self.rows = np.zeros((len(self.row_steps), ROW_WORDS), np.int64)
+        self.rows = np.zeros((len(self.row_steps), len(RowWord)), np.int64)
         for row, number in enumerate(self.row_steps):
             native = self.steps[number].native
             if native is not None:
-                self.rows[row] = (native.address, self.block_offsets[number] * 8, self.steps[number].parts, 0)
+                self.rows[row, RowWord.KERNEL] = native.address
+                self.rows[row, RowWord.BLOCK] = self.block_offsets[number] * 8
+                self.rows[row, RowWord.PARTS] = self.steps[number].parts
 
     def rows_of(self, first: int, end: int) -> tuple[int, int]:
         """The rows that run steps first <= number < end."""

@@ -15,6 +15,7 @@ from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
+from atled.call import RangeWord, RowWord
 from atled.errors import four_parts
 from atled.graph.compile.plan import Slot, Step, Template
 from atled.graph.run.observed import run_observed
@@ -194,7 +195,7 @@ class Binding:
             self._block[template.address_words] = addresses[template.address_memories]
             self._block[template.link_words] = self._block.ctypes.data + template.link_offsets
         self._rows = template.rows.copy()
-        self._rows[:, 1] += self._block.ctypes.data
+        self._rows[:, RowWord.BLOCK] += self._block.ctypes.data
         self._rows_address = self._rows.ctypes.data
         self._set_floats()
 
@@ -421,7 +422,8 @@ class Binding:
         offset = self.template.block_offsets[number]
         block = self._block[offset : offset + len(native.block)].copy()
         for carried in step.carried:
-            block[carried.word : carried.word + (2 if carried.ranged < 0 else 4)] = 0
+            count = len(RangeWord) if carried.ranged >= 0 else RangeWord.BLOCK_WORDS
+            block[carried.word : carried.word + count] = 0
         for number, word in zip(step.arguments, native.arguments, strict=False):  # the workspace is no slot
             slot = self.template.slots[number]
             if number >= 0 and word >= 0 and slot.range_bytes:
@@ -429,10 +431,14 @@ class Binding:
         for position, array in others.items():
             if native.arguments[position] >= 0:
                 block[native.arguments[position]] = array.ctypes.data
-        rows = np.array([(native.address, block.ctypes.data, native.parts, 0)], np.int64)
+        rows = np.zeros((1, len(RowWord)), np.int64)
+        (row,) = rows
+        row[RowWord.KERNEL] = native.address
+        row[RowWord.BLOCK] = block.ctypes.data
+        row[RowWord.PARTS] = native.parts
 
         def run_alone() -> None:
-            assert rows[0, 1] == block.ctypes.data and others is not None  # which keeps them alive, too
+            assert row[RowWord.BLOCK] == block.ctypes.data and others is not None  # which keeps them alive, too
             status = step.executor.run_program(rows.ctypes.data, 0, 1)
             if status:
                 raise native_error(step, status)

@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.arrays.place import HOST
 from atled.arrays.storage import ALIGNMENT, HostStorage
+from atled.call import RowWord
 from atled.graph.compile.plan import Template
 from atled.graph.run.binding import native_error
 
@@ -91,6 +92,6 @@ class ByAddress:
         """Argument blocks, the program that points at them, and the address of that."""
         template = self.template
         block, rows = template.block.copy(), template.rows.copy()
-        rows[:, 1] += block.ctypes.data
+        rows[:, RowWord.BLOCK] += block.ctypes.data
         block[template.link_words] = block.ctypes.data + template.link_offsets
         return block, rows, rows.ctypes.data

@@ -1,10 +1,9 @@
 """Running kernels: native programs, and the threads that share the parts of large ones.
 
-A program is a C-contiguous int64 array of rows (kernel address, argument block address, parts, how long it took: 0 at
-first). Rows run in order, without the interpreter lock. A row of more than one part is shared with worker threads, of
-which there is one less than `thread_count()`. Only one caller at a time has them; another one meanwhile does its parts
-alone. Kernels cut their results into parts, never the sums that make one result: so results do not depend on the
-threads there are.
+A program is a C-contiguous int64 array of rows, whose words `RowWord` names. Rows run in order, without the interpreter
+lock. A row of more than one part is shared with worker threads, of which there is one less than `thread_count()`. Only
+one caller at a time has them; another one meanwhile does its parts alone. Kernels cut their results into parts, never
+the sums that make one result: so results do not depend on the threads there are.
 
 A program that the main thread runs gives Python a turn after a tenth of a second, between two rows, so that a handler
 of a signal can end it: Ctrl-C does not wait for the whole program. No handler runs within a row.
@@ -47,7 +46,7 @@ class PoolWarning(RuntimeWarning):
 def run_program(rows_address: int, start: int, stop: int) -> int:
     """Run rows start <= row < stop of a program in order, up to the first that fails.
 
-    rows_address: of the first of all rows, (n, 4) int64: kernel address, block address, parts, 0.
+    rows_address: of the first of all rows, (n, len(RowWord)) int64.
     Returns 0, or (row + 1) << 16 | code, where code is what the kernel returned, or 65535 if that does not fit into 16
     bits; of several failing parts of a row, the lowest one's. A wrong address is not noticed: it ends the process.
     In the main thread, what a handler of a signal raises (KeyboardInterrupt) comes through between two rows.
@@ -58,8 +57,8 @@ def run_program(rows_address: int, start: int, stop: int) -> int:
 def run_call(form_address: int, *values: float) -> int:
     """Run one kernel; returns 0 or its code, as `run_program` does.
 
-    form_address: of a form (layout: pool_calls_ir), which names the kernel and holds its argument block; each call
-        copies that onto the stack, so that several threads may call.
+    form_address: of a form (`FormWord`), which names the kernel and holds its argument block; each call copies that
+        onto the stack, so that several threads may call.
     values: what to put into the block, as the form says: addresses, then floats.
     parts = 0 in the form runs the kernel as one part with the interpreter lock held: for kernels of some microseconds
     at most, where giving the lock away and back would double the cost of the call.

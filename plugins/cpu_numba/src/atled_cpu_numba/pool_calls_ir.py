@@ -4,19 +4,17 @@ Their `self` is a Python int, the address of the *root*: three words, the addres
 Python function that starts its workers, and the identity of the main thread, the one that Python handles signals in.
 """
 
+from __future__ import annotations
+
+from atled.plugin import FormWord
+
 POOL_IN_FORCE = 0  # byte offsets in the root
 START = 8
 MAIN_THREAD = 16
 ROOT_BYTES = 24
 
-# Byte offsets in a *form*, what a call of one kernel is made from: the kernel's address, parts as in a row of a program
-# (or 0), words of its argument block, how many addresses and floats are to be put into the block, the word that each of
-# them goes to (-1 for none), then the block with everything else filled in.
-FORM_PARTS = 8
-FORM_SIZE = 16
-FORM_ADDRESSES = 24
-FORM_FLOATS = 32
-FORM_WORDS = 40
+# The words of a form, which the texts below take by number.
+FORM_WORDS = {f"FORM_{word.name}": int(word) for word in FormWord}
 
 # PyCFunctionFast, METH_FASTCALL: PyObject *f(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 CALLS_IR = """
@@ -133,7 +131,7 @@ end:
   ret ptr %object
 }
 
-; The first argument is the address of a form (offsets above), the others are what its words are to be set to.
+; The first argument is the address of a form (`FormWord`), the others are what its words are to be set to.
 define internal ptr @python_run_call(ptr %self, ptr %arguments, i64 %given) {
 entry:
   %any = icmp sgt i64 %given, 0
@@ -150,12 +148,13 @@ refused:
 open:
   %form.address = load i64, ptr %address.at
   %form = inttoptr i64 %form.address to ptr
-  %kernel = load i64, ptr %form
-  %parts.at = getelementptr i8, ptr %form, i64 {FORM_PARTS}
-  %size.at = getelementptr i8, ptr %form, i64 {FORM_SIZE}
-  %addresses.at = getelementptr i8, ptr %form, i64 {FORM_ADDRESSES}
-  %floats.at = getelementptr i8, ptr %form, i64 {FORM_FLOATS}
-  %words.at = getelementptr i8, ptr %form, i64 {FORM_WORDS}
+  %kernel.at = getelementptr i64, ptr %form, i64 {FORM_KERNEL}
+  %kernel = load i64, ptr %kernel.at
+  %parts.at = getelementptr i64, ptr %form, i64 {FORM_PARTS}
+  %size.at = getelementptr i64, ptr %form, i64 {FORM_BLOCK_WORDS}
+  %addresses.at = getelementptr i64, ptr %form, i64 {FORM_ADDRESSES}
+  %floats.at = getelementptr i64, ptr %form, i64 {FORM_FLOATS}
+  %words.at = getelementptr i64, ptr %form, i64 {FORM_VALUES}
   %parts = load i64, ptr %parts.at
   %size = load i64, ptr %size.at
   %addresses = load i64, ptr %addresses.at

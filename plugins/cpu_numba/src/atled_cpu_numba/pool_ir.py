@@ -16,6 +16,7 @@ from __future__ import annotations
 import platform
 import re
 
+from atled.plugin import RowWord
 from atled_cpu_numba import pool_calls_ir
 
 # Byte offsets in the pool's memory. What different threads write is kept 128 bytes apart: two cache lines, since some
@@ -42,6 +43,8 @@ NOT_STARTED = -1
 
 MOST_PROCESSORS = 1024  # of the C library's cpu_set_t
 PROCESSOR_SET_BYTES = MOST_PROCESSORS // 8
+
+_ROW_WORDS = {"ROW_WORDS": len(RowWord), **{f"ROW_{word.name}": int(word) for word in RowWord}}
 
 # Order of the addresses that the entry function `atled_pool` hands out.
 FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin", "move_from", "ticks")
@@ -74,7 +77,7 @@ define internal i64 @code_of(i64 %result) alwaysinline {
   ret i64 %code
 }
 
-; Rows start..stop of (kernel, block, parts, ticks). How long each takes is measured when it first runs: to look at the
+; Rows start..stop of the words of `RowWord`. How long each takes is measured when it first runs: to look at the
 ; time at every row would take longer than some kernels do. Returns 0, (row + 1) << 16 | code of the first row that
 ; fails, or -(row + 1) of the first row that wants workers before they are started, or, when the interpreter is to have
 ; its turn, the smallest integer + the row to go on with.
@@ -89,14 +92,15 @@ entry:
 row:
   %i = phi i64 [ %start, %entry ], [ %next, %look ]
   %before = phi i64 [ 0, %entry ], [ %spent, %look ]
-  %word = shl i64 %i, 2
+  %word = mul i64 %i, {ROW_WORDS}
   %at = getelementptr i64, ptr %table, i64 %word
-  %kernel = load i64, ptr %at
-  %block.at = getelementptr i64, ptr %at, i64 1
+  %kernel.at = getelementptr i64, ptr %at, i64 {ROW_KERNEL}
+  %kernel = load i64, ptr %kernel.at
+  %block.at = getelementptr i64, ptr %at, i64 {ROW_BLOCK}
   %block = load i64, ptr %block.at
-  %parts.at = getelementptr i64, ptr %at, i64 2
+  %parts.at = getelementptr i64, ptr %at, i64 {ROW_PARTS}
   %parts = load i64, ptr %parts.at
-  %ticks.at = getelementptr i64, ptr %at, i64 3
+  %ticks.at = getelementptr i64, ptr %at, i64 {ROW_TICKS}
   %ticks = load atomic i64, ptr %ticks.at monotonic, align 8
   %timed = icmp ne i64 %ticks, 0
   br i1 %timed, label %run, label %watch
@@ -562,7 +566,8 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
     text = "\n".join(
         (declaration, declared_ticks, _PROGRAM, _JOB, threads, processors, pool_calls_ir.CALLS_IR, _entry())
     )
-    constants = {**vars(pool_calls_ir), **globals(), "NO_ERROR": _NO_ERROR, "PAUSE": pause, "TICKS": ticks}
+    constants = {**vars(pool_calls_ir), **globals(), **pool_calls_ir.FORM_WORDS, **_ROW_WORDS}
+    constants.update(NO_ERROR=_NO_ERROR, PAUSE=pause, TICKS=ticks)
     return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), text)
 
 
