@@ -5,7 +5,7 @@ import pytest
 
 from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.convolution import choice as convolution
-from atled_cpu_numba.kernels.convolution import pointwise
+from atled_cpu_numba.kernels.convolution import pointwise, weight_dots
 from atled_cpu_numba.kernels.convolution import slices as convolution_slices
 from atled_cpu_numba.kernels.convolution import weight as convolution_weight
 from atled_cpu_numba.kernels.convolution import weight_slices as slices_weight
@@ -322,7 +322,7 @@ def test_the_gradient_of_the_weight_has_the_same_bits_for_any_count_of_threads(
 ):
     monkeypatch.setattr(launching, "SHARE_US", 1e-9)
     monkeypatch.setattr(slices_weight, "_CHUNK_BYTES", 1 << 17)
-    monkeypatch.setattr(convolution_weight, "_CHUNK_BYTES", 1 << 15)
+    monkeypatch.setattr(weight_dots, "_CHUNK_BYTES", 1 << 15)
     kernel = w_shape[2:]
     ones = (1,) * len(kernel)
     x, gy = draw(0, *x_shape), draw(1, x_shape[0], w_shape[0], *x_shape[2:])

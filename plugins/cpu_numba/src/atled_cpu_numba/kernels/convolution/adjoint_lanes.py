@@ -4,13 +4,6 @@ Each position of gy adds its maps' kernels to a window of gx, whose sums stay in
 computed for the margins, which gather half of all products where small images have wide kernels. In the end positions
 of channels are transposed to planes.
 
-Block (64-bit words; strides in elements):
-    0 gy, 1 weight, 2 bias or 0, 3 gx, 4 workspace, 5 bytes of it per share
-    6 images, 7 groups, 8 maps, 9 rows, 10 columns            of gy, maps per group
-    11 channels, 12 height, 13 width                          of gx, channels per group
-    14 pad_h, 15 pad_w, 16 stride_h, 17 stride_w
-    18 lines, 19 length                                       of padded gx
-    20 range kernel to run on what is written of gx, or 0, 21 its block
 Shares are made of groups and images; each packs the weights of its groups for itself.
 """
 
@@ -22,7 +15,8 @@ from typing import NamedTuple
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 _SIDE = 5  # of a kernel: 25 sums leave room in 32 registers; with fewer, reading and writing windows takes too long
@@ -30,6 +24,34 @@ _PLACES = _SIDE * _SIDE
 _MOST_WASTE = 1.4  # lanes per channel
 _WEIGHT_BYTES = 40 << 10  # of a vector of channels, read for each position: most of a level-1 cache
 _FLOPS_PER_US = 100e3  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads; strides in elements."""
+
+    gy: int  # address
+    weight: int
+    bias: int  # or 0
+    gx: int
+    workspace: int
+    share_bytes: int  # of workspace
+    images: int
+    groups: int
+    maps: int  # of gy, per group
+    rows: int
+    columns: int
+    channels: int  # of gx, per group
+    height: int
+    width: int
+    pad_h: int
+    pad_w: int
+    stride_h: int
+    stride_w: int
+    lines: int  # of padded gx
+    length: int
+    after: int  # range kernel to run on what is written of gx, or 0
+    after_block: int
 
 
 class Problem(NamedTuple):
@@ -70,11 +92,11 @@ def _build() -> Callable[..., int]:
     @piece
     def pack_weights(w, group, packed_at):
         """Per vector of channels, map and place: a vector."""
-        maps, channels = w[8], w[11]
+        maps, channels = w[Block.maps], w[Block.channels]
         for first in range(0, channels, vector):
             for m in range(maps):
                 for i in range(min(vector, channels - first)):
-                    source = floats32(w[1] + 4 * ((group * maps + m) * channels + first + i) * _PLACES)
+                    source = floats32(w[Block.weight] + 4 * ((group * maps + m) * channels + first + i) * _PLACES)
                     target = floats32(packed_at + 4 * ((first * maps + vector * m) * _PLACES + i))
                     for t in range(_PLACES):
                         target[vector * t] = source[t]
@@ -82,9 +104,9 @@ def _build() -> Callable[..., int]:
     @piece
     def deliver(w, x_at, gx, known):
         """Positions of `known` channels to planes."""
-        height, width, length = w[12], w[13], w[19]
+        height, width, length = w[Block.height], w[Block.width], w[Block.length]
         plane = height * width
-        x_at += 4 * vector * (w[14] * length + w[15])
+        x_at += 4 * vector * (w[Block.pad_h] * length + w[Block.pad_w])
         rows, count = height, width
         if length == width:  # no margin: all rows are one
             rows, count = 1, plane
@@ -97,9 +119,10 @@ def _build() -> Callable[..., int]:
     @kernel
     def adjoint_lanes(block, part, parts):
         w = words(block)
-        images, groups, maps, rows, columns, channels = w[6], w[7], w[8], w[9], w[10], w[11]
-        lines, length, positions = w[18], w[19], w[9] * w[10]
-        packed_at = w[4] + part * w[5]
+        images, groups, maps, rows = w[Block.images], w[Block.groups], w[Block.maps], w[Block.rows]
+        columns, channels = w[Block.columns], w[Block.channels]
+        lines, length, positions = w[Block.lines], w[Block.length], w[Block.rows] * w[Block.columns]
+        packed_at = w[Block.workspace] + part * w[Block.share_bytes]
         x_at = packed_at + 4 * ((channels + vector - 1) // vector * vector * maps * _PLACES)
         x = floats32(x_at)
         packed_group = -1
@@ -109,7 +132,7 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 pack_weights(w, group, packed_at)
-            source = w[0] + 4 * (image * groups + group) * maps * positions
+            source = w[Block.gy] + 4 * (image * groups + group) * maps * positions
             for first in range(0, channels, vector):
                 known = min(vector, channels - first)
                 for i in range(lines * length * vector):
@@ -117,21 +140,21 @@ def _build() -> Callable[..., int]:
                 weights = packed_at + 4 * first * maps * _PLACES
                 for row in range(rows):
                     gy = source + 4 * row * columns
-                    to = x_at + 4 * vector * row * w[16] * length
+                    to = x_at + 4 * vector * row * w[Block.stride_h] * length
                     for _ in range(columns):
                         tile((maps, gy, positions, weights, to, vector * length))
                         gy += 4
-                        to += 4 * vector * w[17]
-                if w[2] != 0:
-                    bias = w[2] + 4 * (group * channels + first)
+                        to += 4 * vector * w[Block.stride_w]
+                if w[Block.bias] != 0:
+                    bias = w[Block.bias] + 4 * (group * channels + first)
                     for i in range(lines * length):
                         for c in range(known):
                             x[vector * i + c] += floats32(bias)[c]
-                gx = w[3] + 4 * ((image * groups + group) * channels + first) * w[12] * w[13]
+                gx = w[Block.gx] + 4 * ((image * groups + group) * channels + first) * w[Block.height] * w[Block.width]
                 deliver(w, x_at, gx, known)
-            if w[20] != 0:
-                start = (image * groups + group) * channels * w[12] * w[13]
-                call3(w[20], w[21], start, start + channels * w[12] * w[13])
+            if w[Block.after] != 0:
+                start = (image * groups + group) * channels * w[Block.height] * w[Block.width]
+                call3(w[Block.after], w[Block.after_block], start, start + channels * w[Block.height] * w[Block.width])
         return 0
 
     return adjoint_lanes
@@ -140,8 +163,8 @@ def _build() -> Callable[..., int]:
 ADJOINT_LANES = Kernel("adjoint_lanes", _build)
 
 
-def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
-    """The adjoint of a problem that `suits`; arguments: 0 for gy, 1 weight, 2 bias if there is one, 3 gx, 4."""
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The adjoint of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, vector = problem, host_lanes().vector
     channels = -(-p.channels // vector) * vector
     lines, length = p.result[0] + 2 * p.pad[0], p.result[1] + 2 * p.pad[1]
@@ -151,9 +174,25 @@ def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
     share_bytes = 4 * (channels * p.maps * _PLACES + vector * (lines * length + vector))
     share_bytes = -(-share_bytes // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [0, 0, 0, 0, 0, share_bytes, p.images, p.groups, p.maps, *p.source, p.channels, *p.result]
-    words += [*p.pad, *p.stride, lines, length, 0, 0]
-    assert len(words) == 22
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=p.images,
+        groups=p.groups,
+        maps=p.maps,
+        rows=p.source[0],
+        columns=p.source[1],
+        channels=p.channels,
+        height=p.result[0],
+        width=p.result[1],
+        pad_h=p.pad[0],
+        pad_w=p.pad[1],
+        stride_h=p.stride[0],
+        stride_w=p.stride[1],
+        lines=lines,
+        length=length,
+    )
+    arguments = (Block.gy, Block.weight, *optional_words(Block.bias, biases), Block.gx, Block.workspace)
     note = "direct, channels in lanes, windows of gx in registers"
     workspace = share_bytes * parts
-    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=workspace, after={0: 20}, note=note)
+    return launch(ADJOINT_LANES, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note)

@@ -1,16 +1,37 @@
-"""The piece that convolutions share: copying images into the padded planes of `convolution_geometry`.
+"""Copying images into the padded planes of `shared.geometry`: a piece that several convolutions call by address.
 
-COPY_IMAGES is a kernel of its own, called by address with a block in the caller's workspace. Its block: x, images,
-channels, from image to image of x, height, width, target, plane length, from channel to channel of the target, front,
-image pitch, row pitch, stride_h, stride_w, number of phases, address of the phases as pairs of words. It writes the
-images' elements only, and of each row at most `row pitch`: whoever calls it has filled the planes with zeros before.
+COPY_IMAGES is a kernel of its own, called with a block in the caller's workspace. It writes the images' elements
+only, and of each row at most a row's pitch: its caller has filled the planes with zeros before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class CopyImages:
+    """The block of COPY_IMAGES; steps and lengths in elements."""
+
+    x: int  # address of the first image's first channel
+    images: int
+    channels: int
+    image_step: int  # from image to image of x
+    height: int
+    width: int
+    target: int  # address of the planes
+    plane_length: int
+    channel_length: int  # from channel to channel of the target
+    front: int  # zeros before the first image
+    image_pitch: int
+    row_pitch: int
+    stride_h: int
+    stride_w: int
+    phases: int
+    phase_table: int  # address of the phases, as pairs of words
 
 
 def _build() -> Callable[..., int]:
@@ -21,13 +42,16 @@ def _build() -> Callable[..., int]:
     @kernel
     def copy_images(block, part, parts):
         w = words(block)
-        images, channels, image_step, height, width = w[1], w[2], w[3], w[4], w[5]
-        plane_length, channel_length, front, image_pitch, row_pitch = w[7], w[8], w[9], w[10], w[11]
-        stride_h, stride_w, phases, phase_table = w[12], w[13], w[14], words(w[15])
+        images, channels, image_step = w[CopyImages.images], w[CopyImages.channels], w[CopyImages.image_step]
+        height, width = w[CopyImages.height], w[CopyImages.width]
+        plane_length, channel_length = w[CopyImages.plane_length], w[CopyImages.channel_length]
+        front, image_pitch, row_pitch = w[CopyImages.front], w[CopyImages.image_pitch], w[CopyImages.row_pitch]
+        stride_h, stride_w, phases = w[CopyImages.stride_h], w[CopyImages.stride_w], w[CopyImages.phases]
+        phase_table = words(w[CopyImages.phase_table])
         for channel in range(channels):
             for phase in range(phases):
                 a, b = phase_table[2 * phase], phase_table[2 * phase + 1]
-                plane = w[6] + 4 * (channel * channel_length + phase * plane_length + front)
+                plane = w[CopyImages.target] + 4 * (channel * channel_length + phase * plane_length + front)
                 rows, columns = (height - a + stride_h - 1) // stride_h, (width - b + stride_w - 1) // stride_w
                 missing = (stride_w - 1 - b) // stride_w if b < 0 else 0  # left of the image
                 columns = min(row_pitch, columns) - missing
@@ -36,7 +60,7 @@ def _build() -> Callable[..., int]:
                 b += missing * stride_w
                 plane += 4 * missing
                 for image in range(images):
-                    source = w[0] + 4 * (image * image_step + (channel * height + a) * width + b)
+                    source = w[CopyImages.x] + 4 * (image * image_step + (channel * height + a) * width + b)
                     target = plane + 4 * image * image_pitch
                     if stride_w == 1:
                         copy_rows((source, stride_h * width, target, row_pitch, rows, columns))

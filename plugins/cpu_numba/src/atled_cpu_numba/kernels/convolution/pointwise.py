@@ -5,16 +5,6 @@ already, so nothing is copied but the panel of x that is being multiplied. Panel
 over are collected from some images and multiplied together, before those images: each is finished while it is in the
 cache. With a stride, all positions are collected.
 
-Block (64-bit words; strides in elements):
-    0 MULTIPLY_ROWS, 1 positions multiplied in place
-    2 x or gy, 3 weight, 4 bias or 0, 5 y or gx, 6 workspace, 7 bytes of it per share
-    8 images, 9 groups, 10 channels, 11 maps (both per group), 12 positions of an image of the result
-    13 weight_map, 14 weight_channel          strides of the weight; 15 weights from group to group
-    16 images whose positions that are left over are collected
-    17 maps at once, 18 pieces of so many
-    19 range kernel to run on what is written of the result, or 0, 20 its block
-    21 COPY_IMAGES, or 0 without a stride, 22 height, 23 width of the source, 24 stride_h, 25 stride_w
-    26 the one phase of COPY_IMAGES, as a pair, 28 width of the result
 Shares are made of groups, pieces of maps, and images, which are the quickest to change: a piece of the weight stays in
 the cache for all of them.
 """
@@ -26,12 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 LEAST_CHANNELS = 4  # fewer, and panels take longer to copy than to multiply
@@ -39,9 +30,42 @@ LEAST_CHANNELS = 4  # fewer, and panels take longer to copy than to multiply
 _WEIGHT_BYTES = 768 << 10  # of the maps at once, which stay in the level-2 cache
 _MOST_MAPS = 512  # at once: their bias takes a row of a panel each
 _COLLECTED_BYTES = 1 << 20  # with their results
-_PHASE = 26  # word of the block
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
 _SLIM_COST = 0.55  # of a panel of one vector, in whole panels
+
+
+@layout
+class Block:
+    """What the kernel reads; strides in elements."""
+
+    multiply_rows: int  # address of MULTIPLY_ROWS
+    in_place: int  # positions multiplied in place
+    x: int  # address of x or gy
+    weight: int
+    bias: int  # or 0
+    y: int  # or gx
+    workspace: int
+    share_bytes: int  # of workspace
+    images: int
+    groups: int
+    channels: int  # per group
+    maps: int  # per group
+    positions: int  # of an image of the result
+    weight_map: int  # strides of the weight
+    weight_channel: int
+    group_weights: int  # from group to group
+    at_once: int  # images whose positions that are left over are collected
+    rows_at_once: int  # maps
+    pieces: int  # of so many maps
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
+    copy_images: int  # address of COPY_IMAGES, or 0 without a stride
+    height: int  # of the source
+    width: int
+    stride_h: int
+    stride_w: int
+    phase: int = 2  # the one of COPY_IMAGES
+    result_width: int
 
 
 class Problem(NamedTuple):
@@ -85,13 +109,22 @@ def _build() -> Callable[..., int]:
     @piece
     def collect(w, copying, block, x, taken, collected_at, pitch):
         """The positions of `taken` images that are not multiplied in place; copying: a block for it."""
-        groups, channels, positions, in_place = w[9], w[10], w[12], w[1]
-        if w[21] != 0:
+        groups, channels, positions = w[Block.groups], w[Block.channels], w[Block.positions]
+        in_place = w[Block.in_place]
+        if w[Block.copy_images] != 0:
             q = words(copying)
-            q[0], q[1], q[2], q[3] = x, taken, channels, groups * channels * w[22] * w[23]
-            q[4], q[5], q[6], q[7], q[8], q[9] = w[22], w[23], collected_at, pitch, pitch, 0
-            q[10], q[11], q[12], q[13], q[14], q[15] = positions, w[28], w[24], w[25], 1, block + 8 * _PHASE
-            call3(w[21], copying, 0, 1)
+            image_step = groups * channels * w[Block.height] * w[Block.width]
+            q[CopyImages.x], q[CopyImages.images] = x, taken
+            q[CopyImages.channels], q[CopyImages.image_step] = channels, image_step
+            height, width = w[Block.height], w[Block.width]
+            q[CopyImages.height], q[CopyImages.width], q[CopyImages.target] = height, width, collected_at
+            q[CopyImages.plane_length], q[CopyImages.channel_length], q[CopyImages.front] = pitch, pitch, 0
+            row_pitch, stride_h, stride_w = w[Block.result_width], w[Block.stride_h], w[Block.stride_w]
+            phase_table = block + 8 * Block.phase
+            q[CopyImages.image_pitch], q[CopyImages.row_pitch] = positions, row_pitch
+            q[CopyImages.stride_h], q[CopyImages.stride_w] = stride_h, stride_w
+            q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
+            call3(w[Block.copy_images], copying, 0, 1)
             return
         rest = positions - in_place
         for i in range(taken):
@@ -105,21 +138,23 @@ def _build() -> Callable[..., int]:
         panels = (positions + columns - 1) // columns
         for panel in range(panels):
             at = panel * columns
-            # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy, ahead, a_column
-            q[2], q[5], q[6], q[8], q[9] = min(columns, positions - at), x + 4 * at, x_row, y + 4 * at, y_row
-            q[14] = columns if panel + 1 < panels else following
-            call3(w[0], inner, 0, 1)
+            n, b, c = min(columns, positions - at), x + 4 * at, y + 4 * at
+            q[Rows.n], q[Rows.b], q[Rows.b_step], q[Rows.c], q[Rows.c_row] = n, b, x_row, c, y_row
+            q[Rows.ahead] = columns if panel + 1 < panels else following
+            call3(w[Block.multiply_rows], inner, 0, 1)
 
     @kernel
     def pointwise(block, part, parts):
         w = words(block)
-        images, groups, channels, maps, positions = w[8], w[9], w[10], w[11], w[12]
-        in_place, at_once, rows_at_once, pieces = w[1], w[16], w[17], w[18]
+        images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
+        positions = w[Block.positions]
+        in_place, at_once, rows_at_once = w[Block.in_place], w[Block.at_once], w[Block.rows_at_once]
+        pieces = w[Block.pieces]
         rest = positions - in_place
         pitch, last = at_once * rest, (in_place - 1) // columns * columns
         whole = in_place == 0 and at_once == 1  # one image is collected: its results lie as they are to stay
         # Workspace: blocks of the pieces, starts of the sums, a panel of x, what is collected, its results.
-        inner = w[6] + part * w[7]
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
         copying = inner + block_bytes
         starts_at = copying + block_bytes
         panel_at = starts_at + 4 * rows_at_once * columns
@@ -135,12 +170,16 @@ def _build() -> Callable[..., int]:
             rows = min(rows_at_once, maps - first)
             after = min(images, first_image + end - unit)
             unit += after - first_image
-            fill_starts(w[4], group * maps + first, rows, starts_at)
-            q[0], q[1], q[3], q[4] = channels, rows, w[3] + 4 * (group * w[15] + first * w[13]), w[13]
-            q[7], q[10], q[11], q[12], q[13], q[15] = columns, starts_at, columns, 0, panel_at, w[14]
+            fill_starts(w[Block.bias], group * maps + first, rows, starts_at)
+            weights = w[Block.weight] + 4 * (group * w[Block.group_weights] + first * w[Block.weight_map])
+            weight_map = w[Block.weight_map]
+            q[Rows.k], q[Rows.m], q[Rows.a], q[Rows.a_row] = channels, rows, weights, weight_map
+            weight_channel = w[Block.weight_channel]
+            q[Rows.b_panel], q[Rows.s], q[Rows.s_row], q[Rows.s_column] = columns, starts_at, columns, 0
+            q[Rows.copy], q[Rows.a_column] = panel_at, weight_channel
             for image in range(first_image, after):
-                x = w[2] + 4 * (image * groups + group) * channels * w[22] * w[23]
-                y = w[5] + 4 * ((image * groups + group) * maps + first) * positions
+                x = w[Block.x] + 4 * (image * groups + group) * channels * w[Block.height] * w[Block.width]
+                y = w[Block.y] + 4 * ((image * groups + group) * maps + first) * positions
                 number = (image - first_image) % max(1, at_once)
                 if rest != 0 and number == 0:
                     taken = min(at_once, after - image)
@@ -150,9 +189,9 @@ def _build() -> Callable[..., int]:
                 multiply(w, inner, x, positions, in_place, following, y, positions)
                 if rest != 0 and not whole:
                     copy_rows((results_at + 4 * number * rest, pitch, y + 4 * in_place, positions, rows, rest))
-                if w[19] != 0:
+                if w[Block.after] != 0:
                     start = ((image * groups + group) * maps + first) * positions
-                    call3(w[19], w[20], start, start + rows * positions)
+                    call3(w[Block.after], w[Block.after_block], start, start + rows * positions)
         return 0
 
     return pointwise
@@ -161,8 +200,8 @@ def _build() -> Callable[..., int]:
 POINTWISE = Kernel("pointwise", _build)
 
 
-def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
-    """The convolution of a problem; arguments: those of `convolution_lanes.prepare`."""
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p, lanes = problem, host_lanes()
     strided = p.stride != (1, 1)
     work_us = 2.0 * p.images * p.groups * p.channels * p.maps * p.positions / _FLOPS_PER_US
@@ -181,30 +220,36 @@ def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
     floats = (rows + p.channels) * (lanes.columns + pitch)
     share_bytes = -(-(16 * BLOCK_WORDS + 4 * floats) // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [
-        MULTIPLY_ROWS.address(),
-        in_place,
-        0,
-        0,
-        0,
-        0,
-        0,
-        share_bytes,
-        p.images,
-        p.groups,
-        p.channels,
-        p.maps,
-        p.positions,
-    ]
-    words += [*p.weight, p.maps * p.channels, at_once, rows, pieces, 0, 0]
-    words += [COPY_IMAGES.address() if strided else 0, *p.source, *p.stride, 0, 0, p.result[1]]
-    assert words[_PHASE : _PHASE + 2] == [0, 0]
+    words = filled(
+        Block,
+        multiply_rows=MULTIPLY_ROWS.address(),
+        in_place=in_place,
+        share_bytes=share_bytes,
+        images=p.images,
+        groups=p.groups,
+        channels=p.channels,
+        maps=p.maps,
+        positions=p.positions,
+        weight_map=p.weight[0],
+        weight_channel=p.weight[1],
+        group_weights=p.maps * p.channels,
+        at_once=at_once,
+        rows_at_once=rows,
+        pieces=pieces,
+        copy_images=COPY_IMAGES.address() if strided else 0,
+        height=p.source[0],
+        width=p.source[1],
+        stride_h=p.stride[0],
+        stride_w=p.stride[1],
+        result_width=p.result[1],
+    )
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     workspace = share_bytes * parts
     if strided:
         note = f"1x1, {at_once} images at once"
     else:
         note = f"1x1, images in place, rest of {at_once} at once" if pitch else "1x1, images in place"
-    return launch(POINTWISE, words, arguments, parts=parts, workspace=workspace, after={0: 19}, note=note)
+    return launch(POINTWISE, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note)
 
 
 def _collected(p: Problem, rows: int, most: int) -> tuple[int, int]:

@@ -4,16 +4,6 @@ A register tile is some maps by two vectors of positions, anywhere in the image;
 one before it. So results are stored where they belong at once, and none are computed beyond the rows. Where no padding
 is needed, the source is read in place.
 
-Block (64-bit words; offsets in elements):
-    0 COPY_IMAGES, or 0 if the source is read in place; 1 PACK or 0
-    2 x or gy, 3 weight, 4 bias or 0, 5 y or gx, 6 workspace, 7 bytes of it per share
-    8 images, 9 groups, 10 channels, 11 height, 12 width      of the source, channels per group
-    13 maps, 14 height, 15 width                              of the result, maps per group
-    16 weight_map, 17 weight_channel                          strides of the weight; the kernel's places are contiguous
-    18 weights from group to group, 19 taps
-    20 channel_length, 21 front, 22 row_pitch                 of the planes
-    23 range kernel to run on what is written of the result, or 0, 24 its block
-    25 the one phase of COPY_IMAGES, as a pair; then the taps as pairs of offset and place
 Shares are made of groups and images; each packs the weights of its groups for itself.
 """
 
@@ -23,19 +13,55 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
-_PHASE, _TAPS = 25, 27  # words of the block
 _MOST_WASTE = 1.1  # positions computed per result
 _LEAST_MAPS = 4  # rows of the lowest tile
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _WEIGHTS_PER_US = 3e3  # packed
 _INNER_BYTES = 8 * BLOCK_WORDS
+
+
+@layout
+class Block:
+    """What the kernel reads; offsets in elements. The taps follow."""
+
+    copy_images: int  # address of COPY_IMAGES, or 0 if the source is read in place
+    pack: int  # address of PACK, or 0 if the weights do not lie in the order of the sums
+    x: int  # address of x or gy
+    weight: int
+    bias: int  # or 0
+    y: int  # or gx
+    workspace: int
+    share_bytes: int  # of workspace
+    images: int
+    groups: int
+    channels: int  # of the source, per group
+    height: int
+    width: int
+    maps: int  # of the result, per group
+    result_height: int
+    result_width: int
+    weight_map: int  # strides of the weight; the kernel's places are contiguous
+    weight_channel: int
+    group_weights: int  # from group to group
+    taps: int
+    channel_length: int  # of the planes
+    front: int
+    row_pitch: int
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
+    phase: int = 2  # the one of COPY_IMAGES
+
+
+_OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap
 
 
 def suits(problem: Problem) -> bool:
@@ -65,42 +91,46 @@ def _build() -> Callable[..., int]:
     def fill_tables(w, offsets_at, windows_at, results_at):
         """Where the elements of a sum are in the planes, and where vectors have their windows and their results."""
         offsets, windows, results = words(offsets_at), words(windows_at), words(results_at)
-        for channel in range(w[10]):
-            for t in range(w[19]):
-                offsets[channel * w[19] + t] = channel * w[20] + w[21] + w[_TAPS + 2 * t]
-        per_row = (w[15] + vector - 1) // vector
-        for row in range(w[14]):
+        for channel in range(w[Block.channels]):
+            for t in range(w[Block.taps]):
+                start = channel * w[Block.channel_length] + w[Block.front]
+                offsets[channel * w[Block.taps] + t] = start + w[_OFFSETS + TAP_WORDS * t]
+        per_row = (w[Block.result_width] + vector - 1) // vector
+        for row in range(w[Block.result_height]):
             for j in range(per_row):
-                column = min(j * vector, w[15] - vector)
-                windows[row * per_row + j] = row * w[22] + column
-                results[row * per_row + j] = row * w[15] + column
+                column = min(j * vector, w[Block.result_width] - vector)
+                windows[row * per_row + j] = row * w[Block.row_pitch] + column
+                results[row * per_row + j] = row * w[Block.result_width] + column
 
     @piece
     def pack_weights(w, q, inner, group, packed_at):
         """Panels of the group's weights in the order of its channels and taps."""
-        channels, maps, taps = w[10], w[13], w[19]
-        if w[1] != 0:
-            # PACK: source, row stride, column stride, rows, k, target, width
-            q[0], q[1], q[2], q[3] = w[3] + 4 * group * w[18], w[16], 1, maps
-            q[4], q[5], q[6] = channels * taps, packed_at, tile_rows
-            call3(w[1], inner, 0, 1)
+        channels, maps, taps = w[Block.channels], w[Block.maps], w[Block.taps]
+        if w[Block.pack] != 0:
+            weights, weight_map = w[Block.weight] + 4 * group * w[Block.group_weights], w[Block.weight_map]
+            q[Pack.source], q[Pack.row], q[Pack.column], q[Pack.rows] = weights, weight_map, 1, maps
+            q[Pack.k], q[Pack.target], q[Pack.width] = channels * taps, packed_at, tile_rows
+            call3(w[Block.pack], inner, 0, 1)
             return
         for first in range(0, maps, tile_rows):
             for channel in range(channels):
                 target = floats32(packed_at + 4 * (first * channels + channel * tile_rows) * taps)
                 for t in range(taps):
                     for m in range(min(tile_rows, maps - first)):
-                        place = group * w[18] + (first + m) * w[16] + channel * w[17] + w[_TAPS + 2 * t + 1]
-                        target[t * tile_rows + m] = floats32(w[3])[place]
+                        start = group * w[Block.group_weights] + (first + m) * w[Block.weight_map]
+                        start += channel * w[Block.weight_channel]
+                        place = start + w[_PLACES + TAP_WORDS * t]
+                        target[t * tile_rows + m] = floats32(w[Block.weight])[place]
 
     @kernel
     def convolution_rows(block, part, parts):
         w = words(block)
-        images, groups, channels, maps, size, plane = w[8], w[9], w[10], w[13], w[11] * w[12], w[14] * w[15]
-        k, panels = channels * w[19], (maps + tile_rows - 1) // tile_rows
-        vectors = w[14] * ((w[15] + vector - 1) // vector)
+        images, groups, channels, maps = w[Block.images], w[Block.groups], w[Block.channels], w[Block.maps]
+        size, plane = w[Block.height] * w[Block.width], w[Block.result_height] * w[Block.result_width]
+        k, panels = channels * w[Block.taps], (maps + tile_rows - 1) // tile_rows
+        vectors = w[Block.result_height] * ((w[Block.result_width] + vector - 1) // vector)
         # Workspace: block of a piece, tables, bias, packed weights, planes.
-        inner = w[6] + part * w[7]
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
         offsets_at = inner + _INNER_BYTES
         windows_at = offsets_at + 8 * k
         results_at = windows_at + 8 * vectors
@@ -114,8 +144,8 @@ def _build() -> Callable[..., int]:
         q, bias, planes = words(inner), floats32(bias_at), floats32(planes_at)
         for m in range(panels * tile_rows):
             bias[m] = 0.0
-        if w[0] != 0:
-            for i in range(channels * w[20]):
+        if w[Block.copy_images] != 0:
+            for i in range(channels * w[Block.channel_length]):
                 planes[i] = 0.0
         packed_group = -1
         for unit in range(first_unit, last_unit):
@@ -124,21 +154,29 @@ def _build() -> Callable[..., int]:
             if group != packed_group:
                 packed_group = group
                 pack_weights(w, q, inner, group, packed_at)
-                if w[4] != 0:
+                if w[Block.bias] != 0:
                     for m in range(maps):
-                        bias[m] = floats32(w[4])[group * maps + m]
-            x = w[2] + 4 * (image * groups + group) * channels * size
-            if w[0] != 0:
-                q[0], q[1], q[2], q[3], q[4], q[5] = x, 1, channels, 0, w[11], w[12]
-                q[6], q[7], q[8], q[9], q[10], q[11] = planes_at, w[20], w[20], w[21], 0, w[22]
-                q[12], q[13], q[14], q[15] = 1, 1, 1, block + 8 * _PHASE
-                call3(w[0], inner, 0, 1)
+                        bias[m] = floats32(w[Block.bias])[group * maps + m]
+            x = w[Block.x] + 4 * (image * groups + group) * channels * size
+            if w[Block.copy_images] != 0:
+                height, width = w[Block.height], w[Block.width]
+                q[CopyImages.x], q[CopyImages.images], q[CopyImages.channels] = x, 1, channels
+                q[CopyImages.image_step], q[CopyImages.height], q[CopyImages.width] = 0, height, width
+                plane_length, channel_length = w[Block.channel_length], w[Block.channel_length]
+                front, row_pitch = w[Block.front], w[Block.row_pitch]
+                q[CopyImages.target], q[CopyImages.plane_length] = planes_at, plane_length
+                q[CopyImages.channel_length], q[CopyImages.front] = channel_length, front
+                q[CopyImages.image_pitch], q[CopyImages.row_pitch] = 0, row_pitch
+                phase_table = block + 8 * Block.phase
+                q[CopyImages.stride_h], q[CopyImages.stride_w] = 1, 1
+                q[CopyImages.phases], q[CopyImages.phase_table] = 1, phase_table
+                call3(w[Block.copy_images], inner, 0, 1)
                 x = planes_at
             start = (image * groups + group) * maps * plane
             windows, results = words(windows_at), words(results_at)
             for first in range(0, maps, tile_rows):
                 left = maps - first
-                a, s, y = packed_at + 4 * first * k, bias_at + 4 * first, w[5] + 4 * (start + first * plane)
+                a, s, y = packed_at + 4 * first * k, bias_at + 4 * first, w[Block.y] + 4 * (start + first * plane)
                 for v in range(0, vectors, 2):
                     beside = min(v + 1, vectors - 1)
                     x0, x1, y0, y1 = (
@@ -153,8 +191,8 @@ def _build() -> Callable[..., int]:
                         lower((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
                     else:
                         lowest((k, a, offsets_at, x0, x1, s, y0, y1, plane, left))
-            if w[23] != 0:
-                call3(w[23], w[24], start, start + maps * plane)
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], start, start + maps * plane)
         return 0
 
     return convolution_rows
@@ -163,10 +201,10 @@ def _build() -> Callable[..., int]:
 CONVOLUTION_ROWS = Kernel("convolution_rows", _build)
 
 
-def prepare(problem: Problem, weight_size: int, arguments: Sequence[int]) -> Prepared:
-    """The convolution of a problem that `suits`; arguments: those of `convolution_lanes.prepare`."""
+def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, lanes = problem, host_lanes()
-    layout, (found,) = p.layout, p.results
+    planes, (found,) = p.planes, p.results
     taps = len(found.taps)
     maps = -(-p.maps // lanes.rows) * lanes.rows
     vectors = p.result[0] * -(-p.result[1] // lanes.vector)
@@ -175,24 +213,35 @@ def prepare(problem: Problem, weight_size: int, arguments: Sequence[int]) -> Pre
     parts = share_count(work_us, p.groups * p.images)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
-    channel_length = math.prod(p.source) if p.in_place else layout.plane_length(1, 0)
+    channel_length = math.prod(p.source) if p.in_place else planes.plane_length(1, 0)
     floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * channel_length)
     share_bytes = -(-(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + 4 * floats) // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [
-        0 if p.in_place else COPY_IMAGES.address(),
-        PACK.address() if p.in_order else 0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        share_bytes,
-    ]
-    words += [p.images, p.groups, p.channels, *p.source, p.maps, *p.result, *p.weight, weight_size // p.groups, taps]
-    words += [channel_length, layout.front, layout.row_pitch, 0, 0, 0, 0]
-    assert len(words) == _TAPS
-    words += [word for tap in found.taps for word in (layout.offset(tap), tap.place)]
+    words = filled(
+        Block,
+        copy_images=0 if p.in_place else COPY_IMAGES.address(),
+        pack=PACK.address() if p.in_order else 0,
+        share_bytes=share_bytes,
+        images=p.images,
+        groups=p.groups,
+        channels=p.channels,
+        height=p.source[0],
+        width=p.source[1],
+        maps=p.maps,
+        result_height=p.result[0],
+        result_width=p.result[1],
+        weight_map=p.weight[0],
+        weight_channel=p.weight[1],
+        group_weights=weight_size // p.groups,
+        taps=taps,
+        channel_length=channel_length,
+        front=planes.front,
+        row_pitch=planes.row_pitch,
+    )
+    words += tap_words(found.taps, planes.offset)
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
     workspace = share_bytes * parts
-    return launch(CONVOLUTION_ROWS, words, arguments, parts=parts, workspace=workspace, after={0: 23}, note=note)
+    return launch(
+        CONVOLUTION_ROWS, words, arguments, parts=parts, workspace=workspace, after={0: Block.after}, note=note
+    )

@@ -1,22 +1,36 @@
-"""The piece that convolutions by slices share: collecting what slices of the result see into one array.
+"""Collecting what slices of a result see into one array: a piece that convolutions by slices call by address.
 
-COLLECT_SLICES is a kernel of its own, called by address with a block in the caller's workspace. Its block:
-    0 source, address of whole images         1 target
-    2 first slice, 3 slices taken             counted through all images
-    4 slices per image, 5 taps                6 address of the slices: each a word, then a word for each tap
-    7 planes per image of the source, in the array; 8 first plane to take, 9 planes to take
-    10 slices of each plane, 11 elements of a slice
-The target has, slice by slice and plane by plane, the elements that each tap sees, zeros for those outside. Without
-taps, the word of a slice itself says which elements to take.
+COLLECT_SLICES is a kernel of its own, called by address with a block in the caller's workspace. The
+target has, slice by slice and plane by plane, the elements that each tap sees, zeros for those outside. Without taps,
+the word of a slice itself says which elements to take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
 
 BLOCK_WORDS = 16  # room that a caller reserves for the block
+
+
+@layout
+class CollectSlices:
+    """The block of COLLECT_SLICES."""
+
+    source: int  # address of whole images
+    target: int
+    first: int  # slice, counted through all images
+    taken: int  # slices
+    slices: int  # of the result, per image
+    taps: int
+    table: int  # address of the slices: each a word, then a word for each tap
+    image_planes: int  # planes per image of the source, in the array
+    first_plane: int  # to take
+    planes: int  # to take
+    plane_slices: int  # of the source, in each plane
+    elements: int  # of a slice
 
 
 def _build() -> Callable[..., int]:
@@ -27,14 +41,18 @@ def _build() -> Callable[..., int]:
     @kernel
     def collect_slices(block, part, parts):
         w = words(block)
-        to, slices, taps, elements = w[1], w[4], w[5], w[11]
-        for number in range(w[2], w[2] + w[3]):
+        to, slices, taps = w[CollectSlices.target], w[CollectSlices.slices], w[CollectSlices.taps]
+        elements = w[CollectSlices.elements]
+        for number in range(w[CollectSlices.first], w[CollectSlices.first] + w[CollectSlices.taken]):
             image = number // slices
-            seen = w[6] + 8 * (number - image * slices) * (1 + taps)
+            seen = w[CollectSlices.table] + 8 * (number - image * slices) * (1 + taps)
             if taps > 0:
                 seen += 8
-            for plane in range(w[8], w[8] + w[9]):
-                source = w[0] + 4 * (image * w[7] + plane) * w[10] * elements
+            for plane in range(w[CollectSlices.first_plane], w[CollectSlices.first_plane] + w[CollectSlices.planes]):
+                source = (
+                    w[CollectSlices.source]
+                    + 4 * (image * w[CollectSlices.image_planes] + plane) * w[CollectSlices.plane_slices] * elements
+                )
                 for t in range(max(1, taps)):
                     place = words(seen)[t]
                     if place >= 0:

@@ -4,76 +4,87 @@ A slice of the result is a result over two axes, whose channels are the channels
 `leading_axes`. Some slices at once are what the kernel for two axes takes for images: what they see is collected, and
 what they are is delivered to the result.
 
-Block (64-bit words; strides in elements):
-    0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
-    6 images
-    7 planes of a piece, 8 slices of each, 9 elements of a slice      of the source
-    10 planes of a piece, 11 slices of each, 12 elements of a slice   of the result
-    13 phases, 14 word where they start
-    15, 16 blocks of a piece's weight by rows of each; in every row, 17 leading places of the kernel by 18 other places
-    19 to 22: where the pieces of a share's workspace begin, in bytes: workspace of the inner kernel, weights, what
-        slices see, results; before them the block of COLLECT_SLICES and that of the inner kernel
-    23 COLLECT_SLICES
-    24 range kernel to run on what is written of the result, or 0, 25 its block
-    26 pieces of the groups
-Each phase:
-    0 slices per image, 1 slices at once, 2 taps, 3 word where their places start, 4 word where the slices start
-    5 inner kernel, 6 word where its block starts, 7 words of it
-    8 whether the weights are to be rearranged
-    9 to 13: words of the inner block for source, weight, bias, result and workspace, or -1
 Shares are made of pieces and slices at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, share_count, undivided
-from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, extents, leading_phases, pair_count, slices_note
+from atled_cpu_numba.kernels.convolution.problem import Problem
+from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    launch,
+    line_starts,
+    optional_words,
+    share_count,
+    undivided,
+)
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+from atled_cpu_numba.kernels.shared.leading_axes import Phase, extents, leading_phases, pair_count, slices_note
 from atled_cpu_numba.store import Kernel
 
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _CHUNK_BYTES = 2 << 20  # of what some slices see and are, as much as two level-2 caches: more wins nothing
 _LEAST_POSITIONS = 192  # of the result with leading taps of their own: their weights are transformed or packed anew
-_WORDS = 27
-_PHASE_WORDS = 14
 
 
-class Problem(NamedTuple):
-    """A convolution or its adjoint: channels and maps, of the source and the result, are those of one group.
+@layout
+class Block:
+    """What the kernel reads; starts in bytes from a share's workspace. The phases follow, then what they point to."""
 
-    biases: for each input behind the weight, whether it is there.
-    direct_for: the flag of the Context for which only direct sums will do, "" where there is none.
-    """
-
-    forward: bool
+    x: int  # address of x or gy
+    weight: int
+    bias: int  # or 0
+    y: int  # or gx
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the blocks of COLLECT_SLICES and of the inner kernel
     images: int
-    groups: int
-    channels: int
-    maps: int
-    axes: tuple[Axis, ...]
-    biases: tuple[bool, ...]
-    direct_for: str
+    planes: int  # of the source in a piece
+    plane_slices: int  # of each
+    elements: int  # of a slice
+    result_planes: int  # of the result in a piece
+    result_plane_slices: int
+    result_elements: int
+    phases: int
+    phases_at: int  # word where they start
+    weight_blocks: int  # of a piece's weight
+    weight_rows: int  # in each of these blocks
+    leading_places: int  # of the kernel, in each row
+    places: int  # the other places of the kernel, for each leading one
+    inner_start: int  # of the inner kernel's workspace
+    weights_start: int
+    seen_start: int  # of what slices see
+    results_start: int
+    collect_slices: int  # address of COLLECT_SLICES
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
+    pieces: int  # of the groups
 
-    @property
-    def weight_size(self) -> int:
-        """Elements of the weight."""
-        return self.groups * self.channels * self.maps * math.prod(axis.kernel for axis in self.axes)
 
-    def in_order(self, phase: Phase) -> bool:
-        """Whether the weight is already as a kernel over two axes wants it for the slices of `phase`."""
-        whole = len(phase.taps) == math.prod(axis.kernel for axis in self.axes[:-2])
-        return whole and (self.forward or self.maps == 1)
+@layout
+class PhaseWords:
+    """Slices with the same leading taps."""
 
-    def bias_words(self, word: int) -> tuple[int, ...]:
-        """For each input behind the weight, `word` if it is there, else -1."""
-        return tuple(word if there else -1 for there in self.biases)
+    slices: int  # per image
+    chunk: int  # slices at once
+    taps: int
+    places_at: int  # word where the taps' places start
+    slices_at: int  # word where the slices start
+    kernel: int  # inner kernel, or 0 if the slices see nothing
+    inner_at: int  # word where its block starts
+    inner_words: int
+    rearranges: int  # whether the weights are to be rearranged
+    source: int  # words of the inner block: for the source,
+    weight: int
+    bias: int  # or -1
+    result: int
+    workspace: int  # or -1
+
+
+_PHASE_WORDS = size_of(PhaseWords)
 
 
 def _build() -> Callable[..., int]:
@@ -85,86 +96,100 @@ def _build() -> Callable[..., int]:
     def rearrange_weights(w, source_at, taps, places, target):
         """The weights of a phase: per block and tap the rows, as a kernel over two axes wants them."""
         to = target
-        for number in range(w[15]):
+        for number in range(w[Block.weight_blocks]):
             for t in range(taps):
-                source = source_at + 4 * (number * w[16] * w[17] + places[t]) * w[18]
-                copy_rows((source, w[17] * w[18], to, w[18], w[16], w[18]))
-                to += 4 * w[16] * w[18]
+                start = number * w[Block.weight_rows] * w[Block.leading_places] + places[t]
+                source, row = source_at + 4 * start * w[Block.places], w[Block.leading_places] * w[Block.places]
+                copy_rows((source, row, to, w[Block.places], w[Block.weight_rows], w[Block.places]))
+                to += 4 * w[Block.weight_rows] * w[Block.places]
 
     @piece
     def deliver(w, phase, block, piece_number, first, taken, results):
         """The results of some slices to y, or the bias to those that see nothing: `results` is 0 then."""
-        slices, maps, elements = phase[0], w[10], w[12]
-        table = words(block + 8 * phase[4])
+        slices, maps, elements = phase[PhaseWords.slices], w[Block.result_planes], w[Block.result_elements]
+        table = words(block + 8 * phase[PhaseWords.slices_at])
         for number in range(first, first + taken):
             image = number // slices
-            place = table[(number - image * slices) * (1 + phase[2])]
+            place = table[(number - image * slices) * (1 + phase[PhaseWords.taps])]
             for m in range(maps):
                 one = piece_number * maps + m
-                start = ((image * w[26] * maps + one) * w[11] + place) * elements
+                start = ((image * w[Block.pieces] * maps + one) * w[Block.result_plane_slices] + place) * elements
                 if results != 0:
                     source = results + 4 * ((number - first) * maps + m) * elements
-                    copy_rows((source, elements, w[3] + 4 * start, elements, 1, elements))
+                    copy_rows((source, elements, w[Block.y] + 4 * start, elements, 1, elements))
                 else:
-                    y = floats32(w[3] + 4 * start)
-                    bias = floats32(w[2])[one] if w[2] != 0 else 0.0
+                    y = floats32(w[Block.y] + 4 * start)
+                    bias = floats32(w[Block.bias])[one] if w[Block.bias] != 0 else 0.0
                     for i in range(elements):
                         y[i] = bias
-                if w[24] != 0:
-                    call3(w[24], w[25], start, start + elements)
+                if w[Block.after] != 0:
+                    call3(w[Block.after], w[Block.after_block], start, start + elements)
 
     @piece
     def set_up(w, phase, block, piece_number, share):
         """The inner block and the weights of a phase in the share's workspace; returns the block's address."""
         at = share + 8 * BLOCK_WORDS
-        inner, template = words(at), words(block + 8 * phase[6])
-        for i in range(phase[7]):
+        inner, template = words(at), words(block + 8 * phase[PhaseWords.inner_at])
+        for i in range(phase[PhaseWords.inner_words]):
             inner[i] = template[i]
-        inner[phase[9]], inner[phase[12]] = share + w[21], share + w[22]
-        inner[phase[10]] = w[1] + 4 * piece_number * w[15] * w[16] * w[17] * w[18]
-        if phase[8] != 0:
-            rearrange_weights(w, inner[phase[10]], phase[2], words(block + 8 * phase[3]), share + w[20])
-            inner[phase[10]] = share + w[20]
-        if phase[11] >= 0:
-            inner[phase[11]] = w[2] + 4 * piece_number * w[10]
-        if phase[13] >= 0:
-            inner[phase[13]] = share + w[19]
+        seen, results = share + w[Block.seen_start], share + w[Block.results_start]
+        inner[phase[PhaseWords.source]], inner[phase[PhaseWords.result]] = seen, results
+        weight, start = w[Block.weight], 4 * piece_number * w[Block.weight_blocks] * w[Block.weight_rows]
+        inner[phase[PhaseWords.weight]] = weight + start * w[Block.leading_places] * w[Block.places]
+        if phase[PhaseWords.rearranges] != 0:
+            weight, taps = inner[phase[PhaseWords.weight]], phase[PhaseWords.taps]
+            places = words(block + 8 * phase[PhaseWords.places_at])
+            rearrange_weights(w, weight, taps, places, share + w[Block.weights_start])
+            inner[phase[PhaseWords.weight]] = share + w[Block.weights_start]
+        if phase[PhaseWords.bias] >= 0:
+            inner[phase[PhaseWords.bias]] = w[Block.bias] + 4 * piece_number * w[Block.result_planes]
+        if phase[PhaseWords.workspace] >= 0:
+            inner[phase[PhaseWords.workspace]] = share + w[Block.inner_start]
         return at
 
     @kernel
     def convolution_slices(block, part, parts):
         w = words(block)
-        share = w[4] + part * w[5]
+        share = w[Block.workspace] + part * w[Block.share_bytes]
         q = words(share)
         units = 0
-        for number in range(w[13]):
-            phase = words(block + 8 * (w[14] + _PHASE_WORDS * number))
-            units += (w[6] * phase[0] + phase[1] - 1) // phase[1]
-        first_unit, last_unit, before = w[26] * units * part // parts, w[26] * units * (part + 1) // parts, 0
-        for number in range(w[26] * w[13]):
-            piece_number = number // w[13]
-            phase = words(block + 8 * (w[14] + _PHASE_WORDS * (number - piece_number * w[13])))
-            slices, chunk = w[6] * phase[0], phase[1]
+        for number in range(w[Block.phases]):
+            phase = words(block + 8 * (w[Block.phases_at] + _PHASE_WORDS * number))
+            slices = w[Block.images] * phase[PhaseWords.slices]
+            units += (slices + phase[PhaseWords.chunk] - 1) // phase[PhaseWords.chunk]
+        first_unit, last_unit = w[Block.pieces] * units * part // parts, w[Block.pieces] * units * (part + 1) // parts
+        before = 0
+        for number in range(w[Block.pieces] * w[Block.phases]):
+            piece_number = number // w[Block.phases]
+            phase = words(block + 8 * (w[Block.phases_at] + _PHASE_WORDS * (number - piece_number * w[Block.phases])))
+            slices, chunk = w[Block.images] * phase[PhaseWords.slices], phase[PhaseWords.chunk]
             chunks = (slices + chunk - 1) // chunk
             c0, c1 = max(0, first_unit - before), min(chunks, last_unit - before)
             before += chunks
             if c0 >= c1:
                 continue
-            inner = set_up(w, phase, block, piece_number, share) if phase[5] != 0 else 0
+            inner = set_up(w, phase, block, piece_number, share) if phase[PhaseWords.kernel] != 0 else 0
             for c in range(c0, c1):
                 first = c * chunk
                 taken = min(chunk, slices - first)
-                if phase[5] == 0:
+                if phase[PhaseWords.kernel] == 0:
                     deliver(w, phase, block, piece_number, first, taken, 0)
                     continue
-                q[0], q[1], q[2], q[3] = w[0], share + w[21], first, taken
-                q[4], q[5], q[6] = phase[0], phase[2], block + 8 * phase[4]
-                q[7], q[8], q[9], q[10], q[11] = w[26] * w[7], piece_number * w[7], w[7], w[8], w[9]
-                call3(w[23], share, 0, 1)
-                code = call3(phase[5], inner, 0, 1)
+                q[CollectSlices.source], q[CollectSlices.target] = w[Block.x], share + w[Block.seen_start]
+                q[CollectSlices.first], q[CollectSlices.taken] = first, taken
+                of_image, taps = phase[PhaseWords.slices], phase[PhaseWords.taps]
+                table = block + 8 * phase[PhaseWords.slices_at]
+                q[CollectSlices.slices], q[CollectSlices.taps], q[CollectSlices.table] = of_image, taps, table
+                image_planes, first_plane = w[Block.pieces] * w[Block.planes], piece_number * w[Block.planes]
+                planes, plane_slices, elements = w[Block.planes], w[Block.plane_slices], w[Block.elements]
+                q[CollectSlices.image_planes], q[CollectSlices.first_plane] = image_planes, first_plane
+                q[CollectSlices.planes], q[CollectSlices.plane_slices] = planes, plane_slices
+                q[CollectSlices.elements] = elements
+                call3(w[Block.collect_slices], share, 0, 1)
+                code = call3(phase[PhaseWords.kernel], inner, 0, 1)
                 if code != 0:
                     return code
-                deliver(w, phase, block, piece_number, first, taken, share + w[22])
+                deliver(w, phase, block, piece_number, first, taken, share + w[Block.results_start])
         return 0
 
     return convolution_slices
@@ -204,30 +229,45 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         4 * chunk * p.groups * p.channels * taps * seen,
         4 * chunk * p.groups * p.maps * wanted,
     ]
-    starts = [8 * BLOCK_WORDS]
-    for size in sizes:
-        starts.append(starts[-1] + -(-size // 64) * 64)
-    share_bytes = starts.pop()
+    # In front of them the block of COLLECT_SLICES and that of the inner kernel.
+    _, inner_start, weights_start, seen_start, results_start, share_bytes = line_starts(8 * BLOCK_WORDS, sizes)
     parts = fitting_shares(parts, share_bytes)
-    words = [0, 0, 0, 0, 0, share_bytes, p.images]
-    words += [p.groups * p.channels, source_slices, seen, p.groups * p.maps, result_slices, wanted]
-    # For an adjoint the weights of one tap must come behind one another for all maps, which are the second axis there.
-    rows = (p.groups * p.channels * p.maps, 1) if p.forward else (p.groups * p.channels, p.maps)
-    words += [len(phases), _WORDS, *rows, kernel_places, planar_places, *starts[1:]]
-    words += [COLLECT_SLICES.address(), 0, 0, pieces]
-    assert len(words) == _WORDS
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=p.images,
+        planes=p.groups * p.channels,
+        plane_slices=source_slices,
+        elements=seen,
+        result_planes=p.groups * p.maps,
+        result_plane_slices=result_slices,
+        result_elements=wanted,
+        phases=len(phases),
+        phases_at=size_of(Block),
+        # For an adjoint the weights of one tap must come behind one another for all maps, the second axis there.
+        weight_blocks=p.groups * p.channels * (p.maps if p.forward else 1),
+        weight_rows=1 if p.forward else p.maps,
+        leading_places=kernel_places,
+        places=planar_places,
+        inner_start=inner_start,
+        weights_start=weights_start,
+        seen_start=seen_start,
+        results_start=results_start,
+        collect_slices=COLLECT_SLICES.address(),
+        pieces=pieces,
+    )
     words += _phase_words(p, phases, inner)
     notes = dict.fromkeys(planar_call.note for planar_call in prepared)
-    native = Native(
-        CONVOLUTION_SLICES.address(),
-        np.array(words, np.int64),
-        (0, 1, *p.bias_words(2), 3, 4),
+    return launch(
+        CONVOLUTION_SLICES,
+        words,
+        (Block.x, Block.weight, *optional_words(Block.bias, p.biases), Block.y, Block.workspace),
         parts=parts,
+        workspace=share_bytes * parts,
         owner=(CONVOLUTION_SLICES, *(_native(planar_call).owner for planar_call in prepared)),
-        after={0: 24},
+        after={0: Block.after},
+        note=f"{slices_note(leading, pieces, chunk, taps)}: {' / '.join(notes)}",
     )
-    note = f"{slices_note(leading, pieces, chunk, taps)}: {' / '.join(notes)}"
-    return Prepared(native=native, workspace=share_bytes * parts, note=note)
 
 
 def _prepare_phase(
@@ -248,23 +288,42 @@ def _phase_words(problem: Problem, phases: Sequence[Phase], inner: Sequence[tupl
     """The words behind the first ones: the phases, then their tables and inner blocks."""
     heads: list[int] = []
     tables: list[int] = []
-    start = _WORDS + _PHASE_WORDS * len(phases)
+    start = size_of(Block) + _PHASE_WORDS * len(phases)
     for phase, (chunk, prepared) in zip(phases, inner, strict=True):
-        heads += [len(phase.slices), chunk, len(phase.taps), start + len(tables)]
-        tables += phase.taps
-        heads.append(start + len(tables))
-        tables += [word for found in phase.slices for word in found]
-        if prepared is None:
-            heads += [0, 0, 0, 0, -1, -1, -1, -1, -1]
-            continue
-        native = _native(prepared)
-        source, weight, *rest = native.arguments
-        bias = rest[0] if any(problem.biases) else -1
-        result, *workspace = rest[len(problem.biases) :]
-        heads += [native.address, start + len(tables), len(native.block), int(not problem.in_order(phase))]
-        heads += [source, weight, bias, result, *(workspace or [-1])]
-        tables += native.block.tolist()
+        slices = [word for found in phase.slices for word in found]
+        places_at = start + len(tables)
+        slices_at = places_at + len(phase.taps)
+        tables += [*phase.taps, *slices]
+        heads += filled(
+            PhaseWords,
+            slices=len(phase.slices),
+            chunk=chunk,
+            taps=len(phase.taps),
+            places_at=places_at,
+            slices_at=slices_at,
+            **({} if prepared is None else _inner_words(problem, phase, prepared, start + len(tables))),
+        )
+        if prepared is not None:
+            tables += _native(prepared).block.tolist()
     return heads + tables
+
+
+def _inner_words(problem: Problem, phase: Phase, prepared: Prepared, inner_at: int) -> dict[str, int]:
+    """What the words of a phase say about its inner kernel."""
+    native = _native(prepared)
+    source, weight, *rest = native.arguments
+    result, *workspace = rest[len(problem.biases) :]
+    return {
+        "kernel": native.address,
+        "inner_at": inner_at,
+        "inner_words": len(native.block),
+        "rearranges": int(not problem.in_order(phase)),
+        "source": source,
+        "weight": weight,
+        "bias": rest[0] if any(problem.biases) else -1,
+        "result": result,
+        "workspace": workspace[0] if workspace else -1,
+    }
 
 
 def _native(prepared: Prepared) -> Native:

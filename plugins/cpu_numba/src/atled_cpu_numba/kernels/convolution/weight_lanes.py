@@ -5,18 +5,6 @@ are few, else a vector of them. There, what the windows of a position see along 
 of columns times channels; a register tile adds, position after position, some of a run, for some rows of the kernel,
 times the maps' vector. Neither stride nor small images waste anything.
 
-Block (64-bit words):
-    0 COLLECT_ROWS, 1 PACK
-    2 x, 3 gy, 4 gw, 5 workspace, 6 bytes of it per share
-    7 images, 8 groups, 9 channels, 10 height, 11 width       of x, channels per group
-    12 maps, 13 rows, 14 columns                              of gy, maps per group
-    15 kernel_h, 16 kernel_w, 17 pad_h, 18 pad_w, 19 stride_h, 20 stride_w, 21 dilation_h, 22 dilation_w
-    23 lanes of the positions of x: the channels if they are few, else a vector's; 24 vectors of channels
-    25 lines, 26 length                                       of padded x
-    27 lines of the kernel: rows, or places if they are dilated; 28 places in each, 29 elements of its run
-    30 kind of the tile, 31 its lines, 32 its elements
-    33 to 37: where the pieces of a share's workspace begin, in bytes: sums, positions of gy, positions of x, transposed
-        elements, a tile's lines; before them the block of a piece
 Shares are made of tiles; each transposes all of x and gy.
 """
 
@@ -26,12 +14,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
-from atled_cpu_numba.kernels.winograd.rows import COLLECT_ROWS
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.winograd.rows import COLLECT_ROWS, CollectRows
 from atled_cpu_numba.store import Kernel
 
 # Lines of the kernel and elements of their runs in a tile: 25 sums and a vector of maps leave few of 32 registers.
@@ -41,6 +30,50 @@ _COPIED_PER_US = 2e3
 _FEW_CHANNELS = 12  # up to this many, a vector would have too many empty lanes
 _MOST_WASTE = 1.4  # lanes per map
 _SLACK = 32  # elements that the last tile may read behind the last run
+
+
+@layout
+class Block:
+    """What the kernel reads; starts in bytes from a share's workspace."""
+
+    collect_rows: int  # address of COLLECT_ROWS
+    pack: int  # address of PACK
+    x: int
+    gy: int
+    gw: int
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the block of a piece
+    images: int
+    groups: int
+    channels: int  # of x, per group
+    height: int
+    width: int
+    maps: int  # of gy, per group
+    rows: int
+    columns: int
+    kernel_h: int
+    kernel_w: int
+    pad_h: int
+    pad_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    lanes: int  # of the positions of x: the channels if they are few, else a vector's
+    channel_vectors: int
+    lines: int  # of padded x
+    length: int
+    kernel_lines: int  # rows, or places if they are dilated
+    beside: int  # places in each line
+    run: int  # elements of a line's run
+    tile: int  # its kind
+    tile_lines: int
+    tile_elements: int
+    sums_start: int
+    gy_start: int  # of positions of gy
+    x_start: int  # of positions of x
+    flat_start: int  # of transposed elements
+    lines_start: int  # of a tile's lines
 
 
 class Problem(NamedTuple):
@@ -76,18 +109,23 @@ def _build() -> Callable[..., int]:
     @piece
     def collect_x(w, inner, image, group, x_at, flat):
         """The image's positions with their channels, padded."""
-        channels, height, width, lanes, lines, length = w[9], w[10], w[11], w[23], w[25], w[26]
+        channels, height, width, lanes = w[Block.channels], w[Block.height], w[Block.width], w[Block.lanes]
+        lines, length = w[Block.lines], w[Block.length]
         size = height * width
-        source = w[2] + 4 * (image * w[8] + group) * channels * size
+        source = w[Block.x] + 4 * (image * w[Block.groups] + group) * channels * size
         if lanes == vector and size >= vector:  # COLLECT_ROWS takes whole vectors
             q = words(inner)
             for first in range(0, channels, vector):
-                q[0], q[1], q[2], q[3] = source + 4 * first * size, min(vector, channels - first), height, width
-                q[4], q[5], q[6], q[7], q[8] = -w[17], lines, w[18], length, flat
-                q[9] = x_at + 4 * first * lines * length
-                call3(w[0], inner, 0, 1)
+                planes, known = source + 4 * first * size, min(vector, channels - first)
+                q[CollectRows.source], q[CollectRows.known] = planes, known
+                q[CollectRows.height], q[CollectRows.width] = height, width
+                top, left = -w[Block.pad_h], w[Block.pad_w]
+                q[CollectRows.top], q[CollectRows.lines], q[CollectRows.left] = top, lines, left
+                q[CollectRows.length], q[CollectRows.flat] = length, flat
+                q[CollectRows.padded] = x_at + 4 * first * lines * length
+                call3(w[Block.collect_rows], inner, 0, 1)
             return
-        target = x_at + 4 * (w[17] * length + w[18]) * lanes
+        target = x_at + 4 * (w[Block.pad_h] * length + w[Block.pad_w]) * lanes
         if lanes == 1:
             copy_rows((source, width, target, length, height, width))
             return
@@ -101,72 +139,80 @@ def _build() -> Callable[..., int]:
     @piece
     def accumulate(w, t, x_at, gy_at, sums_at, lines):
         """Add one image to the sums of tile `t` of a group."""
-        kind, tile_lines, elements, kernel_lines = w[30], w[31], w[32], w[27]
-        blocks = (w[29] + elements - 1) // elements
+        kind, tile_lines, elements = w[Block.tile], w[Block.tile_lines], w[Block.tile_elements]
+        kernel_lines = w[Block.kernel_lines]
+        blocks = (w[Block.run] + elements - 1) // elements
         tiles = (kernel_lines + tile_lines - 1) // tile_lines * blocks
         channel_vector = t // tiles
-        maps_vector = channel_vector // w[24]
+        maps_vector = channel_vector // w[Block.channel_vectors]
         line = (t - channel_vector * tiles) // blocks
         block = t - channel_vector * tiles - line * blocks
-        channel_vector -= maps_vector * w[24]
-        lanes, length = w[23], w[26]
+        channel_vector -= maps_vector * w[Block.channel_vectors]
+        lanes, length = w[Block.lanes], w[Block.length]
         for i in range(tile_lines):
             number = min(line * tile_lines + i, kernel_lines - 1)  # what is beyond is dropped in the end
-            row = number * w[28] // w[16]
-            column = number * w[28] - row * w[16]
-            words(lines)[i] = (row * w[21] * length + column * w[22]) * lanes
-        x = x_at + 4 * (channel_vector * lanes * w[25] * length + block * elements)
-        gy = gy_at + 4 * vector * maps_vector * w[13] * w[14]
-        x_row, x_step = w[19] * length * lanes, w[20] * lanes
+            row = number * w[Block.beside] // w[Block.kernel_w]
+            column = number * w[Block.beside] - row * w[Block.kernel_w]
+            words(lines)[i] = (row * w[Block.dilation_h] * length + column * w[Block.dilation_w]) * lanes
+        x = x_at + 4 * (channel_vector * lanes * w[Block.lines] * length + block * elements)
+        gy = gy_at + 4 * vector * maps_vector * w[Block.rows] * w[Block.columns]
+        x_row, x_step = w[Block.stride_h] * length * lanes, w[Block.stride_w] * lanes
         if kind == 0:
-            tile_0((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
+            tile_0((x, lines, x_row, x_step, gy, w[Block.rows], w[Block.columns], sums_at))
         elif kind == 1:
-            tile_1((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
+            tile_1((x, lines, x_row, x_step, gy, w[Block.rows], w[Block.columns], sums_at))
         elif kind == 2:
-            tile_2((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
+            tile_2((x, lines, x_row, x_step, gy, w[Block.rows], w[Block.columns], sums_at))
         else:
-            tile_3((x, lines, x_row, x_step, gy, w[13], w[14], sums_at))
+            tile_3((x, lines, x_row, x_step, gy, w[Block.rows], w[Block.columns], sums_at))
 
     @piece
     def deliver(w, group, t, sums_at):
         """The sums of tile `t` to gw."""
-        tile_lines, elements, kernel_lines, lanes = w[31], w[32], w[27], w[23]
-        blocks = (w[29] + elements - 1) // elements
+        tile_lines, elements, kernel_lines = w[Block.tile_lines], w[Block.tile_elements], w[Block.kernel_lines]
+        lanes = w[Block.lanes]
+        blocks = (w[Block.run] + elements - 1) // elements
         tiles = (kernel_lines + tile_lines - 1) // tile_lines * blocks
         channel_vector = t // tiles
-        maps_vector = channel_vector // w[24]
+        maps_vector = channel_vector // w[Block.channel_vectors]
         line = (t - channel_vector * tiles) // blocks
         block = t - channel_vector * tiles - line * blocks
-        first = (channel_vector - maps_vector * w[24]) * lanes
-        places = w[15] * w[16]
-        known = min(vector, w[12] - vector * maps_vector)
-        gw_at = w[4] + 4 * (group * w[12] + vector * maps_vector) * w[9] * places
+        first = (channel_vector - maps_vector * w[Block.channel_vectors]) * lanes
+        places = w[Block.kernel_h] * w[Block.kernel_w]
+        known = min(vector, w[Block.maps] - vector * maps_vector)
+        gw_at = w[Block.gw] + 4 * (group * w[Block.maps] + vector * maps_vector) * w[Block.channels] * places
         for i in range(min(tile_lines, kernel_lines - line * tile_lines)):
-            for e in range(min(elements, w[29] - block * elements)):
+            for e in range(min(elements, w[Block.run] - block * elements)):
                 beside = (block * elements + e) // lanes
                 channel = first + block * elements + e - beside * lanes
-                if channel < w[9]:
-                    place = (line * tile_lines + i) * w[28] + beside
+                if channel < w[Block.channels]:
+                    place = (line * tile_lines + i) * w[Block.beside] + beside
                     sums = floats32(sums_at + 4 * vector * (i * elements + e))
                     gw = floats32(gw_at + 4 * (channel * places + place))
                     for m in range(known):
-                        gw[m * w[9] * places] = sums[m]
+                        gw[m * w[Block.channels] * places] = sums[m]
 
     @kernel
     def weight_lanes(block, part, parts):
         w = words(block)
-        images, groups, maps, positions = w[7], w[8], w[12], w[13] * w[14]
-        inner = w[5] + part * w[6]
+        images, groups, maps = w[Block.images], w[Block.groups], w[Block.maps]
+        positions = w[Block.rows] * w[Block.columns]
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
         q = words(inner)
-        sums_at, gy_at, x_at, flat, lines = inner + w[33], inner + w[34], inner + w[35], inner + w[36], inner + w[37]
-        size = w[31] * w[32] * vector
-        tiles = (w[27] + w[31] - 1) // w[31] * ((w[29] + w[32] - 1) // w[32])
-        per_group = (maps + vector - 1) // vector * w[24] * tiles
+        sums_at, gy_at, x_at = inner + w[Block.sums_start], inner + w[Block.gy_start], inner + w[Block.x_start]
+        flat, lines = inner + w[Block.flat_start], inner + w[Block.lines_start]
+        size = w[Block.tile_lines] * w[Block.tile_elements] * vector
+        tiles = (
+            (w[Block.kernel_lines] + w[Block.tile_lines] - 1)
+            // w[Block.tile_lines]
+            * ((w[Block.run] + w[Block.tile_elements] - 1) // w[Block.tile_elements])
+        )
+        per_group = (maps + vector - 1) // vector * w[Block.channel_vectors] * tiles
         first, after = groups * per_group * part // parts, groups * per_group * (part + 1) // parts
         if first == after:
             return 0
         x = floats32(x_at)
-        for i in range(w[24] * w[23] * w[25] * w[26] + _SLACK):
+        for i in range(w[Block.channel_vectors] * w[Block.lanes] * w[Block.lines] * w[Block.length] + _SLACK):
             x[i] = 0.0
         for group in range(first // per_group, (after + per_group - 1) // per_group):
             t0, t1 = max(0, first - group * per_group), min(per_group, after - group * per_group)
@@ -175,9 +221,10 @@ def _build() -> Callable[..., int]:
                 sums[i] = 0.0
             for image in range(images):
                 collect_x(w, inner, image, group, x_at, flat)
-                q[0], q[1], q[2] = w[3] + 4 * (image * groups + group) * maps * positions, positions, 1
-                q[3], q[4], q[5], q[6] = maps, positions, gy_at, vector
-                call3(w[1], inner, 0, 1)
+                gy = w[Block.gy] + 4 * (image * groups + group) * maps * positions
+                q[Pack.source], q[Pack.row], q[Pack.column] = gy, positions, 1
+                q[Pack.rows], q[Pack.k], q[Pack.target], q[Pack.width] = maps, positions, gy_at, vector
+                call3(w[Block.pack], inner, 0, 1)
                 for t in range(t0, t1):
                     accumulate(w, t, x_at, gy_at, sums_at + 4 * (t - t0) * size, lines)
             for t in range(t0, t1):
@@ -218,22 +265,61 @@ def prepare(problem: Problem) -> Prepared:
     sums = maps_vectors * channel_vectors * tiles * tile_lines * elements * vector
     sizes = [sums, maps_vectors * vector * positions + PACK_SLACK]
     sizes += [channel_vectors * lanes * lines * length + _SLACK, vector * (lines * width + vector), 2 * tile_lines]
-    starts = [8 * BLOCK_WORDS]
-    for size in sizes:
-        starts.append(starts[-1] + -(-4 * size // 64) * 64)
-    share_bytes = starts.pop()
+    starts = line_starts(8 * BLOCK_WORDS, [4 * size for size in sizes])
+    sums_start, gy_start, x_start, flat_start, lines_start, share_bytes = starts
     parts = fitting_shares(parts, share_bytes)
-    words = [COLLECT_ROWS.address(), PACK.address(), 0, 0, 0, 0, share_bytes, p.images, p.groups, p.channels, *p.source]
-    words += [p.maps, *p.result, *p.kernel, *p.pad, *p.stride, *p.dilation, lanes, channel_vectors, lines, length]
-    words += [kernel_lines, beside, run, kind, tile_lines, elements, *starts]
-    assert len(words) == 38
+    words = filled(
+        Block,
+        collect_rows=COLLECT_ROWS.address(),
+        pack=PACK.address(),
+        share_bytes=share_bytes,
+        images=p.images,
+        groups=p.groups,
+        channels=p.channels,
+        height=height,
+        width=width,
+        maps=p.maps,
+        rows=p.result[0],
+        columns=p.result[1],
+        kernel_h=p.kernel[0],
+        kernel_w=p.kernel[1],
+        pad_h=p.pad[0],
+        pad_w=p.pad[1],
+        stride_h=p.stride[0],
+        stride_w=p.stride[1],
+        dilation_h=p.dilation[0],
+        dilation_w=p.dilation[1],
+        lanes=lanes,
+        channel_vectors=channel_vectors,
+        lines=lines,
+        length=length,
+        kernel_lines=kernel_lines,
+        beside=beside,
+        run=run,
+        tile=kind,
+        tile_lines=tile_lines,
+        tile_elements=elements,
+        sums_start=sums_start,
+        gy_start=gy_start,
+        x_start=x_start,
+        flat_start=flat_start,
+        lines_start=lines_start,
+    )
+    arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
     note = f"maps in lanes, {tile_lines}x{elements} elements of the kernel at once"
-    prepared = launch(WEIGHT_LANES, words, (2, 3, 4, 5), parts=parts, workspace=share_bytes * parts, note=note)
+    prepared = launch(WEIGHT_LANES, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
     if pieces > 1:
         return prepared
     image_bytes = 4 * p.channels * height * width, 4 * p.maps * positions
     size = p.maps * p.channels * p.kernel[0] * p.kernel[1]
-    return in_runs(prepared, images=p.images, images_word=7, image_bytes=image_bytes, size=size, work_us=work_us)
+    return in_runs(
+        prepared,
+        images=p.images,
+        images_word=Block.images,
+        image_bytes=image_bytes,
+        size=size,
+        work_us=work_us,
+    )
 
 
 def _choose_tile(lines: int, run: int) -> int:

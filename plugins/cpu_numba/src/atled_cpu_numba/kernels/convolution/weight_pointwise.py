@@ -2,12 +2,6 @@
 
 gw (maps, channels) = sum over images of gy (maps, positions) by x transposed (positions, channels).
 
-Block (64-bit words):
-    0 PACK, 1 MULTIPLY_ROWS                   addresses of the pieces
-    2 x, 3 gy, 4 gw, 5 workspace, 6 bytes of it per share
-    7 images, 8 channels, 9 maps, 10 positions
-    11 positions at once, 12 maps at once
-    13 channels in a piece, 14 maps in a piece
 Shares are made of pieces of gw; each packs its channels of x.
 """
 
@@ -16,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK
-from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, packed_bytes
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, Pack
+from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows, packed_bytes
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 LEAST_POSITIONS = 32  # of an image: sums this long, or reading and writing gw for each image takes longer
@@ -27,6 +22,27 @@ LEAST_POSITIONS = 32  # of an image: sums this long, or reading and writing gw f
 _POSITIONS_AT_ONCE = 384
 _MAPS_AT_ONCE = 192
 _FLOPS_PER_US = 150e3  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    pack: int  # address of PACK
+    multiply_rows: int  # address of MULTIPLY_ROWS
+    x: int
+    gy: int
+    gw: int
+    workspace: int
+    share_bytes: int  # of workspace
+    images: int
+    channels: int
+    maps: int
+    positions: int
+    at_once: int  # positions
+    maps_at_once: int
+    piece_channels: int
+    piece_maps: int
 
 
 def _build() -> Callable[..., int]:
@@ -39,11 +55,12 @@ def _build() -> Callable[..., int]:
     @kernel
     def pointwise_weight(block, part, parts):
         w = words(block)
-        images, channels, maps, positions = w[7], w[8], w[9], w[10]
-        at_once, rows_at_once, piece_channels, piece_maps = w[11], w[12], w[13], w[14]
+        images, channels, maps, positions = w[Block.images], w[Block.channels], w[Block.maps], w[Block.positions]
+        at_once, rows_at_once, piece_channels = w[Block.at_once], w[Block.maps_at_once], w[Block.piece_channels]
+        piece_maps = w[Block.piece_maps]
         across = (maps + piece_maps - 1) // piece_maps
         pieces = (channels + piece_channels - 1) // piece_channels * across
-        inner = w[5] + part * w[6]
+        inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
         packed_x = zeros + 4 * tile_columns
         q, zero = words(inner), floats32(zeros)
@@ -56,24 +73,24 @@ def _build() -> Callable[..., int]:
                 for step in range((positions + at_once - 1) // at_once):
                     k0 = step * at_once
                     k = min(at_once, positions - k0)
-                    # PACK: source, row stride, column stride, rows, k, target, width
-                    q[0], q[1], q[2] = w[2] + 4 * ((image * channels + c0) * positions + k0), positions, 1
-                    q[3], q[4], q[5], q[6] = columns, k, packed_x, tile_columns
-                    call3(w[0], inner, 0, 1)
+                    x = w[Block.x] + 4 * ((image * channels + c0) * positions + k0)
+                    q[Pack.source], q[Pack.row], q[Pack.column] = x, positions, 1
+                    q[Pack.rows], q[Pack.k], q[Pack.target], q[Pack.width] = columns, k, packed_x, tile_columns
+                    call3(w[Block.pack], inner, 0, 1)
                     for block_of_maps in range((rows + rows_at_once - 1) // rows_at_once):
                         m = m0 + block_of_maps * rows_at_once
-                        gw = w[4] + 4 * (m * channels + c0)
-                        # MULTIPLY_ROWS: k, m, n, a, a_row, b, b_step, b_panel, c, c_row, s, s_row, s_column, copy,
-                        # ahead, a_column
-                        q[0], q[1], q[2] = k, min(rows_at_once, m0 + rows - m), columns
-                        q[3], q[4] = w[3] + 4 * ((image * maps + m) * positions + k0), positions
-                        q[5], q[6], q[7] = packed_x, tile_columns, tile_columns * k
-                        q[8], q[9], q[13], q[14], q[15] = gw, channels, 0, 0, 1
+                        gw = w[Block.gw] + 4 * (m * channels + c0)
+                        q[Rows.k], q[Rows.m], q[Rows.n] = k, min(rows_at_once, m0 + rows - m), columns
+                        gy = w[Block.gy] + 4 * ((image * maps + m) * positions + k0)
+                        q[Rows.a], q[Rows.a_row] = gy, positions
+                        q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_x, tile_columns, tile_columns * k
+                        q[Rows.c], q[Rows.c_row] = gw, channels
+                        q[Rows.copy], q[Rows.ahead], q[Rows.a_column] = 0, 0, 1
                         if image == 0 and k0 == 0:
-                            q[10], q[11], q[12] = zeros, 0, 0
+                            q[Rows.s], q[Rows.s_row], q[Rows.s_column] = zeros, 0, 0
                         else:
-                            q[10], q[11], q[12] = gw, channels, 1
-                        call3(w[1], inner, 0, 1)
+                            q[Rows.s], q[Rows.s_row], q[Rows.s_column] = gw, channels, 1
+                        call3(w[Block.multiply_rows], inner, 0, 1)
         return 0
 
     return pointwise_weight
@@ -93,10 +110,23 @@ def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
     packed = packed_bytes(at_once, piece_channels)
     share_bytes = -(-(8 * BLOCK_WORDS + 4 * lanes.columns + packed) // 64) * 64
     parts = fitting_shares(parts, share_bytes)
-    words = [PACK.address(), MULTIPLY_ROWS.address(), 0, 0, 0, 0, share_bytes, images, channels, maps, positions]
-    words += [at_once, min(piece_maps, _MAPS_AT_ONCE), piece_channels, piece_maps]
+    words = filled(
+        Block,
+        pack=PACK.address(),
+        multiply_rows=MULTIPLY_ROWS.address(),
+        share_bytes=share_bytes,
+        images=images,
+        channels=channels,
+        maps=maps,
+        positions=positions,
+        at_once=at_once,
+        maps_at_once=min(piece_maps, _MAPS_AT_ONCE),
+        piece_channels=piece_channels,
+        piece_maps=piece_maps,
+    )
+    arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
     workspace = share_bytes * parts
-    return launch(POINTWISE_WEIGHT, words, (2, 3, 4, 5), parts=parts, workspace=workspace, note="product per image")
+    return launch(POINTWISE_WEIGHT, words, arguments, parts=parts, workspace=workspace, note="product per image")
 
 
 def _pieces(channels: int, maps: int, parts: int) -> tuple[int, int]:

@@ -1,25 +1,9 @@
 """The gradient of a convolution over three axes and more, or group by group, with respect to its weight, in float32.
 
-What a slice of gy sees, and the slice itself, are collected as `convolution_slices` does it: images of a convolution
+What a slice of gy sees, and the slice itself, are collected as `slices` does it: images of a convolution
 over two axes, with as many channels as the whole has channels times leading taps. The gradients with respect to that
 one's weight are added up, those of some slices at once.
 
-Block (64-bit words; strides in elements):
-    0 x, 1 gy, 2 gw, 3 workspace, 4 bytes of it per share
-    5 images, 6 phases, 7 word where they start
-    8 channels of x per image, 9 slices of each, 10 elements of a slice
-    11 maps of gy per image, 12 slices of each, 13 elements of a slice
-    14 COLLECT_SLICES
-    15 pieces, 16 channels of x in each, 17 maps of gy in each, 18 from the maps of one to those of the next
-    19 from piece to piece of gw, 20 from map to map of gw, 21 channels of a map in a piece
-    22 leading places of the kernel, 23 the other places
-    24 to 27: where the pieces of a share's workspace begin, in bytes: workspace of the inner kernel, what slices see,
-        slices of gy, their gw; before them the block of COLLECT_SLICES and that of the inner kernel
-Each phase:
-    0 slices per image, 1 slices at once, 2 taps, 3 word where their places start
-    4 word where the slices start, 5 word where their places in gy start
-    6 inner kernel, 7 word where its block starts, 8 words of it
-    9 to 12: words of the inner block for x, gy, gw and workspace, or -1
 Shares are made of pieces: channels, or groups if there are several.
 """
 
@@ -29,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES
+from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count, undivided
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count, undivided
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import (
     Axis,
     Phase,
@@ -46,8 +31,62 @@ from atled_cpu_numba.store import Kernel
 _FLOPS_PER_US = 120e3  # a cautious rate of one core, for the number of shares
 _CHUNK_BYTES = 4 << 20  # of what some slices see and are: more at once, and gradients are added up less often
 _LEAST_POSITIONS = 384  # of gy with leading taps of their own: their gw is transformed and added up
-_WORDS = 28
-_PHASE_WORDS = 13
+
+
+@layout
+class Block:
+    """What the kernel reads; starts in bytes from a share's workspace. The phases follow, then what they point to."""
+
+    x: int  # address
+    gy: int
+    gw: int
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the blocks of COLLECT_SLICES and of the inner kernel
+    images: int
+    phases: int
+    phases_at: int  # word where they start
+    x_planes: int  # channels of x per image
+    x_plane_slices: int
+    x_elements: int  # of a slice
+    gy_planes: int  # maps of gy per image
+    gy_plane_slices: int
+    gy_elements: int
+    collect_slices: int  # address of COLLECT_SLICES
+    pieces: int
+    channels: int  # of x in a piece
+    maps: int  # of gy in a piece
+    map_step: int  # from the maps of a piece to those of the next
+    gw_piece_step: int  # from piece to piece of gw, in elements
+    gw_map_step: int  # from map to map of gw
+    map_channels: int  # of a map in a piece
+    leading_places: int  # of the kernel
+    places: int  # the others
+    inner_start: int  # of the inner kernel's workspace
+    x_start: int  # of what slices see
+    gy_start: int  # of slices of gy
+    gw_start: int  # of their gw
+
+
+@layout
+class PhaseWords:
+    """Slices with the same leading taps."""
+
+    slices: int  # per image
+    chunk: int  # slices at once
+    taps: int
+    places_at: int  # word where the taps' places start
+    slices_at: int  # word where the slices start
+    gy_slices_at: int  # word where their places in gy start
+    kernel: int  # inner kernel
+    inner_at: int  # word where its block starts
+    inner_words: int
+    x: int  # words of the inner block
+    gy: int
+    gw: int
+    workspace: int  # or -1
+
+
+_PHASE_WORDS = size_of(PhaseWords)
 
 
 class Problem(NamedTuple):
@@ -72,58 +111,79 @@ def _build() -> Callable[..., int]:
     def collect(w, phase, block, share, number, first, taken):
         """What some slices see and they themselves; zeros for slices that are missing at the end."""
         q = words(share)
-        q[0], q[1], q[2], q[3] = w[0], share + w[25], first, taken
-        q[4], q[5], q[6] = phase[0], phase[2], block + 8 * phase[4]
-        q[7], q[8], q[9], q[10], q[11] = w[8], number * w[16], w[16], w[9], w[10]
-        call3(w[14], share, 0, 1)
-        q[0], q[1], q[5], q[6] = w[1], share + w[26], 0, block + 8 * phase[5]
-        q[7], q[8], q[9], q[10], q[11] = w[11], number * w[18], w[17], w[12], w[13]
-        call3(w[14], share, 0, 1)
-        if taken < phase[1]:
-            x, gy = floats32(share + w[25]), floats32(share + w[26])
-            for i in range(taken * w[16] * phase[2] * w[10], phase[1] * w[16] * phase[2] * w[10]):
+        q[CollectSlices.source], q[CollectSlices.target] = w[Block.x], share + w[Block.x_start]
+        q[CollectSlices.first], q[CollectSlices.taken] = first, taken
+        of_image, taps = phase[PhaseWords.slices], phase[PhaseWords.taps]
+        table = block + 8 * phase[PhaseWords.slices_at]
+        q[CollectSlices.slices], q[CollectSlices.taps], q[CollectSlices.table] = of_image, taps, table
+        image_planes, first_plane, planes = w[Block.x_planes], number * w[Block.channels], w[Block.channels]
+        plane_slices, elements = w[Block.x_plane_slices], w[Block.x_elements]
+        q[CollectSlices.image_planes], q[CollectSlices.first_plane] = image_planes, first_plane
+        q[CollectSlices.planes], q[CollectSlices.plane_slices] = planes, plane_slices
+        q[CollectSlices.elements] = elements
+        call3(w[Block.collect_slices], share, 0, 1)
+        source, target = w[Block.gy], share + w[Block.gy_start]
+        table = block + 8 * phase[PhaseWords.gy_slices_at]
+        q[CollectSlices.source], q[CollectSlices.target] = source, target
+        q[CollectSlices.taps], q[CollectSlices.table] = 0, table
+        image_planes, first_plane, planes = w[Block.gy_planes], number * w[Block.map_step], w[Block.maps]
+        plane_slices, elements = w[Block.gy_plane_slices], w[Block.gy_elements]
+        q[CollectSlices.image_planes], q[CollectSlices.first_plane] = image_planes, first_plane
+        q[CollectSlices.planes], q[CollectSlices.plane_slices] = planes, plane_slices
+        q[CollectSlices.elements] = elements
+        call3(w[Block.collect_slices], share, 0, 1)
+        if taken < phase[PhaseWords.chunk]:
+            x, gy = floats32(share + w[Block.x_start]), floats32(share + w[Block.gy_start])
+            begin = taken * w[Block.channels] * phase[PhaseWords.taps] * w[Block.x_elements]
+            end = phase[PhaseWords.chunk] * w[Block.channels] * phase[PhaseWords.taps] * w[Block.x_elements]
+            for i in range(begin, end):
                 x[i] = 0.0
-            for i in range(taken * w[17] * w[13], phase[1] * w[17] * w[13]):
+            begin = taken * w[Block.maps] * w[Block.gy_elements]
+            end = phase[PhaseWords.chunk] * w[Block.maps] * w[Block.gy_elements]
+            for i in range(begin, end):
                 gy[i] = 0.0
 
     @piece
     def add_up(w, phase, block, number, sums_at):
         """More of gw of a piece."""
-        taps, places = phase[2], words(block + 8 * phase[3])
-        for m in range(w[17]):
-            for channel in range(w[21]):
-                to = w[2] + 4 * (number * w[19] + m * w[20] + channel * w[22] * w[23])
+        taps, places = phase[PhaseWords.taps], words(block + 8 * phase[PhaseWords.places_at])
+        for m in range(w[Block.maps]):
+            for channel in range(w[Block.map_channels]):
+                gw_at, start = w[Block.gw], number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]
+                to = gw_at + 4 * (start + channel * w[Block.leading_places] * w[Block.places])
                 for t in range(taps):
-                    gw, sums = floats32(to + 4 * places[t] * w[23]), floats32(sums_at)
-                    for i in range(w[23]):
+                    gw, sums = floats32(to + 4 * places[t] * w[Block.places]), floats32(sums_at)
+                    for i in range(w[Block.places]):
                         gw[i] += sums[i]
-                    sums_at += 4 * w[23]
+                    sums_at += 4 * w[Block.places]
 
     @kernel
     def slices_weight(block, part, parts):
         w = words(block)
-        share = w[3] + part * w[4]
+        share = w[Block.workspace] + part * w[Block.share_bytes]
         at = share + 8 * BLOCK_WORDS
         inner = words(at)
-        for number in range(w[15] * part // parts, w[15] * (part + 1) // parts):
-            for m in range(w[17]):
-                gw = floats32(w[2] + 4 * (number * w[19] + m * w[20]))
-                for i in range(w[21] * w[22] * w[23]):
+        for number in range(w[Block.pieces] * part // parts, w[Block.pieces] * (part + 1) // parts):
+            for m in range(w[Block.maps]):
+                gw = floats32(w[Block.gw] + 4 * (number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]))
+                for i in range(w[Block.map_channels] * w[Block.leading_places] * w[Block.places]):
                     gw[i] = 0.0
-            for phase_number in range(w[6]):
-                phase = words(block + 8 * (w[7] + _PHASE_WORDS * phase_number))
-                template, slices = words(block + 8 * phase[7]), w[5] * phase[0]
-                for i in range(phase[8]):
+            for phase_number in range(w[Block.phases]):
+                phase = words(block + 8 * (w[Block.phases_at] + _PHASE_WORDS * phase_number))
+                template = words(block + 8 * phase[PhaseWords.inner_at])
+                slices = w[Block.images] * phase[PhaseWords.slices]
+                for i in range(phase[PhaseWords.inner_words]):
                     inner[i] = template[i]
-                inner[phase[9]], inner[phase[10]], inner[phase[11]] = share + w[25], share + w[26], share + w[27]
-                if phase[12] >= 0:
-                    inner[phase[12]] = share + w[24]
-                for first in range(0, slices, max(1, phase[1])):
-                    collect(w, phase, block, share, number, first, min(phase[1], slices - first))
-                    code = call3(phase[6], at, 0, 1)
+                x, gy, gw_at = share + w[Block.x_start], share + w[Block.gy_start], share + w[Block.gw_start]
+                inner[phase[PhaseWords.x]], inner[phase[PhaseWords.gy]], inner[phase[PhaseWords.gw]] = x, gy, gw_at
+                if phase[PhaseWords.workspace] >= 0:
+                    inner[phase[PhaseWords.workspace]] = share + w[Block.inner_start]
+                for first in range(0, slices, max(1, phase[PhaseWords.chunk])):
+                    collect(w, phase, block, share, number, first, min(phase[PhaseWords.chunk], slices - first))
+                    code = call3(phase[PhaseWords.kernel], at, 0, 1)
                     if code != 0:
                         return code
-                    add_up(w, phase, block, number, share + w[27])
+                    add_up(w, phase, block, number, share + w[Block.gw_start])
         return 0
 
     return slices_weight
@@ -168,7 +228,6 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
 
     chunk = max((chunk for chunk, _ in inner), default=0)
     map_step = p.channels * leading_places * places
-    steps = (0, channels * leading_places * places) if p.groups == 1 else (groups * p.maps, groups * p.maps * map_step)
     sizes = [
         8 * max((len(_native(prepared).block) for _, prepared in inner), default=0),
         max((prepared.workspace for _, prepared in inner), default=0),
@@ -176,22 +235,42 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         4 * chunk * groups * p.maps * windows,
         4 * groups * p.maps * channels * taps * places,
     ]
-    starts = [8 * BLOCK_WORDS]
-    for size in sizes:
-        starts.append(starts[-1] + -(-size // 64) * 64)
-    share_bytes = starts.pop()
+    # In front of them the block of COLLECT_SLICES and that of the inner kernel.
+    _, inner_start, x_start, gy_start, gw_start, share_bytes = line_starts(8 * BLOCK_WORDS, sizes)
     parts = fitting_shares(min(pieces, parts), share_bytes)
-    words = [0, 0, 0, 0, share_bytes, p.images, len(phases), _WORDS]
-    words += [p.groups * p.channels, source_slices, seen, p.groups * p.maps, slices, windows, COLLECT_SLICES.address()]
-    words += [pieces, groups * channels, groups * p.maps, *steps, map_step, channels, leading_places, places]
-    words += starts[1:]
-    assert len(words) == _WORDS
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=p.images,
+        phases=len(phases),
+        phases_at=size_of(Block),
+        x_planes=p.groups * p.channels,
+        x_plane_slices=source_slices,
+        x_elements=seen,
+        gy_planes=p.groups * p.maps,
+        gy_plane_slices=slices,
+        gy_elements=windows,
+        collect_slices=COLLECT_SLICES.address(),
+        pieces=pieces,
+        channels=groups * channels,
+        maps=groups * p.maps,
+        map_step=0 if p.groups == 1 else groups * p.maps,
+        gw_piece_step=channels * leading_places * places if p.groups == 1 else groups * p.maps * map_step,
+        gw_map_step=map_step,
+        map_channels=channels,
+        leading_places=leading_places,
+        places=places,
+        inner_start=inner_start,
+        x_start=x_start,
+        gy_start=gy_start,
+        gw_start=gw_start,
+    )
     words += _phase_words(phases, inner)
     notes = dict.fromkeys(prepared.note for _, prepared in inner)
     return launch(
         SLICES_WEIGHT,
         words,
-        (0, 1, 2, 3),
+        (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
         owner=(SLICES_WEIGHT, *(_native(prepared).owner for _, prepared in inner)),
@@ -203,17 +282,31 @@ def _phase_words(phases: Sequence[Phase], inner: Sequence[tuple[int, Prepared]])
     """The words behind the first ones: the phases, then their tables and inner blocks."""
     heads: list[int] = []
     tables: list[int] = []
-    start = _WORDS + _PHASE_WORDS * len(phases)
+    start = size_of(Block) + _PHASE_WORDS * len(phases)
     for phase, (chunk, prepared) in zip(phases, inner, strict=True):
         native = _native(prepared)
-        heads += [len(phase.slices), chunk, len(phase.taps)]
-        of_gy = [found[0] for found in phase.slices]
-        for table in (phase.taps, [word for found in phase.slices for word in found], of_gy):
-            heads.append(start + len(tables))
-            tables += table
         x, gy, gw, *workspace = native.arguments
-        heads += [native.address, start + len(tables), len(native.block), x, gy, gw, *(workspace or [-1])]
-        tables += native.block.tolist()
+        slices = [word for found in phase.slices for word in found]
+        places_at = start + len(tables)
+        slices_at = places_at + len(phase.taps)
+        gy_slices_at = slices_at + len(slices)
+        heads += filled(
+            PhaseWords,
+            slices=len(phase.slices),
+            chunk=chunk,
+            taps=len(phase.taps),
+            places_at=places_at,
+            slices_at=slices_at,
+            gy_slices_at=gy_slices_at,
+            kernel=native.address,
+            inner_at=gy_slices_at + len(phase.slices),
+            inner_words=len(native.block),
+            x=x,
+            gy=gy,
+            gw=gw,
+            workspace=workspace[0] if workspace else -1,
+        )
+        tables += [*phase.taps, *slices, *(found[0] for found in phase.slices), *native.block.tolist()]
     return heads + tables
 
 

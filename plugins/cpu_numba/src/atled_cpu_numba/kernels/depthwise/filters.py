@@ -3,12 +3,6 @@
 A result is one filtered plane of the source, some rows of windows at a time, a vector of windows in the lanes. The
 adjoint of a convolution with stride 1 is one, too, with the kernel turned around.
 
-Block (64-bit words):
-    0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 nothing
-    6 images, 7 height, 8 width               of the source
-    9 results per image, 10 rows, 11 columns  of the result; 12 results per plane of the source
-    13 kernel_h, 14 kernel_w, 15 pad_h, 16 pad_w, 17 stride_h, 18 stride_w, 19 dilation_h, 20 dilation_w
-    21 from tap to tap: 1, or -1 for kernels that are turned around
 Shares are made of results.
 """
 
@@ -20,11 +14,40 @@ from typing import NamedTuple
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 _ROWS_AT_ONCE = 4  # as many independent sums as keep the multipliers busy
 _PRODUCTS_PER_US = 8e3  # a cautious rate of one core, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address of x or gy
+    weight: int
+    bias: int  # or 0
+    y: int  # or gx
+    workspace: int
+    unused: int  # 0
+    images: int
+    height: int  # of the source
+    width: int
+    results: int  # per image
+    rows: int  # of the result
+    columns: int
+    per_plane: int  # results per plane of the source
+    kernel_h: int
+    kernel_w: int
+    pad_h: int
+    pad_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    tap_step: int  # 1, or -1 for kernels that are turned around
 
 
 class Problem(NamedTuple):
@@ -58,20 +81,22 @@ def _build() -> Callable[..., int]:
     @kernel
     def depthwise_filters(block, part, parts):
         w = words(block)
-        results, per_plane, height, width, rows, columns = w[9], w[12], w[7], w[8], w[10], w[11]
-        kernel_h, kernel_w, pad, left = w[13], w[14], w[15], -w[16]
-        step_h, step, row_step, tap_step = w[17], w[18], w[19], w[20]
-        no_bias = w[4] + 64 * part
+        results, per_plane, height, width = w[Block.results], w[Block.per_plane], w[Block.height], w[Block.width]
+        rows, columns = w[Block.rows], w[Block.columns]
+        kernel_h, kernel_w, pad, left = w[Block.kernel_h], w[Block.kernel_w], w[Block.pad_h], -w[Block.pad_w]
+        step_h, step, row_step = w[Block.stride_h], w[Block.stride_w], w[Block.dilation_h]
+        tap_step = w[Block.dilation_w]
+        no_bias = w[Block.workspace] + 64 * part
         floats32(no_bias)[0] = 0.0
-        turn = w[21]  # 1, or -1 for kernels that are turned around
-        for unit in range(w[6] * results * part // parts, w[6] * results * (part + 1) // parts):
+        turn = w[Block.tap_step]  # 1, or -1 for kernels that are turned around
+        for unit in range(w[Block.images] * results * part // parts, w[Block.images] * results * (part + 1) // parts):
             image = unit // results
             number = unit - image * results
-            x = w[0] + 4 * (image * (results // per_plane) + number // per_plane) * height * width
-            weight, y = w[1] + 4 * number * kernel_h * kernel_w, w[3] + 4 * unit * rows * columns
+            x = w[Block.x] + 4 * (image * (results // per_plane) + number // per_plane) * height * width
+            weight, y = w[Block.weight] + 4 * number * kernel_h * kernel_w, w[Block.y] + 4 * unit * rows * columns
             if turn < 0:
                 weight += 4 * (kernel_h * kernel_w - 1)
-            begin = w[2] + 4 * number if w[2] != 0 else no_bias
+            begin = w[Block.bias] + 4 * number if w[Block.bias] != 0 else no_bias
             i = 0
             while i < rows:
                 top = i * step_h - pad
@@ -123,13 +148,30 @@ def _build() -> Callable[..., int]:
 DEPTHWISE_FILTERS = Kernel("depthwise_filters", _build)
 
 
-def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
-    """The convolution of a problem; arguments: words of the inputs and outputs, then 4."""
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a problem; biases: for each input behind the weight, whether it is there."""
     p = problem
     products = p.images * p.results * p.kernel[0] * p.kernel[1] * p.result[0] * p.result[1]
     parts = share_count(products / _PRODUCTS_PER_US, p.images * p.results)
-    words = [0, 0, 0, 0, 0, 0, p.images, *p.source, p.results, *p.result, p.per_plane]
-    words += [*p.kernel, *p.pad, *p.stride, *p.dilation, -1 if p.turned else 1]
-    assert len(words) == 22
+    words = filled(
+        Block,
+        images=p.images,
+        height=p.source[0],
+        width=p.source[1],
+        results=p.results,
+        rows=p.result[0],
+        columns=p.result[1],
+        per_plane=p.per_plane,
+        kernel_h=p.kernel[0],
+        kernel_w=p.kernel[1],
+        pad_h=p.pad[0],
+        pad_w=p.pad[1],
+        stride_h=p.stride[0],
+        stride_w=p.stride[1],
+        dilation_h=p.dilation[0],
+        dilation_w=p.dilation[1],
+        tap_step=-1 if p.turned else 1,
+    )
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = "depthwise, windows in vectors"
     return launch(DEPTHWISE_FILTERS, words, arguments, parts=parts, workspace=64 * parts, note=note)

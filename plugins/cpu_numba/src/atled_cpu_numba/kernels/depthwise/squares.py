@@ -2,35 +2,53 @@
 
 A result is the sum of `terms` filtered planes of the source: one in a convolution, which may give several results from
 one plane; as many as it has filters per channel in its gradient. Everything is vectors of columns, see
-`depthwise_columns`.
+`columns`.
 
-Block of both kernels (64-bit words):
-    0 x or gy, 1 weight or gy, 2 bias or 0, 3 y, gx or gw, 4 workspace
-    5 images, 6 height, 7 width               of the source
-    8 results per image, 9 height, 10 width   of the result; for the weight's gradient, of gy
-    11 pad_h, 12 pad_w
-    13 terms, 14 results per plane            of the source
-    15 first tap, 16 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
-    17 range kernel to run on what is written of y or gx, or 0, 18 its block
-    19 bytes of workspace per share
-    20 rows that are collected before they are written past the caches, or 0
 Shares are made of results; for the weight's gradient, of filters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 4e3  # a cautious rate of one core, for the number of shares
 _BAND_BYTES = 16 << 10  # of rows that are written past the caches together: with their source, in the nearest cache
 _LEAST_BAND = 4
 _ZEROS_BYTES = 320
+
+
+@layout
+class Block:
+    """What both kernels read."""
+
+    x: int  # address of x or gy
+    weight: int  # or gy, for the weight's gradient
+    bias: int  # or 0
+    y: int  # or gx, gw
+    workspace: int
+    images: int
+    height: int  # of the source
+    width: int
+    results: int  # per image
+    rows: int  # of the result; for the weight's gradient, of gy
+    columns: int
+    pad_h: int
+    pad_w: int
+    terms: int
+    per_plane: int  # results per plane of the source
+    first_tap: int  # 0, or 8 for the gradient, which turns the kernel around
+    tap_step: int  # 1, or -1
+    after: int  # range kernel to run on what is written of y or gx, or 0
+    after_block: int
+    share_bytes: int  # of workspace
+    band: int  # rows that are collected before they are written past the caches, or 0
 
 
 class Problem(NamedTuple):
@@ -62,12 +80,13 @@ def _build() -> Callable[..., int]:
     @piece
     def filter_rows(w, x, weight, bias, adding, y, row, rows, zeros):
         """Rows of results, from `row` on."""
-        height, width, columns, ahead = w[6], w[7], w[10], w[6] * w[7]
-        top, step = row - w[11], w[16]
+        height, width, columns = w[Block.height], w[Block.width], w[Block.columns]
+        ahead = w[Block.height] * w[Block.width]
+        top, step = row - w[Block.pad_h], w[Block.tap_step]
         j = 0
         while j < columns:
             left = columns - j
-            column = j - w[12]
+            column = j - w[Block.pad_w]
             vectors = min(4, (left + vector - 1) // vector)
             last = min(vectors * vector, left) - vector
             inner = column + vector >= 0 and column + (vectors - 1) * vector + 2 <= width
@@ -109,35 +128,36 @@ def _build() -> Callable[..., int]:
     @kernel
     def depthwise(block, part, parts):
         w = words(block)
-        images, height, width, results, rows, columns = w[5], w[6], w[7], w[8], w[9], w[10]
-        terms, per_plane = w[13], w[14]
+        images, height, width, results = w[Block.images], w[Block.height], w[Block.width], w[Block.results]
+        rows, columns = w[Block.rows], w[Block.columns]
+        terms, per_plane = w[Block.terms], w[Block.per_plane]
         sources = results * terms // per_plane
-        zeros_at = w[4] + w[19] * part
+        zeros_at = w[Block.workspace] + w[Block.share_bytes] * part
         zeros = floats32(zeros_at)
         for i in range(ZEROS):
             zeros[i] = 0.0
         lines_at = zeros_at + 4 * ZEROS
-        streams = w[20] != 0 and w[17] == 0
-        band = w[20] if streams else rows
+        streams = w[Block.band] != 0 and w[Block.after] == 0
+        band = w[Block.band] if streams else rows
         for unit in range(images * results * part // parts, images * results * (part + 1) // parts):
             image = unit // results
             result = unit - image * results
             row = 0
             while row < rows:
                 count = min(band, rows - row)
-                y = w[3] + 4 * (unit * rows + row) * columns
+                y = w[Block.y] + 4 * (unit * rows + row) * columns
                 to = lines_at + y % 64 if streams else y
                 for term in range(terms):
                     filter_number = result * terms + term
-                    x = w[0] + 4 * (image * sources + filter_number // per_plane) * height * width
-                    weight = w[1] + 4 * (9 * filter_number + w[15])
-                    bias = w[2] + 4 * result if w[2] != 0 and term == 0 else zeros_at
+                    x = w[Block.x] + 4 * (image * sources + filter_number // per_plane) * height * width
+                    weight = w[Block.weight] + 4 * (9 * filter_number + w[Block.first_tap])
+                    bias = w[Block.bias] + 4 * result if w[Block.bias] != 0 and term == 0 else zeros_at
                     filter_rows(w, x, weight, bias, 1 if term > 0 else 0, to, row, count, zeros_at)
                 if streams:
                     move_lines((to, y, count * columns))
                 row += count
-            if w[17] != 0:
-                call3(w[17], w[18], unit * rows * columns, (unit + 1) * rows * columns)
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], unit * rows * columns, (unit + 1) * rows * columns)
         if streams:
             settle_lines((0,))
         return 0
@@ -156,11 +176,11 @@ def _build_weight() -> Callable[..., int]:
     @piece
     def correlate(w, x, gy, zeros, sums):
         """Add what one plane brings."""
-        height, width, rows, columns = w[6], w[7], w[9], w[10]
-        top, ahead, gy_ahead = -w[11], height * width, rows * columns
+        height, width, rows, columns = w[Block.height], w[Block.width], w[Block.rows], w[Block.columns]
+        top, ahead, gy_ahead = -w[Block.pad_h], height * width, rows * columns
         j = 0
         while j < columns:
-            left, column, at = columns - j, j - w[12], gy + 4 * j
+            left, column, at = columns - j, j - w[Block.pad_w], gy + 4 * j
             vectors = min(4, (left + vector - 1) // vector)
             if column + vector < 0 or column + (vectors - 1) * vector + 2 > width:
                 vectors = min(2, vectors)
@@ -177,10 +197,11 @@ def _build_weight() -> Callable[..., int]:
     @kernel
     def depthwise_weight(block, part, parts):
         w = words(block)
-        images, height, width, results, rows, columns, per_plane = w[5], w[6], w[7], w[8], w[9], w[10], w[14]
+        images, height, width, results = w[Block.images], w[Block.height], w[Block.width], w[Block.results]
+        rows, columns, per_plane = w[Block.rows], w[Block.columns], w[Block.per_plane]
         first, after = results * part // parts, results * (part + 1) // parts
-        zeros_at = w[4] + w[19] * part
-        sums_at = w[4] + w[19] * parts + 36 * vector * first  # nine vectors per filter
+        zeros_at = w[Block.workspace] + w[Block.share_bytes] * part
+        sums_at = w[Block.workspace] + w[Block.share_bytes] * parts + 36 * vector * first  # nine vectors per filter
         zeros, sums = floats32(zeros_at), floats32(sums_at)
         for i in range(ZEROS):
             zeros[i] = 0.0
@@ -189,11 +210,11 @@ def _build_weight() -> Callable[..., int]:
         # Images outside: the planes of one follow one another in memory.
         for image in range(images):
             for result in range(first, after):
-                x = w[0] + 4 * (image * (results // per_plane) + result // per_plane) * height * width
-                gy = w[1] + 4 * (image * results + result) * rows * columns
+                x = w[Block.x] + 4 * (image * (results // per_plane) + result // per_plane) * height * width
+                gy = w[Block.weight] + 4 * (image * results + result) * rows * columns
                 correlate(w, x, gy, zeros_at, sums_at + 36 * vector * (result - first))
         for i in range(9 * (after - first)):
-            store_total((sums_at + 4 * vector * i, w[3] + 4 * (9 * first + i)))
+            store_total((sums_at + 4 * vector * i, w[Block.y] + 4 * (9 * first + i)))
         return 0
 
     return depthwise_weight
@@ -203,13 +224,14 @@ DEPTHWISE = Kernel("depthwise", _build)
 DEPTHWISE_WEIGHT = Kernel("depthwise_weight", _build_weight)
 
 
-def prepare(problem: Problem, arguments: tuple[int, ...]) -> Prepared:
-    """The convolution or its gradient with respect to x; arguments: words of the inputs and outputs."""
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The convolution or its gradient with respect to x; biases: whether each input behind the weight is there."""
     parts = share_count(_work_us(problem), problem.images * problem.results)
     rows, columns = problem.result
     result_bytes = 4 * problem.images * problem.results * rows * columns
     band = min(rows, max(_LEAST_BAND, _BAND_BYTES // (4 * columns))) if result_bytes >= STREAMED_BYTES else 0
     share_bytes = _ZEROS_BYTES + (64 + -(-4 * band * columns // 64) * 64 if band else 0)
+    arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y)
     return _launch(DEPTHWISE, problem, arguments, parts, share_bytes, share_bytes * parts, band)
 
 
@@ -217,7 +239,7 @@ def prepare_weight(problem: Problem) -> Prepared:
     """The gradient with respect to the weight; x, gy -> gw."""
     parts = share_count(_work_us(problem), problem.results)
     workspace = _ZEROS_BYTES * parts + 4 * 9 * host_lanes().vector * problem.results
-    return _launch(DEPTHWISE_WEIGHT, problem, (0, 1, 3), parts, _ZEROS_BYTES, workspace, 0)
+    return _launch(DEPTHWISE_WEIGHT, problem, (Block.x, Block.weight, Block.y), parts, _ZEROS_BYTES, workspace, 0)
 
 
 def _work_us(problem: Problem) -> float:
@@ -234,10 +256,25 @@ def _launch(
     workspace: int,
     band: int,
 ) -> Prepared:
-    words = [0, 0, 0, 0, 0, problem.images, *problem.source, problem.results, *problem.result]
-    words += [*problem.pad, problem.terms, problem.per_plane, *((8, -1) if problem.turned else (0, 1)), 0, 0]
-    words += [share_bytes, band]
-    assert len(words) == 21
-    after = {0: 17} if kernel is DEPTHWISE else None
+    words = filled(
+        Block,
+        images=problem.images,
+        height=problem.source[0],
+        width=problem.source[1],
+        results=problem.results,
+        rows=problem.result[0],
+        columns=problem.result[1],
+        pad_h=problem.pad[0],
+        pad_w=problem.pad[1],
+        terms=problem.terms,
+        per_plane=problem.per_plane,
+        first_tap=8 if problem.turned else 0,
+        tap_step=-1 if problem.turned else 1,
+        share_bytes=share_bytes,
+        band=band,
+    )
+    after = {0: Block.after} if kernel is DEPTHWISE else None
     note = "depthwise, columns in vectors" + (", past the caches" if band else "")
-    return launch(kernel, words, (*arguments, 4), parts=parts, workspace=workspace, after=after, note=note)
+    return launch(
+        kernel, words, (*arguments, Block.workspace), parts=parts, workspace=workspace, after=after, note=note
+    )

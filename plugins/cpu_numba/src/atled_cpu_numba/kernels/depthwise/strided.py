@@ -1,21 +1,9 @@
 """Filters of single planes with strides of 2: the gradients and the adjoint of depthwise convolution, in float32.
 
-Both work on flat planes of phases, see `stride_phases`, in scratch that stays in the nearer caches. The adjoint copies
+Both work on flat planes of phases, see `phases`, in scratch that stays in the nearer caches. The adjoint copies
 a plane of gy to one with zeros in between, filters it to the even and the odd rows of a padded plane, and copies what
 is not padding to gx. The gradient of the weight sorts a plane of x into four and multiplies them by gy.
 
-Block of both kernels (64-bit words):
-    0 gy or x, 1 weight or gy, 2 bias or 0, 3 gx or gw, 4 workspace, 5 bytes of it per share
-    6 images, 7 planes per image              of gx or x; 8 filters per plane
-    9 height, 10 width                        of gx or x
-    11 rows, 12 columns                       of gy
-    13 pad_h, 14 pad_w
-    15 pitch                                  of all rows of phases
-    16 elements of a plane of gy, 17 of one phase of x or of the even or odd rows of gx
-    18 elements before the first of gy, 19 positions to compute
-    20 number of the kernel, see _KERNELS
-    21 range kernel to run on what is written of gx, or 0, 22 its block
-    23 bytes of a share before a buffer for a plane of gx that is written past the caches, or 0
 Shares are made of planes of gx or x, the latter of all images.
 """
 
@@ -28,13 +16,44 @@ from typing import NamedTuple
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
 _KERNELS: tuple[Pair, ...] = ((3, 3), (5, 5))
 _MOST_SHARE_BYTES = 640 << 10  # most of a level-2 cache
 _PRODUCTS_PER_US = 15e3  # a cautious rate of one core, for the number of shares
 _NOTE = "depthwise, phases of strides in vectors"
+
+
+@layout
+class Block:
+    """What both kernels read; lengths in elements."""
+
+    source: int  # address of gy, or of x
+    factor: int  # of the weight, or of gy
+    bias: int  # or 0
+    result: int  # gx, or gw
+    workspace: int
+    share_bytes: int  # of workspace
+    images: int
+    planes: int  # of gx or x, per image
+    per_plane: int  # filters
+    height: int  # of gx or x
+    width: int
+    rows: int  # of gy
+    columns: int
+    pad_h: int
+    pad_w: int
+    pitch: int  # of all rows of phases
+    gy_length: int  # of a plane of gy
+    phase_length: int  # of one phase of x, or of the even or odd rows of gx
+    front: int  # before the first element of gy
+    positions: int  # to compute
+    kernel: int  # its number in _KERNELS
+    after: int  # range kernel to run on what is written of gx, or 0
+    after_block: int
+    buffer: int  # bytes of a share before a buffer for a plane of gx that is written past the caches, or 0
 
 
 class Problem(NamedTuple):
@@ -53,7 +72,7 @@ class Problem(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Counts of elements in the scratch of a share, see the block's words 15 to 19.
+    """Counts of elements in the scratch of a share, which the block repeats.
 
     gy: of one of its planes.  other: of one phase of x, or of the even rows of gx, or of the odd ones.
     """
@@ -84,38 +103,41 @@ def _build() -> Callable[..., int]:
     @kernel
     def depthwise_strided(block, part, parts):
         w = words(block)
-        planes, terms, height, width, rows, columns = w[7], w[8], w[9], w[10], w[11], w[12]
-        pad_h, pad_w, pitch, gy_length, length, front = w[13], w[14], w[15], w[16], w[17], w[18]
-        taps = 9 if w[20] == 0 else 25
-        gy_at = w[4] + part * w[5]
-        y_at, no_bias = gy_at + 4 * terms * gy_length, gy_at + w[5] - 64
+        planes, terms, height, width = w[Block.planes], w[Block.per_plane], w[Block.height], w[Block.width]
+        rows, columns = w[Block.rows], w[Block.columns]
+        pad_h, pad_w, pitch, gy_length = w[Block.pad_h], w[Block.pad_w], w[Block.pitch], w[Block.gy_length]
+        length, front = w[Block.phase_length], w[Block.front]
+        taps = 9 if w[Block.kernel] == 0 else 25
+        gy_at = w[Block.workspace] + part * w[Block.share_bytes]
+        y_at, no_bias = gy_at + 4 * terms * gy_length, gy_at + w[Block.share_bytes] - 64
         scratch = floats32(gy_at)
         for i in range(terms * gy_length):
             scratch[i] = 0.0
         floats32(no_bias)[0] = 0.0
-        streams = w[23] != 0 and w[21] == 0
-        for unit in range(w[6] * planes * part // parts, w[6] * planes * (part + 1) // parts):
+        streams = w[Block.buffer] != 0 and w[Block.after] == 0
+        for unit in range(w[Block.images] * planes * part // parts, w[Block.images] * planes * (part + 1) // parts):
             plane = unit % planes
             for term in range(terms):
                 to = gy_at + 4 * (term * gy_length + front)
-                copy_rows((w[0] + 4 * (unit * terms + term) * rows * columns, columns, to, pitch, rows, columns))
+                gy = w[Block.source] + 4 * (unit * terms + term) * rows * columns
+                copy_rows((gy, columns, to, pitch, rows, columns))
             source = gy_at + 4 * (front + pad_h // 2 * pitch)
-            weight = w[1] + 4 * plane * terms * taps
-            begin = w[2] + 4 * plane if w[2] != 0 else no_bias
+            weight = w[Block.factor] + 4 * plane * terms * taps
+            begin = w[Block.bias] + 4 * plane if w[Block.bias] != 0 else no_bias
             if taps == 9:
-                spread_3((source, pitch, gy_length, terms, weight, begin, y_at, length, w[19]))
+                spread_3((source, pitch, gy_length, terms, weight, begin, y_at, length, w[Block.positions]))
             else:
-                spread_5((source, pitch, gy_length, terms, weight, begin, y_at, length, w[19]))
-            gx = w[3] + 4 * unit * height * width
-            to = gy_at + w[23] + gx % 64 if streams else gx
+                spread_5((source, pitch, gy_length, terms, weight, begin, y_at, length, w[Block.positions]))
+            gx = w[Block.result] + 4 * unit * height * width
+            to = gy_at + w[Block.buffer] + gx % 64 if streams else gx
             for i in range(2):  # every second row of gx
                 row = pad_h % 2 + i  # of those computed of the padded plane
                 at = y_at + 4 * (row % 2 * length + row // 2 * 2 * pitch + pad_w)
                 copy_rows((at, 2 * pitch, to + 4 * i * width, 2 * width, (height + 1 - i) // 2, width))
             if streams:
                 move_lines((to, gx, height * width))
-            if w[21] != 0:
-                call3(w[21], w[22], unit * height * width, (unit + 1) * height * width)
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], unit * height * width, (unit + 1) * height * width)
         if streams:
             settle_lines((0,))
         return 0
@@ -136,10 +158,12 @@ def _build_weight() -> Callable[..., int]:
     @kernel
     def depthwise_strided_weight(block, part, parts):
         w = words(block)
-        images, planes, per_plane, height, width, rows, columns = w[6], w[7], w[8], w[9], w[10], w[11], w[12]
-        pad_h, pad_w, pitch, gy_length, length, positions = w[13], w[14], w[15], w[16], w[17], w[19]
-        taps = 9 if w[20] == 0 else 25
-        gy_at = w[4] + part * w[5]
+        images, planes, per_plane, height = w[Block.images], w[Block.planes], w[Block.per_plane], w[Block.height]
+        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
+        pad_h, pad_w, pitch, gy_length = w[Block.pad_h], w[Block.pad_w], w[Block.pitch], w[Block.gy_length]
+        length, positions = w[Block.phase_length], w[Block.positions]
+        taps = 9 if w[Block.kernel] == 0 else 25
+        gy_at = w[Block.workspace] + part * w[Block.share_bytes]
         x_at = gy_at + 4 * gy_length
         sums_at = x_at + 16 * length
         scratch, sums = floats32(gy_at), floats32(sums_at)
@@ -153,20 +177,20 @@ def _build_weight() -> Callable[..., int]:
                 unit = image * planes + plane
                 for i in range(2):
                     a, q = (pad_h + i) % 2, (pad_h + i) // 2
-                    x = w[0] + 4 * (unit * height + i) * width
+                    x = w[Block.source] + 4 * (unit * height + i) * width
                     to = x_at + 4 * (2 * a * length + q * pitch)
                     split_pairs(
                         (x, 2 * width, width, -pad_w, (seen + 1 - i) // 2, to, length, pitch, planes * height * width)
                     )
                 for term in range(per_plane):
-                    gy = w[1] + 4 * (unit * per_plane + term) * rows * columns
+                    gy = w[Block.factor] + 4 * (unit * per_plane + term) * rows * columns
                     copy_rows((gy, columns, gy_at, pitch, rows, columns))
                     to = sums_at + 4 * term * taps * vector
                     if taps == 9:
                         collect_3((x_at, length, pitch, gy_at, positions, to))
                     else:
                         collect_5((x_at, length, pitch, gy_at, positions, to))
-            gw = w[3] + 4 * plane * per_plane * taps
+            gw = w[Block.result] + 4 * plane * per_plane * taps
             for i in range(per_plane * taps):
                 store_total((sums_at + 4 * vector * i, gw + 4 * i))
         return 0
@@ -178,21 +202,23 @@ DEPTHWISE_STRIDED = Kernel("depthwise_strided", _build)
 DEPTHWISE_STRIDED_WEIGHT = Kernel("depthwise_strided_weight", _build_weight)
 
 
-def prepare(problem: Problem, arguments: Sequence[int]) -> Prepared:
-    """The adjoint, y -> x; arguments: words of the inputs and outputs, then 4."""
+def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
+    """The adjoint, y -> x; biases: for each input behind the weight, whether it is there."""
     parts, share_bytes = _parts(problem, problem.images * problem.planes), _adjoint_bytes(problem)
     plane, buffer = math.prod(problem.source), 0
     if 4 * problem.images * problem.planes * plane >= STREAMED_BYTES:
         # In front of what the kernel takes from the end.
         buffer = share_bytes - 64
         share_bytes += 4 * _in_lines(plane) + 64
+    arguments = (Block.source, Block.factor, *optional_words(Block.bias, biases), Block.result, Block.workspace)
     return _launch(DEPTHWISE_STRIDED, problem, arguments, parts, share_bytes, _adjoint_sizes(problem), buffer)
 
 
 def prepare_weight(problem: Problem) -> Prepared:
     """The gradient with respect to the weight; x, gy -> gw."""
     parts, share_bytes = _parts(problem, problem.planes), _weight_bytes(problem)
-    return _launch(DEPTHWISE_STRIDED_WEIGHT, problem, (0, 1, 3, 4), parts, share_bytes, _weight_sizes(problem))
+    arguments = (Block.source, Block.factor, Block.result, Block.workspace)
+    return _launch(DEPTHWISE_STRIDED_WEIGHT, problem, arguments, parts, share_bytes, _weight_sizes(problem))
 
 
 def _adjoint_sizes(problem: Problem) -> _Sizes:
@@ -240,10 +266,26 @@ def _parts(p: Problem, units: int) -> int:
 def _launch(
     kernel: Kernel, p: Problem, arguments: Sequence[int], parts: int, share_bytes: int, sizes: _Sizes, buffer: int = 0
 ) -> Prepared:
-    words = [0, 0, 0, 0, 0, share_bytes, p.images, p.planes, p.per_plane, *p.source, *p.result, *p.pad]
-    words += [sizes.pitch, sizes.gy, sizes.other, sizes.front, sizes.positions, _KERNELS.index(p.kernel)]
-    words += [0, 0, buffer]
-    assert len(words) == 24
-    after = {0: 21} if kernel is DEPTHWISE_STRIDED else None
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=p.images,
+        planes=p.planes,
+        per_plane=p.per_plane,
+        height=p.source[0],
+        width=p.source[1],
+        rows=p.result[0],
+        columns=p.result[1],
+        pad_h=p.pad[0],
+        pad_w=p.pad[1],
+        pitch=sizes.pitch,
+        gy_length=sizes.gy,
+        phase_length=sizes.other,
+        front=sizes.front,
+        positions=sizes.positions,
+        kernel=_KERNELS.index(p.kernel),
+        buffer=buffer,
+    )
+    after = {0: Block.after} if kernel is DEPTHWISE_STRIDED else None
     note = _NOTE + (", past the caches" if buffer else "")
     return launch(kernel, words, arguments, parts=parts, workspace=share_bytes * parts, after=after, note=note)

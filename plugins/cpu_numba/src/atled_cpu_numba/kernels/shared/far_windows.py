@@ -1,4 +1,4 @@
-"""Which windows the kernels are not made for: preparing them would take longer, and more memory, than computing.
+"""Which windows the kernels refuse: preparing those would take longer, and more memory, than computing.
 
 Kernels that convolve or pool prepare a table of what is seen, by phase of the stride and by slice, and copy images into
 planes with as many zeros around them as the windows reach. That suits windows of about the size of an image. The

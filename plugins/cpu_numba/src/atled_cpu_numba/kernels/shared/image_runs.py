@@ -1,13 +1,4 @@
-"""Kernels that add over images and have one share: run on runs of images, whose sums are added up in order.
-
-Block (64-bit words):
-    0 kernel, 1 words of its block, 2 runs, 3 images
-    4 workspace, 5 bytes of it per share: a copy of the kernel's block, then its workspace; 6 bytes before them
-    7 elements of the result, 8 shares that are done; 0 before and after each run
-    9 bytes of an image of the first input, 10 of the second
-    11 to 15: words of the kernel's block that hold the inputs, the result, the workspace and the count of images
-    16 the result, which the first run writes to; the others write to the workspace
-The kernel's block follows, with the inputs.
+"""Kernels that add over images in one share, divided: each runs on runs of images, whose sums are added up in order.
 
 The runs are the same ones for any count of shares, and whoever is done last adds them up: so a sum does not depend on
 the threads.
@@ -21,10 +12,36 @@ import numpy as np
 
 from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 _MOST_RUNS = 8
-_HEADER = 17
+
+
+@layout
+class Block:
+    """What runs need; the kernel's own block follows, with the addresses of the inputs."""
+
+    kernel: int
+    count: int  # words of the kernel's block
+    runs: int
+    images: int
+    workspace: int
+    share_bytes: int  # of workspace: a copy of the kernel's block, then its workspace
+    sums_bytes: int  # of workspace, before those of the shares: results of the runs
+    size: int  # elements of the result
+    done: int  # shares that are; 0 before and after each call
+    first_bytes: int  # of an image of the first input
+    second_bytes: int
+    first: int  # words of the kernel's block: for the address of the first input,
+    second: int
+    result: int
+    inner_workspace: int
+    inner_images: int  # and for the count of images
+    y: int  # the result, which the first run writes to; the others write to the workspace
+
+
+_HEADER = size_of(Block)
 
 
 def _build() -> Callable[..., int]:
@@ -34,26 +51,26 @@ def _build() -> Callable[..., int]:
     @kernel
     def image_runs(block, part, parts):
         w = words(block)
-        count, runs, images, size = w[1], w[2], w[3], w[7]
+        count, runs, images, size = w[Block.count], w[Block.runs], w[Block.images], w[Block.size]
         given = words(block + 8 * _HEADER)
-        sums = w[4]
-        own = w[4] + w[6] + part * w[5]
+        sums = w[Block.workspace]
+        own = w[Block.workspace] + w[Block.sums_bytes] + part * w[Block.share_bytes]
         inner = words(own)
         code = 0
         for run in range(runs * part // parts, runs * (part + 1) // parts):
             first, after = images * run // runs, images * (run + 1) // runs
             for i in range(count):
                 inner[i] = given[i]
-            inner[w[11]] += first * w[9]
-            inner[w[12]] += first * w[10]
-            inner[w[13]] = w[16] if run == 0 else sums + 4 * (run - 1) * size
-            inner[w[14]] = own + 8 * count
-            inner[w[15]] = after - first
-            code |= call3(w[0], own, 0, 1)
-        if add_atomically(block + 8 * 8, 1) + 1 < parts:
+            inner[w[Block.first]] += first * w[Block.first_bytes]
+            inner[w[Block.second]] += first * w[Block.second_bytes]
+            inner[w[Block.result]] = w[Block.y] if run == 0 else sums + 4 * (run - 1) * size
+            inner[w[Block.inner_workspace]] = own + 8 * count
+            inner[w[Block.inner_images]] = after - first
+            code |= call3(w[Block.kernel], own, 0, 1)
+        if add_atomically(block + 8 * Block.done, 1) + 1 < parts:
             return code
-        w[8] = 0
-        y = floats32(w[16])
+        w[Block.done] = 0
+        y = floats32(w[Block.y])
         for run in range(runs - 1):
             x = floats32(sums + 4 * run * size)
             for i in range(size):
@@ -86,14 +103,28 @@ def in_runs(
     parts = fitting_shares(share_count(work_us, runs), share_bytes)
     inner = np.zeros(count, np.int64)
     inner[: len(native.block)] = native.block
-    header = [native.address, count, runs, images, 0, share_bytes, sums_bytes, size, 0, *image_bytes]
-    header += [first, second, result, workspace, images_word, 0]
-    assert len(header) == _HEADER
+    header = filled(
+        Block,
+        kernel=native.address,
+        count=count,
+        runs=runs,
+        images=images,
+        share_bytes=share_bytes,
+        sums_bytes=sums_bytes,
+        size=size,
+        first_bytes=image_bytes[0],
+        second_bytes=image_bytes[1],
+        first=first,
+        second=second,
+        result=result,
+        inner_workspace=workspace,
+        inner_images=images_word,
+    )
     return Prepared(
         native=Native(
             IMAGE_RUNS.address(),
             np.concatenate([np.array(header, np.int64), inner]),
-            (_HEADER + first, _HEADER + second, 16, 4),
+            (_HEADER + first, _HEADER + second, Block.y, Block.workspace),
             parts=parts,
             owner=(IMAGE_RUNS, native.owner),
         ),

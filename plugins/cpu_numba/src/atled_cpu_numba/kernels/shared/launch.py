@@ -1,10 +1,10 @@
-"""What every kernel family decides in the same way: the floats it takes, the number of shares, the Native."""
+"""What all kernel families share in preparing a call: the floats they take, the number of shares, the launch."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -67,6 +67,22 @@ def fitting_shares(parts: int, share_bytes: int) -> int:
 def float_bits(value: float) -> int:
     """The bits of a float64 as an int64, for a word of an argument block."""
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def optional_words(word: int, there: Sequence[bool]) -> tuple[int, ...]:
+    """For each optional input, whether it is there or not: `word`, or -1, among the arguments of a Native."""
+    return tuple(word if is_there else -1 for is_there in there)
+
+
+def line_starts(first: int, sizes: Iterable[int]) -> list[int]:
+    """Where pieces of so many bytes begin, one behind the other from `first` on, each at a cache line; then their end.
+
+    first: bytes, a multiple of 64.
+    """
+    starts = [first]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size // 64) * 64)
+    return starts
 
 
 def refuse_floats(call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1) -> str:

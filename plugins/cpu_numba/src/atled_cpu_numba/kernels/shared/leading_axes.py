@@ -1,4 +1,4 @@
-"""Convolutions over any number of axes as such over two: what becomes of the axes in front of the last two.
+"""Convolutions over three axes and more as convolutions over two: what becomes of the axes in front.
 
 Axes that change nothing are merged first. Then a slice of the result, one place of it along the leading axes, sees one
 slice of the source through each leading place of the kernel, a *leading tap*: it is a result over two axes, of as many

@@ -1,13 +1,4 @@
-"""Kernels whose shares are made of equal units, run in pieces of some units, so that they can carry elementwise ones.
-
-Block (64-bit words):
-    0 kernel, 1 units, 2 pieces
-    3 elements of the result per unit     4 range kernel to run on each piece of it, or 0, 5 its block
-    6 elements of the input per unit      7 range kernel to run on each piece of it before, or 0, 8 its block
-    9 whether the kernel checks indices: then all of them before any piece, by the share 0 of 0
-    10 kernel for the whole share, where nothing is run before or after
-    11 block of the kernels
-"""
+"""Kernels whose shares are made of equal units, run piece by piece: elementwise steps can run before and after each."""
 
 from __future__ import annotations
 
@@ -17,10 +8,30 @@ import numpy as np
 
 from atled.plugin import Call, Native, Prepared
 from atled_cpu_numba.kernels.shared.launch import most_shares
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 _PIECE_BYTES = 1 << 15  # of what is carried over, so that it stays in the cache
-_HEADER = 11
+
+
+@layout
+class Block:
+    """What pieces need; the kernel's own block follows."""
+
+    kernel: int
+    units: int
+    pieces: int
+    result_step: int  # elements of the result per unit
+    after: int  # range kernel to run on each piece of the result, or 0
+    after_block: int
+    input_step: int  # elements of the input per unit
+    before: int  # range kernel to run on each piece of the input before it is read, or 0
+    before_block: int
+    checks: int  # whether the kernel checks indices: then all of them before any piece, by the share 0 of 0
+    alone: int  # kernel for the whole share, where nothing is run before or after
+
+
+_HEADER = size_of(Block)
 
 
 def _build() -> Callable[..., int]:
@@ -31,23 +42,23 @@ def _build() -> Callable[..., int]:
     def in_pieces(block, part, parts):
         w = words(block)
         inner = block + 8 * _HEADER
-        if w[4] == 0 and w[7] == 0:
-            return call3(w[10], inner, part, parts)
-        if w[9] != 0:
+        if w[Block.after] == 0 and w[Block.before] == 0:
+            return call3(w[Block.alone], inner, part, parts)
+        if w[Block.checks] != 0:
             # All of them, whatever the share: what others carry must not be done either.
-            code = call3(w[0], inner, 0, 0)
+            code = call3(w[Block.kernel], inner, 0, 0)
             if code != 0:
                 return code
-        units, pieces = w[1], w[2]
+        units, pieces = w[Block.units], w[Block.pieces]
         for piece in range(pieces * part // parts, pieces * (part + 1) // parts):
             first, after = units * piece // pieces, units * (piece + 1) // pieces
-            if w[7] != 0:
-                call3(w[7], w[8], first * w[6], after * w[6])
-            code = call3(w[0], inner, piece, pieces)
+            if w[Block.before] != 0:
+                call3(w[Block.before], w[Block.before_block], first * w[Block.input_step], after * w[Block.input_step])
+            code = call3(w[Block.kernel], inner, piece, pieces)
             if code != 0:
                 return code
-            if w[4] != 0:
-                call3(w[4], w[5], first * w[3], after * w[3])
+            if w[Block.after] != 0:
+                call3(w[Block.after], w[Block.after_block], first * w[Block.result_step], after * w[Block.result_step])
         return 0
 
     return in_pieces
@@ -80,29 +91,36 @@ def in_pieces(
     """
     native = prepared.native
     assert native is not None
-    sizes = [0 if result is None else call.outputs[result].size, 0]
+    result_size, input_size = 0 if result is None else call.outputs[result].size, 0
     if source is not None:
         desc = call.inputs[source]
         assert desc is not None
-        sizes[1] = desc.size
+        input_size = desc.size
     # No more shares than the kernel's own, and as many pieces in each: its workspace is for so many.
-    nbytes = call.outputs[0].dtype.itemsize * max(sizes)
+    nbytes = call.outputs[0].dtype.itemsize * max(result_size, input_size)
     pieces = pieces or max(native.parts, min(units, -(-nbytes // _PIECE_BYTES)))
-    header = [native.address, units, pieces, sizes[0] // units, 0, 0, sizes[1] // units, 0, 0, int(checks)]
-    header.append(native.address if alone is None else alone.address())
-    kernel = IN_PIECES
+    header = filled(
+        Block,
+        kernel=native.address,
+        units=units,
+        pieces=pieces,
+        result_step=result_size // units,
+        input_step=input_size // units,
+        checks=int(checks),
+        alone=native.address if alone is None else alone.address(),
+    )
     return Prepared(
         native=Native(
-            kernel.address(),
+            IN_PIECES.address(),
             np.concatenate([np.array(header, np.int64), native.block]),
             tuple(word if word < 0 else word + _HEADER for word in native.arguments),
             attributes={name: word + _HEADER for name, word in native.attributes.items()},
             parts=native.parts,
             most_parts=most_shares(pieces),
             errors=native.errors,
-            owner=(kernel, native.owner, alone),
-            after=None if result is None else {result: 4},
-            before=None if source is None else {source: 7},
+            owner=(IN_PIECES, native.owner, alone),
+            after=None if result is None else {result: Block.after},
+            before=None if source is None else {source: Block.before},
             in_place={source: result} if in_place and source is not None and result is not None else None,
         ),
         workspace=prepared.workspace // native.parts * pieces,

@@ -1,7 +1,7 @@
 """Convolution with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3), in float32: a quarter of the multiplications.
 
 Tiles of 6 x 6 elements, the kernels, and 36 products for 4 x 4 results are transformed with channels and maps in the
-lanes, see `winograd_blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
+lanes, see `blocks`; in between stand 36 matrix products of (tiles, channels) by (channels, maps).
 
 The results are less accurate than direct sums: where they are of scale 1, the largest errors are about 5e-5 instead of
 5e-6, with 512 channels 7e-5 instead of 1e-5; a weight's gradient has 2e-5 instead of 1e-6. Equal
@@ -9,35 +9,25 @@ inputs give equal bits. An error is in proportion to the largest element of its 
 outside the window of a result: an outlier spoils up to 16 results around, an infinity makes them NaN. Contexts with
 `local_errors=True` or `deterministic=True` have everything computed directly, and so has all work after `ENABLED =
 False` was set.
-
-Block (64-bit words; strides in elements):
-    0 x or gy, 1 weight, 2 bias or 0, 3 y or gx, 4 workspace, 5 bytes of it per share
-    6 images, 7 channels, 8 height, 9 width   of the source
-    10 maps, 11 height, 12 width              of the result
-    13 pad_h, 14 pad_w
-    15 rows of tiles per image, 16 tiles in a row, 17 rows of tiles at once
-    18 maps_shared                            1: shares are made of maps, 0: of rows of tiles
-    19 weight_map, 20 weight_channel          strides of the weight
-    21 first tap, 22 from tap to tap          0 and 1, or 8 and -1 for the gradient, which turns the kernel around
-    23 maps at once, 24 elements of weight
-    25 to 31: where the pieces of a share's workspace begin, in bytes: bias, transformed weights, transformed tiles,
-        products, transposed elements (first taps, then positions of the source), padded rows of them, results; before
-        them the block of COLLECT_ROWS
-    32 bytes before the workspaces of the shares, for the transformed weights if the shares are made of maps
-    33 COLLECT_ROWS
-    34 range kernel to run on what is written of the result, or 0, 35 its block
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
-from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    launch,
+    line_starts,
+    optional_words,
+    share_count,
+)
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
 from atled_cpu_numba.store import Kernel
 
 # False: for work that wants the accuracy of direct sums everywhere.
@@ -54,6 +44,48 @@ _MOST_TILES_IN_A_ROW = 96
 _BLOCK_BYTES = 640 << 10  # of transformed tiles and products at once, most of a level-2 cache
 _MAPS_AT_ONCE = 128
 _FLOPS_PER_US = 90e3  # a cautious rate of one core, transformations included, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads; strides in elements, starts in bytes from a share's workspace."""
+
+    x: int  # address of x or gy
+    weight: int
+    bias: int  # or 0
+    y: int  # or gx
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the block of COLLECT_ROWS
+    images: int
+    channels: int
+    height: int  # of the source
+    width: int
+    maps: int
+    result_height: int
+    result_width: int
+    pad_h: int
+    pad_w: int
+    tile_lines: int  # rows of tiles per image
+    tiles_in_line: int
+    lines_at_once: int
+    maps_shared: int  # 1: shares are made of maps, 0: of rows of tiles
+    weight_map: int  # strides of the weight
+    weight_channel: int
+    first_tap: int  # 0, or 8 for the gradient, which turns the kernel around
+    tap_step: int  # 1, or -1
+    maps_at_once: int
+    weight_size: int  # elements
+    bias_start: int
+    weights_start: int  # of transformed weights
+    tiles_start: int  # of transformed tiles
+    products_start: int
+    flat_start: int  # of transposed elements: first taps, then positions of the source
+    padded_start: int  # of padded rows of them
+    results_start: int
+    shared_bytes: int  # before the workspaces of the shares, for the transformed weights if shares are made of maps
+    collect_rows: int  # address of COLLECT_ROWS
+    after: int  # range kernel to run on what is written of the result, or 0
+    after_block: int
 
 
 class Problem(NamedTuple):
@@ -132,24 +164,25 @@ def _build() -> Callable[..., int]:
     @piece
     def transform_weights(w, first_map, count, taps_at, target):
         """Panels of `tile_columns` maps, in each the 36 products, in each channel by channel."""
-        channels = w[7]
+        channels = w[Block.channels]
         step = channels * tile_columns + vector
-        end = w[1] + 4 * w[24]
+        end = w[Block.weight] + 4 * w[Block.weight_size]
         for m in range(0, count, vector):
             known = min(vector, count - m)
             first = first_map + m
             to = target + 4 * (m // tile_columns * 36 * step + m % tile_columns)
             for channel in range(channels):
-                start = w[1] + 4 * (first * w[19] + channel * w[20])
-                last = start + 4 * (known - 1) * w[19]
+                start = w[Block.weight] + 4 * (first * w[Block.weight_map] + channel * w[Block.weight_channel])
+                last = start + 4 * (known - 1) * w[Block.weight_map]
                 for tap in range(0, 9, taps_at_once):
                     # Vectors may be longer than the taps: at the end of the weight they reach to the left instead.
                     here = min(tap, 9 - taps_at_once)
                     if last + 4 * (here + vector) > end:
                         here = 9 - vector
-                    transpose_block((start + 4 * here, w[19], known, taps_at + 4 * vector * (vector + here), vector))
-                source = taps_at + 4 * vector * (vector + w[21])
-                weight_tile((source, w[22] * vector, to, step))
+                    taps, weight_map = start + 4 * here, w[Block.weight_map]
+                    transpose_block((taps, weight_map, known, taps_at + 4 * vector * (vector + here), vector))
+                source = taps_at + 4 * vector * (vector + w[Block.first_tap])
+                weight_tile((source, w[Block.tap_step] * vector, to, step))
                 to += 4 * tile_columns
 
     @piece
@@ -178,51 +211,54 @@ def _build() -> Callable[..., int]:
     @piece
     def deliver(w, image, first_map, maps, first_row, rows, results):
         """Results of `rows` rows of tiles, a vector of maps wide, to y."""
-        height, width = w[11], w[12]
+        height, width = w[Block.result_height], w[Block.result_width]
         count = min(4 * rows, height - 4 * first_row) * width
-        target = w[3] + 4 * (((image * w[10] + first_map) * height + 4 * first_row) * width)
+        target = w[Block.y] + 4 * (((image * w[Block.maps] + first_map) * height + 4 * first_row) * width)
         for p in range((count + vector - 1) // vector):
             here = max(0, min(p * vector, count - vector))
             source = results + 4 * vector * here
             store_transposed((source, min(vector, count), target + 4 * here, height * width, maps))
-        if w[34] != 0:
-            start = (target - w[3]) // 4
+        if w[Block.after] != 0:
+            start = (target - w[Block.y]) // 4
             for _ in range(maps):
-                call3(w[34], w[35], start, start + count)
+                call3(w[Block.after], w[Block.after_block], start, start + count)
                 start += height * width
 
     @kernel
     def winograd(block, part, parts):
         w = words(block)
-        images, channels, maps, tile_lines, tiles_in_line, lines_at_once = w[6], w[7], w[10], w[15], w[16], w[17]
-        inner = w[4] + w[32] + part * w[5]
+        images, channels, maps, tile_lines = w[Block.images], w[Block.channels], w[Block.maps], w[Block.tile_lines]
+        tiles_in_line, lines_at_once = w[Block.tiles_in_line], w[Block.lines_at_once]
+        inner = w[Block.workspace] + w[Block.shared_bytes] + part * w[Block.share_bytes]
         q = words(inner)
-        bias_at, u, v, m = inner + w[25], inner + w[26], inner + w[27], inner + w[28]
-        flat, padded, results = inner + w[29], inner + w[30], inner + w[31]
+        bias_at, u, v = inner + w[Block.bias_start], inner + w[Block.weights_start], inner + w[Block.tiles_start]
+        m = inner + w[Block.products_start]
+        flat, padded = inner + w[Block.flat_start], inner + w[Block.padded_start]
+        results = inner + w[Block.results_start]
         # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
         u_step = channels * tile_columns + vector
         lines = images * tile_lines
         panels = (maps + tile_columns - 1) // tile_columns
         m0, m1 = 0, maps
         b0, b1 = 0, (lines + lines_at_once - 1) // lines_at_once
-        if w[18] != 0:
+        if w[Block.maps_shared] != 0:
             m0, m1 = panels * part // parts * tile_columns, min(maps, panels * (part + 1) // parts * tile_columns)
         else:
             b0, b1 = b1 * part // parts, b1 * (part + 1) // parts
-        if w[18] != 0:  # each share fills its part of one array, however many shares there are
-            u = w[4] + 4 * 36 * u_step * (m0 // tile_columns)
+        if w[Block.maps_shared] != 0:  # each share fills its part of one array, however many shares there are
+            u = w[Block.workspace] + 4 * 36 * u_step * (m0 // tile_columns)
         if m0 >= m1 or b0 >= b1:
             return 0
         panels = (m1 - m0 + tile_columns - 1) // tile_columns
         transform_weights(w, m0, m1 - m0, flat, u)
         bias = floats32(bias_at)
         for i in range(panels * tile_columns):
-            bias[i] = floats32(w[2])[m0 + i] if w[2] != 0 and m0 + i < m1 else 0.0
+            bias[i] = floats32(w[Block.bias])[m0 + i] if w[Block.bias] != 0 and m0 + i < m1 else 0.0
         tiles_at_once = (lines_at_once * tiles_in_line + tile_rows - 1) // tile_rows * tile_rows
-        v_panel, m_row = tiles_at_once * vector, w[23]
+        v_panel, m_row = tiles_at_once * vector, w[Block.maps_at_once]
         v_step = v_panel * ((channels + vector - 1) // vector) + vector
         m_step = tiles_at_once * m_row + vector
-        row_length, width = vector * (4 * tiles_in_line + 2), w[12]
+        row_length, width = vector * (4 * tiles_in_line + 2), w[Block.result_width]
         for b in range(b0, b1):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
             for channel in range(0, channels, vector):
@@ -232,11 +268,16 @@ def _build() -> Callable[..., int]:
                     row = line - image * tile_lines
                     rows = min(tile_lines - row, after - line)
                     line += rows
-                    size = w[8] * w[9]
-                    q[0], q[1] = w[0] + 4 * (image * channels + channel) * size, min(vector, channels - channel)
-                    q[2], q[3], q[4], q[5] = w[8], w[9], 4 * row - w[13], 4 * rows + 2
-                    q[6], q[7], q[8], q[9] = w[14], 4 * tiles_in_line + 2, flat, padded
-                    call3(w[33], inner, 0, 1)
+                    size = w[Block.height] * w[Block.width]
+                    x = w[Block.x] + 4 * (image * channels + channel) * size
+                    q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
+                    height, source_width, top = w[Block.height], w[Block.width], 4 * row - w[Block.pad_h]
+                    wanted = 4 * rows + 2
+                    q[CollectRows.height], q[CollectRows.width] = height, source_width
+                    q[CollectRows.top], q[CollectRows.lines] = top, wanted
+                    q[CollectRows.left], q[CollectRows.length] = w[Block.pad_w], 4 * tiles_in_line + 2
+                    q[CollectRows.flat], q[CollectRows.padded] = flat, padded
+                    call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(rows):
                         at = padded + 16 * i * row_length
                         for _ in range(tiles_in_line):
@@ -284,8 +325,8 @@ def _build() -> Callable[..., int]:
 WINOGRAD = Kernel("winograd", _build)
 
 
-def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> Prepared:
-    """The convolution of a problem that `suits`; arguments: words of the inputs and outputs, without the workspace."""
+def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
+    """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     lanes = host_lanes()
     rows, columns = problem.tiles
     width = -(-problem.maps // lanes.columns) * lanes.columns
@@ -308,20 +349,48 @@ def prepare(problem: Problem, weight_size: int, arguments: tuple[int, ...]) -> P
     sizes = [width, 0 if by_maps else transformed, 36 * (tiles * depth + lanes.vector)]
     sizes += [36 * (tiles * maps_at_once + lanes.vector)]
     sizes += [lanes.vector * size for size in (flat, padded, results)]
-    starts = [BLOCK_BYTES]
-    for size in sizes:
-        starts.append(starts[-1] + -(-4 * size // 64) * 64)
-    share_bytes = starts.pop()
+    bias_start, weights_start, tiles_start, products_start, *starts = line_starts(BLOCK_BYTES, [4 * n for n in sizes])
+    flat_start, padded_start, results_start, share_bytes = starts
     parts = fitting_shares(parts, share_bytes)
-    words = [0, 0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps]
-    words += [*problem.result, *problem.pad, rows, columns, at_once, int(by_maps)]
-    words += [problem.weight_map, problem.weight_channel, *((8, -1) if problem.turned else (0, 1))]
     shared_bytes = 4 * transformed if by_maps else 0
-    words += [maps_at_once, weight_size, *starts, shared_bytes, COLLECT_ROWS.address(), 0, 0]
-    assert len(words) == 36
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=problem.images,
+        channels=problem.channels,
+        height=problem.source[0],
+        width=problem.source[1],
+        maps=problem.maps,
+        result_height=problem.result[0],
+        result_width=problem.result[1],
+        pad_h=problem.pad[0],
+        pad_w=problem.pad[1],
+        tile_lines=rows,
+        tiles_in_line=columns,
+        lines_at_once=at_once,
+        maps_shared=int(by_maps),
+        weight_map=problem.weight_map,
+        weight_channel=problem.weight_channel,
+        first_tap=8 if problem.turned else 0,
+        tap_step=-1 if problem.turned else 1,
+        maps_at_once=maps_at_once,
+        weight_size=weight_size,
+        bias_start=bias_start,
+        weights_start=weights_start,
+        tiles_start=tiles_start,
+        products_start=products_start,
+        flat_start=flat_start,
+        padded_start=padded_start,
+        results_start=results_start,
+        shared_bytes=shared_bytes,
+        collect_rows=COLLECT_ROWS.address(),
+    )
     note = f"winograd 4x4, {at_once * columns} tiles at once"
     workspace = shared_bytes + share_bytes * parts
-    return launch(WINOGRAD, words, (*arguments, 4), parts=parts, workspace=workspace, after={0: 34}, note=note)
+    biased = optional_words(Block.bias, biases)
+    arguments = (Block.x, Block.weight, *biased, Block.y, Block.workspace)
+    after = {0: Block.after}
+    return launch(WINOGRAD, words, arguments, parts=parts, workspace=workspace, after=after, note=note)
 
 
 def _lines_at_once(columns: int, lines: int, tiles: int) -> int:

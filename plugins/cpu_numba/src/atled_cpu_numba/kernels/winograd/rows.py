@@ -1,13 +1,7 @@
 """The piece that the Winograd kernels share: rows of some planes with the planes in the lanes, and zeros around them.
 
 COLLECT_ROWS is a kernel of its own, called by address with a block in the caller's workspace, so that it is compiled
-once. Its block: source, known, height, width, top, lines, left, length, flat, padded.
-    source: address of the first of `known` contiguous planes of height x width, at most as many as a vector has lanes;
-        the last one is repeated in further lanes.
-    top: the first row wanted, may be negative; `lines` rows are.
-    padded: address of the result, lines x length vectors, in which column 0 of the planes is at `left`; zeros outside.
-    flat: address of scratch memory, a vector for each element of the rows and a vector's width of them more; for rows
-        that are shorter than a vector or fill the last one badly.
+once.
 """
 
 from __future__ import annotations
@@ -15,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.layout import layout
 from atled_cpu_numba.store import Kernel
 
 BLOCK_BYTES = 128  # room that a caller reserves for the block
+
+
+@layout
+class CollectRows:
+    """The block of COLLECT_ROWS."""
+
+    source: int  # address of the first plane
+    known: int  # contiguous planes, at most as many as a vector has lanes; the last one is repeated in further lanes
+    height: int  # of a plane
+    width: int
+    top: int  # the first row wanted, may be negative
+    lines: int  # rows wanted
+    left: int  # column of the result in which column 0 of the planes is; zeros outside of them
+    length: int  # columns of the result
+    flat: int  # scratch: a vector per element of the rows and a vector's width more, for rows that fill vectors badly
+    padded: int  # address of the result: lines x length vectors
 
 
 def _build() -> Callable[..., int]:
@@ -31,8 +42,10 @@ def _build() -> Callable[..., int]:
     @kernel
     def collect_rows(block, part, parts):
         w = words(block)
-        source, known, height, width, top, lines = w[0], w[1], w[2], w[3], w[4], w[5]
-        left, length, flat, padded = min(w[6], w[7]), w[7], w[8], w[9]
+        source, known, height = w[CollectRows.source], w[CollectRows.known], w[CollectRows.height]
+        width, top, lines = w[CollectRows.width], w[CollectRows.top], w[CollectRows.lines]
+        left, length = min(w[CollectRows.left], w[CollectRows.length]), w[CollectRows.length]
+        flat, padded = w[CollectRows.flat], w[CollectRows.padded]
         count = min(width, length - left)
         blocks = (count + vector - 1) // vector
         in_rows = count >= vector and 5 * count >= 4 * vector * blocks

@@ -4,17 +4,6 @@ It is the transpose of what `winograd` computes in the kernel: tiles of x and of
 maps in the lanes, 36 matrix products add over the tiles, and what they give is transformed back to kernels. It is as
 accurate as there.
 
-Block (64-bit words):
-    0 x, 1 gy, 2 gw, 3 workspace, 4 bytes of it per share
-    5 images, 6 channels, 7 height, 8 width   of x
-    9 maps, 10 height, 11 width               of gy
-    12 pad_h, 13 pad_w
-    14 rows of tiles per image, 15 tiles in a row, 16 rows of tiles at once
-    17 elements from tile to tile of x's transformed tiles
-    18 bytes before the workspaces of the shares: the products, each share in its part
-    19 to 22: where the pieces of a share's workspace begin, in bytes: transformed tiles of x and of gy, transposed
-        elements, padded rows of them; before them the block of COLLECT_ROWS
-    23 COLLECT_ROWS, 24 channels, as many as the tiles compute
 Shares are made of panels of maps; each transforms all tiles of x.
 """
 
@@ -26,14 +15,46 @@ from collections.abc import Callable
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd import forward as winograd
-from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS
+from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
 from atled_cpu_numba.store import Kernel
 
 _TILES_AT_ONCE = 64  # their transformed tiles of a channel and a map stay in the level-1 cache
 _LEAST_TILES = 24  # below, transforming the products takes longer than it saves
 _FLOPS_PER_US = 40e3  # a cautious rate of one core, transformations included, for the number of shares
+
+
+@layout
+class Block:
+    """What the kernel reads; starts in bytes from a share's workspace."""
+
+    x: int  # address
+    gy: int
+    gw: int
+    workspace: int
+    share_bytes: int  # of workspace, which begins with the block of COLLECT_ROWS
+    images: int
+    channels: int
+    height: int  # of x
+    width: int
+    maps: int
+    rows: int  # of gy
+    columns: int
+    pad_h: int
+    pad_w: int
+    tile_lines: int  # rows of tiles per image
+    tiles_in_line: int
+    lines_at_once: int
+    tile_step: int  # elements from tile to tile of x's transformed tiles
+    shared_bytes: int  # before the workspaces of the shares: the products, each share in its part
+    x_tiles_start: int  # of transformed tiles of x
+    gy_tiles_start: int
+    flat_start: int  # of transposed elements
+    padded_start: int  # of padded rows of them
+    collect_rows: int  # address of COLLECT_ROWS
+    computed: int  # channels, as many as the tiles compute
 
 
 def _build() -> Callable[..., int]:
@@ -79,20 +100,22 @@ def _build() -> Callable[..., int]:
     @kernel
     def winograd_weight(block, part, parts):
         w = words(block)
-        images, channels, height, width = w[5], w[6], w[7], w[8]
-        maps, rows, columns = w[9], w[10], w[11]
-        tile_lines, tiles_in_line, lines_at_once, v_row = w[14], w[15], w[16], w[17]
+        images, channels, height, width = w[Block.images], w[Block.channels], w[Block.height], w[Block.width]
+        maps, rows, columns = w[Block.maps], w[Block.rows], w[Block.columns]
+        tile_lines, tiles_in_line, lines_at_once = w[Block.tile_lines], w[Block.tiles_in_line], w[Block.lines_at_once]
+        v_row = w[Block.tile_step]
         panels = (maps + tile_columns - 1) // tile_columns
         p0, p1 = panels * part // parts, panels * (part + 1) // parts
         if p0 == p1:
             return 0
-        inner = w[3] + w[18] + part * w[4]
+        inner = w[Block.workspace] + w[Block.shared_bytes] + part * w[Block.share_bytes]
         q = words(inner)
-        v, gy, flat, padded = inner + w[19], inner + w[20], inner + w[21], inner + w[22]
+        v, gy, flat = inner + w[Block.x_tiles_start], inner + w[Block.gy_tiles_start], inner + w[Block.flat_start]
+        padded = inner + w[Block.padded_start]
         # A vector more than needed: a power of two apart, all 36 would compete for the same lines of the cache.
         v_step = lines_at_once * tiles_in_line * v_row + vector
         gy_step = lines_at_once * tiles_in_line * tile_columns + vector
-        m_step = w[24] * tile_columns
+        m_step = w[Block.computed] * tile_columns
         lines = images * tile_lines
         for b in range((lines + lines_at_once - 1) // lines_at_once):
             first, after = b * lines_at_once, min(lines, (b + 1) * lines_at_once)
@@ -104,13 +127,14 @@ def _build() -> Callable[..., int]:
                     taken = min(tile_lines - row, after - line)
                     line += taken
                     length = 4 * tiles_in_line + 2
-                    q[0], q[1] = (
-                        w[0] + 4 * (image * channels + channel) * height * width,
-                        min(vector, channels - channel),
-                    )
-                    q[2], q[3], q[4], q[5] = height, width, 4 * row - w[12], 4 * taken + 2
-                    q[6], q[7], q[8], q[9] = w[13], length, flat, padded
-                    call3(w[23], inner, 0, 1)
+                    x = w[Block.x] + 4 * (image * channels + channel) * height * width
+                    q[CollectRows.source], q[CollectRows.known] = x, min(vector, channels - channel)
+                    top, wanted = 4 * row - w[Block.pad_h], 4 * taken + 2
+                    q[CollectRows.height], q[CollectRows.width] = height, width
+                    q[CollectRows.top], q[CollectRows.lines] = top, wanted
+                    q[CollectRows.left], q[CollectRows.length] = w[Block.pad_w], length
+                    q[CollectRows.flat], q[CollectRows.padded] = flat, padded
+                    call3(w[Block.collect_rows], inner, 0, 1)
                     for i in range(taken):
                         at = padded + 16 * i * length * vector
                         for _ in range(tiles_in_line):
@@ -128,25 +152,29 @@ def _build() -> Callable[..., int]:
                         taken = min(tile_lines - row, after - line)
                         line += taken
                         length = 4 * tiles_in_line
-                        q[0], q[1] = w[1] + 4 * (image * maps + one) * rows * columns, min(vector, maps - one)
-                        q[2], q[3], q[4], q[5] = rows, columns, 4 * row, 4 * taken
-                        q[6], q[7], q[8], q[9] = 0, length, flat, padded
-                        call3(w[23], inner, 0, 1)
+                        y = w[Block.gy] + 4 * (image * maps + one) * rows * columns
+                        q[CollectRows.source], q[CollectRows.known] = y, min(vector, maps - one)
+                        top, wanted = 4 * row, 4 * taken
+                        q[CollectRows.height], q[CollectRows.width] = rows, columns
+                        q[CollectRows.top], q[CollectRows.lines] = top, wanted
+                        q[CollectRows.left], q[CollectRows.length] = 0, length
+                        q[CollectRows.flat], q[CollectRows.padded] = flat, padded
+                        call3(w[Block.collect_rows], inner, 0, 1)
                         for i in range(taken):
                             at = padded + 16 * i * length * vector
                             for _ in range(tiles_in_line):
                                 gradient_tile((at, length * vector, to, gy_step))
                                 at += 16 * vector
                                 to += 4 * tile_columns
-                tiles, m = (after - first) * tiles_in_line, w[3] + 4 * 36 * panel * m_step
+                tiles, m = (after - first) * tiles_in_line, w[Block.workspace] + 4 * 36 * panel * m_step
                 multiply(tiles, channels, left, v, v_row, v_step, gy, gy_step, m, m_step, 1 if b > 0 else 0)
         for panel in range(p0, p1):
             for lane in range(0, min(tile_columns, maps - panel * tile_columns), vector):
                 one = panel * tile_columns + lane
                 for channel in range(channels):
-                    m = w[3] + 4 * (36 * panel * m_step + channel * tile_columns + lane)
+                    m = w[Block.workspace] + 4 * (36 * panel * m_step + channel * tile_columns + lane)
                     weight_gradient_tile((m, m_step, v + 36 * vector * channel))  # the tiles are used up
-                count, gw = 9 * channels, w[2] + 36 * one * channels
+                count, gw = 9 * channels, w[Block.gw] + 36 * one * channels
                 for p in range((count + vector - 1) // vector):
                     here = min(p * vector, count - vector)
                     source, known = v + 4 * vector * here, min(vector, maps - one)
@@ -195,21 +223,48 @@ def prepare(problem: winograd.Problem) -> Prepared:
         lanes.vector * flat,
         lanes.vector * padded,
     ]
-    starts = [BLOCK_BYTES]
-    for size in sizes:
-        starts.append(starts[-1] + -(-4 * size // 64) * 64)
-    share_bytes = starts.pop()
+    starts = line_starts(BLOCK_BYTES, [4 * size for size in sizes])
+    x_tiles_start, gy_tiles_start, flat_start, padded_start, share_bytes = starts
     work_us = 2.0 * 9 * problem.images * problem.result[0] * problem.result[1] * problem.channels * problem.maps
     work_us /= 9 * _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, panels), share_bytes)
-    words = [0, 0, 0, 0, share_bytes, problem.images, problem.channels, *problem.source, problem.maps, *problem.result]
-    words += [*problem.pad, rows, columns, at_once, depth, shared_bytes, *starts, COLLECT_ROWS.address(), computed]
-    assert len(words) == 25
+    words = filled(
+        Block,
+        share_bytes=share_bytes,
+        images=problem.images,
+        channels=problem.channels,
+        height=problem.source[0],
+        width=problem.source[1],
+        maps=problem.maps,
+        rows=problem.result[0],
+        columns=problem.result[1],
+        pad_h=problem.pad[0],
+        pad_w=problem.pad[1],
+        tile_lines=rows,
+        tiles_in_line=columns,
+        lines_at_once=at_once,
+        tile_step=depth,
+        shared_bytes=shared_bytes,
+        x_tiles_start=x_tiles_start,
+        gy_tiles_start=gy_tiles_start,
+        flat_start=flat_start,
+        padded_start=padded_start,
+        collect_rows=COLLECT_ROWS.address(),
+        computed=computed,
+    )
     note = f"winograd 4x4, {at_once * columns} tiles at once"
     workspace = shared_bytes + share_bytes * parts
-    prepared = launch(WINOGRAD_WEIGHT, words, (0, 1, 2, 3), parts=parts, workspace=workspace, note=note)
+    arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
+    prepared = launch(WINOGRAD_WEIGHT, words, arguments, parts=parts, workspace=workspace, note=note)
     if panels > 1:
         return prepared
     image_bytes = 4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)
     size = 9 * problem.channels * problem.maps
-    return in_runs(prepared, images=problem.images, images_word=5, image_bytes=image_bytes, size=size, work_us=work_us)
+    return in_runs(
+        prepared,
+        images=problem.images,
+        images_word=Block.images,
+        image_bytes=image_bytes,
+        size=size,
+        work_us=work_us,
+    )

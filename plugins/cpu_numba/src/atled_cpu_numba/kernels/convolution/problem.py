@@ -1,0 +1,103 @@
+"""The sizes, strides and windows of a convolution or its adjoint, as all ways to compute it are given them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from atled.plugin import Call
+from atled_cpu_numba.kernels.shared.geometry import Pair
+from atled_cpu_numba.kernels.shared.leading_axes import Axis, Phase, merge_axes, two_axes
+from atled_cpu_numba.kernels.winograd.forward import excluded_for
+
+_ADJOINTS = ("ConvolutionDataGrad", "Deconvolution", "DepthwiseDeconvolution")
+
+
+class Problem(NamedTuple):
+    """A convolution or its adjoint: channels and maps, of the source and the result, are those of one group.
+
+    biases: for each input behind the weight, whether it is there.
+    direct_for: the flag of the Context for which only direct sums will do, "" where there is none.
+    """
+
+    forward: bool
+    images: int
+    groups: int
+    channels: int
+    maps: int
+    axes: tuple[Axis, ...]
+    biases: tuple[bool, ...]
+    direct_for: str
+
+    @property
+    def weight_size(self) -> int:
+        """Elements of the weight."""
+        return self.groups * self.channels * self.maps * math.prod(axis.kernel for axis in self.axes)
+
+    def in_order(self, phase: Phase) -> bool:
+        """Whether the weight is already as a kernel over two axes wants it for the slices of `phase`."""
+        whole = len(phase.taps) == math.prod(axis.kernel for axis in self.axes[:-2])
+        return whole and (self.forward or self.maps == 1)
+
+
+class Task(NamedTuple):
+    """A problem over its last two axes: channels and maps, of the source and the result, are those of one group."""
+
+    forward: bool
+    images: int
+    groups: int
+    channels: int
+    maps: int
+    source: Pair
+    result: Pair
+    kernel: Pair
+    pad: Pair
+    stride: Pair
+    dilation: Pair
+
+    @property
+    def weight_strides(self) -> Pair:
+        """From map to map of the result and from channel to channel of the source, in elements of the weight.
+
+        The convolution's own weight is (maps, channels, kernel); its adjoint goes the other way.
+        """
+        places = math.prod(self.kernel)
+        return (self.channels * places, places) if self.forward else (places, self.maps * places)
+
+    @property
+    def is_3x3(self) -> bool:
+        """Whether the kernel is 3 x 3, with stride 1 and no dilation."""
+        return (self.kernel, self.stride, self.dilation) == ((3, 3), (1, 1), (1, 1))
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each result sees one position of the source."""
+        return (self.kernel, self.pad) == ((1, 1), (0, 0)) and (self.forward or self.stride == (1, 1))
+
+
+def problem_of(call: Call) -> Problem:
+    """The problem of a call; op specs with a `group`, or depthwise ones."""
+    attributes, axis = call.attributes, call.attributes["base_axis"]
+    source, weight, result = call.inputs[0], call.inputs[1], call.outputs[0]
+    assert source is not None
+    assert weight is not None
+    if "group" in attributes:
+        groups, kernel = attributes["group"], weight.shape[2:]
+    else:  # depthwise
+        groups, kernel = min(source.shape[axis], result.shape[axis]), weight.shape[1:]
+    steps = (attributes["pad"], attributes["stride"], attributes["dilation"])
+    return Problem(
+        call.spec.name not in _ADJOINTS,
+        math.prod(source.shape[:axis]),
+        groups,
+        source.shape[axis] // groups,
+        result.shape[axis] // groups,
+        merge_axes(map(Axis, source.shape[axis + 1 :], result.shape[axis + 1 :], kernel, *steps)),
+        tuple(desc is not None for desc in call.inputs[2:]),
+        excluded_for(call),
+    )
+
+
+def task_of(problem: Problem) -> Task:
+    """The problem over its last two axes."""
+    return Task(*problem[:5], *two_axes(problem.axes))
