@@ -7,7 +7,7 @@ execution, to do nothing but launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,19 @@ class FormWord(IntEnum):
     ADDRESSES = 3  # how many are put into the block
     FLOATS = 4  # how many are put into the block after them
     VALUES = 5  # from here on: for each of these values its word in the block, or -1
+
+
+def call_form(
+    kernel: int, parts: int, block: Sequence[int] | np.ndarray, addresses: Sequence[int], floats: Sequence[int]
+) -> np.ndarray:
+    """A form, (words,) int64; addresses, floats: the words of the block that values are put into, or -1."""
+    head = [0] * FormWord.VALUES
+    head[FormWord.KERNEL] = kernel
+    head[FormWord.PARTS] = parts
+    head[FormWord.BLOCK_WORDS] = len(block)
+    head[FormWord.ADDRESSES] = len(addresses)
+    head[FormWord.FLOATS] = len(floats)
+    return np.array([*head, *addresses, *floats, *block], np.int64)
 
 
 class RangeWord(IntEnum):

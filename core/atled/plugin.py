@@ -6,7 +6,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
     computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
-    executors       RowWord, FormWord, RangeWord: the words of what they run
+    executors       RowWord, FormWord, RangeWord: the words of what they run; call_form
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
-from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord
+from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord, call_form
 from atled.errors import did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference, reference_run
@@ -199,6 +199,7 @@ __all__ = [
     "adopt_reference",
     "await_imports",
     "away",
+    "call_form",
     "compile_formula",
     "compile_numpy",
     "declare_setting",

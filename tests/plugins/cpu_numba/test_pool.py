@@ -16,7 +16,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.plugin import RowWord
+from atled.plugin import RowWord, call_form
 from atled_contexts import native_executor
 from atled_cpu_numba import pool, pool_ir
 from atled_cpu_numba.store import IRKernel
@@ -119,9 +119,7 @@ def form(
     kernel: IRKernel, block: Iterable[int], parts: int, addresses: Sequence[int] = (), floats: Sequence[int] = ()
 ) -> np.ndarray:
     """What `run_call` takes: the words of the block that addresses and floats are put into."""
-    block = list(block)
-    words = [kernel.address(), parts, len(block), len(addresses), len(floats), *addresses, *floats, *block]
-    return np.array(words, np.int64)
+    return call_form(kernel.address(), parts, list(block), addresses, floats)
 
 
 class Counted:

@@ -14,6 +14,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
+from atled.call import call_form
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Slot, Template
 from atled.graph.nodes.dispatch import compute_dtype
@@ -163,10 +164,9 @@ class NativeCall(ShortCall):
     """A single native step, run by `run_call` of its backend's executor.
 
     `run_call(form, *values)` copies the argument block out of a form, puts the values into it, runs the kernel and
-    gives what that returned. A form is int64 words: kernel address, parts (0: keep the interpreter lock), words of the
-    block, count of addresses, count of floats, per value its word in the block or -1, then the block.
+    gives what that returned.
 
-    form: its address.
+    form: address of the words that `FormWord` names.
     is_direct: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
         there is one, then the floats. What it changes is to be `touched` afterwards, and a random state, which is
         the last input, to be advanced before.
@@ -184,8 +184,7 @@ class NativeCall(ShortCall):
         super().__init__(spec, template, fallback, sources, results, step.prepared.workspace)
         parts = 0 if spec.program is not None and results[0].desc.size <= _SMALL else native.parts
         float_words = [native.attributes.get(name, -1) for name in spec.float_names]
-        head = [native.address, parts, len(native.block), len(native.arguments), len(float_words)]
-        self._form = np.array([*head, *native.arguments, *float_words, *native.block], np.int64)
+        self._form = call_form(native.address, parts, native.block, native.arguments, float_words)
         self.form: int = self._form.ctypes.data
         self._executor: Any = native_executor(step.backend)
         is_straight = all(number in (-1, position) for position, number in enumerate(sources))
