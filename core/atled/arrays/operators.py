@@ -161,65 +161,26 @@ class ArrayOperators(Operators):
 
 def index(x: Operators, key: Any) -> Any:
     """Basic indexing (integers, slices, `...`, np.newaxis) as Slice and Reshape; the result is a copy."""
-    keys = key if isinstance(key, tuple) else (key,)
     shape = x.shape
-    used = sum(1 for item in keys if item is not None and item is not Ellipsis)
-    dots = sum(1 for item in keys if item is Ellipsis)
-    if dots > 1 or used > len(shape):
-        raise IndexError(
-            four_parts(
-                f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`"
-            )
-        )
-    if not dots:
-        keys = (*keys, Ellipsis)
-    starts: list[int] = []
-    stops: list[int | None] = []
-    steps: list[int] = []
+    keys, rest = _keys(key, shape)
+    cuts: list[tuple[int, int, int]] = []  # start, stop and step of each axis
     result: list[int] = []
     for item in keys:
-        axis = len(starts)
+        axis = len(cuts)
         if item is None:
             result.append(1)
         elif item is Ellipsis:
-            for size in shape[axis : axis + len(shape) - used]:
-                starts.append(0)
-                stops.append(size)
-                steps.append(1)
-                result.append(size)
+            cuts += [(0, size, 1) for size in shape[axis : axis + rest]]
+            result += shape[axis : axis + rest]
         elif isinstance(item, slice):
-            try:
-                start, stop, step = item.indices(shape[axis])
-            except (TypeError, ValueError) as error:
-                raise type(error)(
-                    four_parts(
-                        f"index {shortened(item)} of shape {shape}",
-                        str(error),
-                        "",
-                        "use whole numbers or None in slices, and no step of 0",
-                    )
-                ) from error
-            count = len(range(start, stop, step))
+            start, stop, step = _bounds(item, shape, axis)
             # Counting down, bounds before the first element come as -1, which would mean the last one.
-            starts.append(start if start >= 0 else -shape[axis] - 1)
-            stops.append(stop if stop >= 0 else -shape[axis] - 1)
-            steps.append(step)
-            result.append(count)
+            before = -shape[axis] - 1
+            cuts.append((start if start >= 0 else before, stop if stop >= 0 else before, step))
+            result.append(len(range(start, stop, step)))
         elif isinstance(item, int | np.integer) and not isinstance(item, bool):
-            size = shape[axis]
-            if not -size <= item < size:
-                raise IndexError(
-                    four_parts(
-                        f"index {shortened(key)} of shape {shape}",
-                        f"{shortened(item)} is out of range",
-                        "",
-                        f"use 0 to {size - 1}",
-                    )
-                )
-            position = int(item) % size
-            starts.append(position)
-            stops.append(position + 1)
-            steps.append(1)
+            position = _position(item, key, shape, axis)
+            cuts.append((position, position + 1, 1))
         else:
             raise TypeError(
                 four_parts(
@@ -229,5 +190,50 @@ def index(x: Operators, key: Any) -> Any:
                     "use integers, slices, `...` and np.newaxis",
                 )
             )
+    starts, stops, steps = ([cut[part] for cut in cuts] for part in range(3))
     y = Calls.apply("Slice", (x,), {"start": starts, "stop": stops, "step": steps})
     return y if y.shape == tuple(result) else Calls.apply("Reshape", (y,), {"shape": result})
+
+
+def _keys(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], int]:
+    """The entries of an index, one `...` among them, and how many axes that stands for."""
+    keys = key if isinstance(key, tuple) else (key,)
+    used = sum(1 for item in keys if item is not None and item is not Ellipsis)
+    dots = sum(1 for item in keys if item is Ellipsis)
+    if dots > 1 or used > len(shape):
+        raise IndexError(
+            four_parts(
+                f"index {key!r} of shape {shape}", "too many indices", "", f"use at most {len(shape)} and one `...`"
+            )
+        )
+    return keys if dots else (*keys, Ellipsis), len(shape) - used
+
+
+def _bounds(item: slice, shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
+    """Start, stop and step of a slice of an axis."""
+    try:
+        return item.indices(shape[axis])
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            four_parts(
+                f"index {shortened(item)} of shape {shape}",
+                str(error),
+                "",
+                "use whole numbers or None in slices, and no step of 0",
+            )
+        ) from error
+
+
+def _position(item: int, key: Any, shape: tuple[int, ...], axis: int) -> int:
+    """An entry of an index, counted from the front of its axis."""
+    size = shape[axis]
+    if not -size <= item < size:
+        raise IndexError(
+            four_parts(
+                f"index {shortened(key)} of shape {shape}",
+                f"{shortened(item)} is out of range",
+                "",
+                f"use 0 to {size - 1}",
+            )
+        )
+    return int(item) % size

@@ -175,7 +175,7 @@ def source(spec: OpSpec) -> str:
     # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.
     signature = ", ".join([*parameters, *_COMMON, *([] if spec.variadic else ["*"]), "using=None"])
     call = f"_spec, {passed}, {{{values}}}, outputs"
-    short = "" if spec.variadic or not inputs or not is_memorable(spec) else _short_way(spec, inputs, arguments)
+    short = "" if spec.variadic or not inputs or not is_memorable(spec) else _ShortWay(spec, inputs, arguments).text()
     return (
         f"def {spec.function}({signature}):\n"
         f"    if using is not None:\n"
@@ -185,90 +185,124 @@ def source(spec: OpSpec) -> str:
     )
 
 
-def _short_way(spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> str:
+class _ShortWay:
     """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
-    floats = [item for item in arguments if item.kind == "float"]
-    others = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
-    # An int of a thousand bits is no float: `apply` says so.
-    of_int = "type({0}) is int and {0}.bit_length() < 1000"
-    numbers = [f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in floats]
-    by_name = ", ".join(f"{item.name!r}: float({item.argument})" for item in floats)
-    count = range(len(inputs))
 
-    def branch(
-        kind: str, lines: Sequence[str], shape: str, cell: str, general: str, taken: str, result: str
-    ) -> list[str]:
-        """The text for inputs of one kind; `lines` make the names that shape and cell of an input are taken from."""
-        given = [
-            f"({item.name} is None or type({item.name}) is {kind})" if item.optional else f"type({item.name}) is {kind}"
-            for item in inputs
+    def __init__(self, spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> None:
+        self.spec = spec
+        self.inputs = inputs
+        self.floats = [item for item in arguments if item.kind == "float"]
+        self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
+        # An int of a thousand bits is no float: `apply` says so.
+        of_int = "type({0}) is int and {0}.bit_length() < 1000"
+        self.are_floats = [
+            f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in self.floats
         ]
-        cells = [f"_c{n} = {_or_absent(inputs[n], '_absent', cell.format(n=n, x=inputs[n].name))}" for n in count]
-        settled = [f"_c{n}.pending is None" for n in count]
-        if kind == "_Variable":  # a value makes its cell when it is first asked for
-            settled = [f"_c{n} is not None and {text}" for n, text in enumerate(settled)]
-        shapes = [_or_absent(inputs[n], "None", shape.format(n=n, x=inputs[n].name)) for n in count]
-        key = ", ".join([repr(spec.name), *(f"{shapes[n]}, _c{n}.code" for n in count)])
-        addresses = "".join(f"_c{n}.storage.address, " for n in count)
+        self.attribute_keys = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
+
+    def text(self) -> str:
+        """Lines for the body of the function."""
+        first, *variables = self._on_variables()
+        lines = [
+            *_STATE.split("\n"),
+            "if outputs is None and not _state.is_observed:",
+            *_indented(self._on_arrays()),
+            f"    el{first}",
+            "        if _state.auto_forward:",
+            *_indented(variables, 2),
+        ]
+        return "\n".join(_indented(lines)) + "\n"
+
+    def _on_arrays(self) -> list[str]:
+        cells = "".join(f"{cell}, " for cell in self._each("_c{n}", "None"))
         return [
-            f"if {' and '.join(given)}:",
-            *_indented([*lines, *cells]),
-            f"    if {' and '.join([*settled, *numbers])}:",
-            "        try:",
-            f"            _call = _state.calls[{key}{others}]",
-            "        except (KeyError, TypeError):  # TypeError: such as an array for a shape",
-            "            pass",
-            "        else:",
-            "            if not _call.is_plain:",
-            f"                return {general}, {{{by_name}}})",
-            *_indented(taken.split("\n"), 3),
-            "            _workspaces = _call.workspaces",
-            "            _launch = _call.launch",
-            "            if _workspaces is None:",
-            f"                _status = _launch(_call.form, {addresses}_storage.address{_list(floats)})",
-            "            else:",
-            "                _memory = _workspaces.take()",
-            "                _status = _launch(",
-            f"                    _call.form, {addresses}_storage.address, _memory.address{_list(floats)}",
-            "                )",
-            "                _workspaces.put(_memory)",
-            "            if _status:",
-            "                _call.check(_status)",
-            *_indented(result.split("\n"), 3),
+            f"if {self._all_are('_NdArray')}:",
+            *_indented(self._assigned("_c{n}", "{x}.cell", "_absent")),
+            f"    if {' and '.join([*self._each('_c{n}.pending is None'), *self.are_floats])}:",
+            *_indented(self._found("{x}.shape", f"_call.on_arrays(({cells})", _ARRAY, _RETURN_ARRAY), 2),
         ]
 
-    cells = "".join(_or_absent(inputs[n], "None", f"_c{n}") + ", " for n in count)
-    values = "".join(f"_v{n}, " for n in count)
-    value_lines = [f"_v{n} = {_or_absent(inputs[n], 'None', inputs[n].name + '.value')}" for n in count]
-    on_arrays, on_values = f"_call.on_arrays(({cells})", f"_call.on_values(({values})"
-    arrays = branch("_NdArray", [], "{x}.shape", "{x}.cell", on_arrays, _ARRAY, _RETURN_ARRAY)
-    extra = f"({{{by_name}}}, None, None)" if floats else "None"
-    recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
-    variables = branch("_Variable", value_lines, "_v{n}.shape", "_v{n}._cell", on_values, _CELL, recorded)
-    text = [
-        *_STATE.split("\n"),
-        "if outputs is None and not _state.is_observed:",
-        *_indented(arrays),
-        f"    el{variables[0]}",
-        "        if _state.auto_forward:",
-        *_indented(variables[1:], 2),
-    ]
-    return "\n".join(_indented(text)) + "\n"
+    def _on_variables(self) -> list[str]:
+        values = "".join(f"{value}, " for value in self._each("_v{n}"))
+        # A value makes its cell when it is first asked for.
+        settled = self._each("_c{n} is not None and _c{n}.pending is None")
+        extra = f"({self.floats_by_name}, None, None)" if self.floats else "None"
+        recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
+        return [
+            f"if {self._all_are('_Variable')}:",
+            *_indented(self._assigned("_v{n}", "{x}.value", "None")),
+            *_indented(self._assigned("_c{n}", "_v{n}._cell", "_absent")),
+            f"    if {' and '.join([*settled, *self.are_floats])}:",
+            *_indented(self._found("_v{n}.shape", f"_call.on_values(({values})", _CELL, recorded), 2),
+        ]
+
+    def _found(self, shape: str, general: str, taken: str, result: str) -> list[str]:
+        """Look the call up by its key; launch it.
+
+        shape: of an input.  general: the beginning of the call of what is not plain.  taken: gets memory for the
+        result.  result: returns it.
+        """
+        shapes = self._each(shape, "None")
+        key = ", ".join([repr(self.spec.name), *(f"{text}, _c{n}.code" for n, text in enumerate(shapes))])
+        return [
+            "try:",
+            f"    _call = _state.calls[{key}{self.attribute_keys}]",
+            "except (KeyError, TypeError):  # TypeError: such as an array for a shape",
+            "    pass",
+            "else:",
+            "    if not _call.is_plain:",
+            f"        return {general}, {self.floats_by_name})",
+            *_indented(taken.split("\n")),
+            *_indented(self._launch()),
+            *_indented(result.split("\n")),
+        ]
+
+    def _launch(self) -> list[str]:
+        addresses = "".join(self._each("_c{n}.storage.address, "))
+        floats = "".join(f", {item.argument}" for item in self.floats)
+        return [
+            "_workspaces = _call.workspaces",
+            "_launch = _call.launch",
+            "if _workspaces is None:",
+            f"    _status = _launch(_call.form, {addresses}_storage.address{floats})",
+            "else:",
+            "    _memory = _workspaces.take()",
+            "    _status = _launch(",
+            f"        _call.form, {addresses}_storage.address, _memory.address{floats}",
+            "    )",
+            "    _workspaces.put(_memory)",
+            "if _status:",
+            "    _call.check(_status)",
+        ]
+
+    def _all_are(self, kind: str) -> str:
+        """The condition that each input is of a kind, or None where it is optional."""
+        texts = [
+            f"({item.name} is None or type({item.name}) is {kind})" if item.optional else f"type({item.name}) is {kind}"
+            for item in self.inputs
+        ]
+        return " and ".join(texts)
+
+    def _assigned(self, name: str, given: str, absent: str) -> list[str]:
+        """An assignment per input."""
+        pairs = zip(self._each(name), self._each(given, absent), strict=True)
+        return [f"{left} = {right}" for left, right in pairs]
+
+    def _each(self, given: str, absent: str = "") -> list[str]:
+        """An expression per input, of number {n} and name {x}; `absent` where an optional one is None."""
+        texts = [given.format(n=n, x=item.name) for n, item in enumerate(self.inputs)]
+        if not absent:
+            return texts
+        return [
+            f"({absent} if {item.name} is None else {text})" if item.optional else text
+            for item, text in zip(self.inputs, texts, strict=True)
+        ]
 
 
 def _hashable(item: Attribute) -> str:
     """An expression for an attribute in a key."""
     name = item.argument
     return f"(tuple({name}) if type({name}) is list else {name})" if item.kind in ("ints", "axes") else name
-
-
-def _or_absent(item: Input, absent: str, given: str) -> str:
-    """An expression for an input, `absent` where an optional one is None."""
-    return f"({absent} if {item.name} is None else {given})" if item.optional else given
-
-
-def _list(floats: Sequence[Attribute]) -> str:
-    return "".join(f", {item.argument}" for item in floats)
 
 
 def _indented(lines: Sequence[str], levels: int = 1) -> list[str]:

@@ -158,34 +158,35 @@ def load(
         return loaded
     own = {} if exclude_parameter else as_variables(found)
     parameters = {**get_parameters(grad_only=False), **own}
-    results = {
-        network.name: [
-            variable.variable_name
-            for executor in message.executor
-            if executor.network_name == network.name
-            for variable in executor.output_variable
-        ]
-        for network in message.network
-    }
     loaded.networks = {
-        network.name: LoadedNetwork(build(asked, network, parameters, batch_size, results[network.name]))
+        network.name: LoadedNetwork(build(asked, network, parameters, batch_size, _results_of(network, message)))
         for network in message.network
     }
-    executors = {}
-    for executor in message.executor:
-        if executor.network_name not in loaded.networks:
-            raise ValueError(
-                four_parts(
-                    f"{asked}, executor {executor.name!r}",
-                    f"there is no network {executor.network_name!r}",
-                    "",
-                    did_you_mean(executor.network_name, loaded.networks, "load the file with the network as well"),
-                )
-            )
-        executors[executor.name] = Executor(asked, executor, loaded.networks[executor.network_name])
-    loaded.executors = executors
+    loaded.executors = {
+        executor.name: Executor(asked, executor, _network_of(executor, asked, loaded.networks))
+        for executor in message.executor
+    }
     publish(asked, own)
     return loaded
+
+
+def _results_of(network: Message, message: Message) -> list[str]:
+    """The names of the variables that executors take from a network."""
+    executors = [executor for executor in message.executor if executor.network_name == network.name]
+    return [variable.variable_name for executor in executors for variable in executor.output_variable]
+
+
+def _network_of(executor: Message, asked: str, networks: Mapping[str, LoadedNetwork]) -> LoadedNetwork:
+    if executor.network_name not in networks:
+        raise ValueError(
+            four_parts(
+                f"{asked}, executor {executor.name!r}",
+                f"there is no network {executor.network_name!r}",
+                "",
+                did_you_mean(executor.network_name, networks, "load the file with the network as well"),
+            )
+        )
+    return networks[executor.network_name]
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from atled.arrays.place import HOST
@@ -30,80 +30,77 @@ def lower(
     apart: nodes that are fused with each other only, because they must not run before others.
     is_disjoint: whether no result is an outside array that the plan reads, as a gradient is that is added to.
     """
-    taken: set[IRValue] = set()
-    values = []
-    for value in results:
-        values.append(_own_memory(graph, value, taken))
-        taken.add(value.base)
+    values = _with_own_memory(graph, results)
     nodes = nodes_for(graph, values)
     if is_fused:
         nodes = narrow_products(graph, nodes, values)
         nodes = fuse(graph, nodes, values, apart)
-    slots: list[Slot] = []
-    slot_of: dict[IRValue, int] = {}
-    memories = 0
-    target_of = {value: index for index, value in enumerate(values)}
-
-    def slot_for(value: IRValue) -> int:
-        nonlocal memories
-        found = slot_of.get(value)
-        if found is not None:
-            return found
-        node = value.node
-        if value.external < 0 and node is not None and node.spec is not None and node.spec.views:
-            source = slots[slot_for(_first(node))]
-            slot = Slot(value.desc, source.place, source.memory, source.source)
-            if source.source[0] == "target":
-                # A view of a result: readers of the view read the result's memory.
-                slot.source = ("internal",)
-        else:
-            if value.external >= 0:
-                origin: tuple[Any, ...] = ("external", value.external, value.base.external)
-            elif value in target_of:
-                origin = ("target", target_of[value])
-            else:
-                origin = ("internal",)
-            slot = Slot(value.desc, value.place or HOST, memories, origin)
-            memories += 1
-        slots.append(slot)
-        slot_of[value] = len(slots) - 1
-        return len(slots) - 1
-
-    steps: list[Step] = []
-    for node in nodes:
-        if node.spec is not None and node.spec.views:
-            slot_for(node.outputs[0])
-            continue
-        steps.append(_step(node, slot_for, slot_of))
-    targets = [slot_for(value) for value in values]
+    slots = _Slots(values)
+    steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
+    targets = [slots.number_of(value) for value in values]
     if is_fused:
-        steps = attach(slots, steps, is_disjoint=is_disjoint)
-    reuse_memory(slots, steps)
-    return Template(slots, steps, graph, targets)
+        steps = attach(slots.made, steps, is_disjoint=is_disjoint)
+    reuse_memory(slots.made, steps)
+    return Template(slots.made, steps, graph, targets)
 
 
-def _first(node: IRNode) -> IRValue:
-    value = node.inputs[0]
-    assert value is not None
-    return value
+class _Slots:
+    """The slots of a template, made as its steps name their values; views have the memory of what they show.
+
+    made: all so far.
+    """
+
+    def __init__(self, results: Sequence[IRValue]) -> None:
+        self.made: list[Slot] = []
+        self._targets = {value: index for index, value in enumerate(results)}
+        self._numbers: dict[IRValue, int] = {}
+        self._memory_count = 0
+
+    def number_of(self, value: IRValue) -> int:
+        """The number of a value's slot."""
+        found = self._numbers.get(value)
+        if found is None:
+            slot = self._view(value) if _is_view(value) else self._array(value)
+            found = self._numbers[value] = len(self.made)
+            self.made.append(slot)
+        return found
+
+    def _view(self, value: IRValue) -> Slot:
+        assert value.node is not None and value.node.inputs[0] is not None
+        shown = self.made[self.number_of(value.node.inputs[0])]
+        # Readers of a view of a result read the result's memory.
+        source = ("internal",) if shown.source[0] == "target" else shown.source
+        return Slot(value.desc, shown.place, shown.memory, source)
+
+    def _array(self, value: IRValue) -> Slot:
+        source: tuple[Any, ...] = ("internal",)
+        if value.external >= 0:
+            source = ("external", value.external, value.base.external)
+        elif value in self._targets:
+            source = ("target", self._targets[value])
+        self._memory_count += 1
+        return Slot(value.desc, value.place or HOST, self._memory_count - 1, source)
+
+    def step_of(self, node: IRNode) -> Step | None:
+        """The step of a node; None for a view, which takes none."""
+        if node.spec is not None and node.spec.views:
+            self.number_of(node.outputs[0])
+            return None
+        inputs = tuple(-1 if value is None else self.number_of(value) for value in node.inputs)
+        if node.spec is None:
+            return Step(node, None, (*inputs, self.number_of(node.outputs[0])), ())
+        for position, source in node.spec.inplace.items():
+            self._numbers[node.outputs[position]] = inputs[source]
+        outputs = tuple(map(self.number_of, node.outputs))
+        assert node.decision is not None
+        prepared = node.decision.implementation.prepare(node.decision.call)
+        floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
+        return Step(node, prepared, (*inputs, *outputs), floats)
 
 
-def _step(node: IRNode, slot_for: Callable[[IRValue], int], slot_of: dict[IRValue, int]) -> Step:
-    inputs = tuple(-1 if value is None else slot_for(value) for value in node.inputs)
-    if node.spec is None:
-        return Step(node, None, (*inputs, slot_for(node.outputs[0])), ())
-    outputs = []
-    for position, value in enumerate(node.outputs):
-        source = node.spec.inplace.get(position)
-        if source is None:
-            outputs.append(slot_for(value))
-        else:
-            slot_of[value] = inputs[source]
-            outputs.append(inputs[source])
-    assert node.decision is not None
-    prepared = node.decision.implementation.prepare(node.decision.call)
-    floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
-    return Step(node, prepared, (*inputs, *outputs), floats)
+def _is_view(value: IRValue) -> bool:
+    node = value.node
+    return value.external < 0 and node is not None and node.spec is not None and node.spec.views
 
 
 def _float_number(attributes: Mapping[str, Any], name: str) -> int:
@@ -120,6 +117,16 @@ def _is_own(value: IRValue, taken: Set[IRValue]) -> bool:
     if value.external >= 0 or value.base is not value or (value.node is not None and value.node.computed):
         return False
     return value not in taken
+
+
+def _with_own_memory(graph: Graph, results: Iterable[IRValue]) -> list[IRValue]:
+    """The results, each in memory of its own."""
+    taken: set[IRValue] = set()
+    values = []
+    for value in results:
+        values.append(_own_memory(graph, value, taken))
+        taken.add(value.base)
+    return values
 
 
 def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
