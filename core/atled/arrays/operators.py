@@ -224,7 +224,7 @@ def _bounds(item: slice, shape: tuple[int, ...], axis: int) -> tuple[int, int, i
         ) from error
 
 
-def _position(item: int, key: Any, shape: tuple[int, ...], axis: int) -> int:
+def _position(item: int | np.integer, key: Any, shape: tuple[int, ...], axis: int) -> int:
     """An entry of an index, counted from the front of its axis."""
     size = shape[axis]
     if not -size <= item < size:
