@@ -136,6 +136,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) tools/extras.py
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) tools/cpu_page.py
+	@$(RUN) tools/tables.py
 	@$(RUN) tools/accuracy.py
 	@$(RUN) tools/house.py --write
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md

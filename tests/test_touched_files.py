@@ -137,7 +137,6 @@ ADDITIONS_BY_ROW = {
     "a layer that transforms its weight": Addition(
         {
             "core/atled/parametric/rounded_weights.py": appended("centred_weights.py", "class CentredWeight"),
-            "docs/layers.md": before("| `svd_affine`", "| `centred_affine` | `centred_affine` | `W`, `b` |"),
         },
         ("centred_affine", "centred_convolution"),
         (("tests/core/parametric/test_weight_transform.py", "centred"),),
@@ -149,7 +148,6 @@ ADDITIONS_BY_ROW = {
                 before("from atled.parametric.sequences", "from atled.parametric.scaling import channel_scale"),
                 before('    "embed",', '    "channel_scale",'),
             ),
-            "docs/layers.md": before("| `svd_affine`", "| `channel_scale` | `channel_scale` | `s` 1, (C,) |"),
         },
         ("channel_scale",),
         (("tests/core/test_public_names.py", "parametric"),),
@@ -174,14 +172,13 @@ ADDITIONS_BY_ROW = {
         {
             "core/atled/files/json_text.py": new("json_text.py"),
             "core/atled/files/parameters.py": before(
-                '    ".nnp":', '    ".json": ("atled.files.json_text", "json_image", "read_json"),'
+                '    ".nnp":',
+                '    ".json": Format("atled.files.json_text", "json_image", "read_json", "an object per parameter"),',
             ),
-            "docs/files.md": before("| `.nnp` |", "| `.json` | an object per parameter |"),
         },
-        (),
+        ("`.json`",),
         (
             ("tests/core/files/test_formats.py", "json"),
-            ("tests/core/files/test_formats.py", "page"),
             ("tests/core/files/test_hostile_files.py", "json"),
         ),
     ),
@@ -327,6 +324,7 @@ LISTS = (
     ("tests/core/generators/test_stubs.py", "up_to_date"),
     ("tests/tools/test_cpu_page.py", "every or nothing_better or up_to_date"),
     ("tests/tools/test_nnabla_check.py", "cover"),
+    ("tests/tools/test_tables.py", "every or up_to_date"),
     ("tests/test_house.py", "order"),
 )
 

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import atled.files.unpacking  # noqa: F401  # declares ATLED_UNPACK_LIMIT, which must be known before any file is read
 from atled.errors import four_parts, listing
@@ -19,17 +19,48 @@ from atled.parameter import LOCK, get_parameter, get_parameters, set_parameter
 from atled.variable import Variable
 
 _DEFAULT = ".npz"  # the one that needs no further library
-# Modules are imported when first needed: they need libraries that most programs do not.
+
+
+class Format(NamedTuple):
+    """A format of parameters.
+
+    module: the one that knows it; imported when first needed, for it may need a library that most programs do not.
+    image, read: its functions, `image(asked, params) -> bytes` and `read(asked, path) -> list[Entry]`: the bytes of a
+        file, and what is in one. `asked` begins their messages.
+    note: what a file is, for the page about files.
+    """
+
+    module: str
+    image: str
+    read: str
+    note: str
+
+
 FORMATS = {
-    ".npz": ("atled.files.npz", "npz_image", "read_npz"),
-    ".h5": ("atled.files.hdf5", "h5_image", "read_h5"),
-    ".protobuf": ("atled.files.protobuf", "binary_image", "read_binary"),
-    ".nntxt": ("atled.files.protobuf", "text_image", "read_text"),
-    ".prototxt": ("atled.files.protobuf", "text_image", "read_text"),
-    ".nnp": ("atled.files.nnp.archive", "parameters_image", "read_parameters"),
+    ".npz": Format(
+        "atled.files.npz",
+        "npz_image",
+        "read_npz",
+        'a zip file with one array per parameter, `hidden/affine/W.npy`: `numpy.load(path)["hidden/affine/W"]`. '
+        "Stored, not compressed; `need_grad` is in the comment of the entry. A name without suffix means this one",
+    ),
+    ".h5": Format(
+        "atled.files.hdf5",
+        "h5_image",
+        "read_h5",
+        "HDF5, one dataset per parameter with the attributes `need_grad` and `index`",
+    ),
+    ".protobuf": Format("atled.files.protobuf", "binary_image", "read_binary", "NNabla's binary format; at most 2 GiB"),
+    ".nntxt": Format("atled.files.protobuf", "text_image", "read_text", "the same as text"),
+    ".prototxt": Format("atled.files.protobuf", "text_image", "read_text", "the same as `.nntxt`"),
+    ".nnp": Format(
+        "atled.files.nnp.archive",
+        "parameters_image",
+        "read_parameters",
+        "an archive with a network: loading takes its parameters, saving is `atled.utils.save.save` (below)",
+    ),
 }
-"""By suffix the module that knows a format, its function that makes the bytes of a file, and the one that reads a file:
-`image(asked, params) -> bytes` and `read(asked, path) -> list[Entry]`; `asked` begins their messages."""
+"""The formats by suffix."""
 
 _TEMPORARY = re.compile(r"\.atled-[0-9a-f]{16}\.tmp")
 _ABANDONED_S = 3600.0  # no save takes an hour
@@ -96,9 +127,9 @@ def _format(asked: str, path: str | os.PathLike[str]) -> tuple[Callable[..., Any
                 "use a name that ends in .npz or .h5, or one without suffix, which means .npz",
             )
         )
-    module_name, save, load = FORMATS[suffix.lower()]
-    module = importlib.import_module(module_name)
-    return getattr(module, save), getattr(module, load)
+    found = FORMATS[suffix.lower()]
+    module = importlib.import_module(found.module)
+    return getattr(module, found.image), getattr(module, found.read)
 
 
 def take(asked: str, loaded: list[Entry]) -> None:

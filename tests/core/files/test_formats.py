@@ -17,7 +17,6 @@ pytest.importorskip("h5py")
 pytest.importorskip("google.protobuf")
 
 SAVED = [suffix for suffix in FORMATS if suffix != ".nnp"]  # which is saved with a network only
-PAGE = Path(__file__).parents[3] / "docs" / "files.md"
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +53,3 @@ def test_any_bytes_are_refused_and_change_nothing(suffix: str, tmp_path: Path) -
     with pytest.raises(ValueError, match=re.escape(str(path)) + r"[\s\S]*What to do"):
         nn.load_parameters(path)
     assert nn.get_parameters()["W"].d.tolist() == [1.0]
-
-
-def test_the_page_has_a_row_for_every_format() -> None:
-    rows = re.findall(r"^\| (`\.[^|]*) \|", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-    assert {suffix for row in rows for suffix in re.findall(r"`(\.\w+)`", row)} == set(FORMATS)
