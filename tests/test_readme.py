@@ -53,6 +53,7 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
 @pytest.mark.parametrize(
     "page",
     [
+        "docs/architecture.md",
         "docs/data.md",
         "docs/formulas.md",
         "docs/gradients.md",
