@@ -1,7 +1,4 @@
-"""Casts to int64, for labels and indices: fractions truncated, and NaN becomes the least int64, which no check passes.
-
-Block: 0 count of elements, 1 address of the input, 2 address of the output.
-"""
+"""Casts to int64, for labels and indices: fractions truncated, NaN to the least int64, which no check passes."""
 
 from __future__ import annotations
 
@@ -9,14 +6,24 @@ import functools
 
 import numpy as np
 
-from atled.plugin import Call, Native, Prepared
-from atled_cpu_numba.kernels.shared.launch import share_count
+from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import IRKernel
 
 _FLOATS = {"float32": "float", "float64": "double"}
 _INTS = {"int32": "i32", "uint8": "i8", "bool": "i8"}
 
 _ELEMENTS_PER_US = 1000.0
+
+
+@layout
+class Block:
+    """What the kernels read."""
+
+    count: int  # of elements
+    source: int  # address
+    target: int  # address
 
 
 def accepts(call: Call) -> bool | str:
@@ -35,9 +42,8 @@ def prepare(call: Call) -> Prepared:
     source = call.inputs[0]
     assert source is not None
     kernel = _kernel(source.dtype.name)
-    block = np.array([source.size, 0, 0], np.int64)
     parts = share_count(source.size / _ELEMENTS_PER_US, max(1, source.size // 1024))
-    return Prepared(native=Native(kernel.address(), block, (1, 2), parts=parts, owner=kernel))
+    return launch(kernel, filled(Block, count=source.size), (Block.source, Block.target), parts=parts)
 
 
 @functools.cache
@@ -62,12 +68,13 @@ def _kernel(dtype: str) -> IRKernel:
 define i64 @{name}(i64 %block, i64 %part, i64 %parts) {{
 entry:
   %words = inttoptr i64 %block to ptr
-  %n = load i64, ptr %words
-  %word1 = getelementptr i64, ptr %words, i64 1
-  %source_address = load i64, ptr %word1
+  %n.at = getelementptr i64, ptr %words, i64 {Block.count}
+  %n = load i64, ptr %n.at
+  %source.at = getelementptr i64, ptr %words, i64 {Block.source}
+  %source_address = load i64, ptr %source.at
   %source = inttoptr i64 %source_address to ptr
-  %word2 = getelementptr i64, ptr %words, i64 2
-  %target_address = load i64, ptr %word2
+  %target.at = getelementptr i64, ptr %words, i64 {Block.target}
+  %target_address = load i64, ptr %target.at
   %target = inttoptr i64 %target_address to ptr
   %scaled = mul i64 %n, %part
   %first = sdiv i64 %scaled, %parts

@@ -1,7 +1,4 @@
-"""Arrays of one value: Constant, and Sink, whose result is a single 0.
-
-Block (64-bit words): 0 y, 1 count of elements, 2 value (bits of float64)
-"""
+"""Arrays of one value: Constant, and Sink, whose result is a single 0."""
 
 from __future__ import annotations
 
@@ -10,7 +7,18 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    y: int  # address
+    count: int  # of elements
+    value: int  # bits of a float64
+
 
 _DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 8000.0  # a cautious rate of one core, for the number of shares
@@ -26,8 +34,8 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def fill(block, part, parts):
         w = words(block)
-        y, value = floats(w[0]), number(float64_of_bits(w[2]))
-        for i in range(w[1] * part // parts, w[1] * (part + 1) // parts):
+        y, value = floats(w[Block.y]), number(float64_of_bits(w[Block.value]))
+        for i in range(w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts):
             y[i] = value
         return 0
 
@@ -47,8 +55,8 @@ def prepare(call: Call) -> Prepared:
     y = call.outputs[0]
     return launch(
         _KERNELS[y.dtype.name],
-        [0, y.size, 0],
-        (*(-1 for _ in call.inputs), 0),
+        filled(Block, count=y.size),
+        words_of(Block, *(None for _ in call.inputs), "y"),
         parts=share_count(y.size / _ELEMENTS_PER_US, y.size),
-        attributes={"val": 2} if call.spec.name == "Constant" else None,
+        attributes={"val": Block.value} if call.spec.name == "Constant" else None,
     )

@@ -1,10 +1,6 @@
 """Concatenate, Stack and Split: several arrays beside one that holds them all, row by row.
 
 With the axes before the joining one merged, each array is rows, and a row of the whole is one row of each array.
-
-Block (64-bit words; lengths in float32, of which a float64 is two):
-    0 whole, 1 rows, 2 length of a row of the whole, 3 number of arrays, 4 whether the whole is written
-    5 ...: per array its address and the length of its rows
 """
 
 from __future__ import annotations
@@ -14,8 +10,31 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
+
+@layout
+class Piece:
+    """What the kernel reads of each array that is beside others; lengths in float32, of which a float64 is two."""
+
+    address: int
+    length: int  # of its rows
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    whole: int  # address of the array that holds them all
+    rows: int
+    length: int  # of a row of the whole, in float32
+    count: int  # of arrays
+    joins: int  # whether the whole is written
+    pieces: int = 0  # a `Piece` each
+
+
+_PIECE_WORDS = size_of(Piece)
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -27,12 +46,12 @@ def _build() -> Callable[..., int]:
     @kernel
     def join(block, part, parts):
         w = words(block)
-        rows, whole_length, joins = w[1], w[2], w[4] != 0
+        rows, whole_length, joins = w[Block.rows], w[Block.length], w[Block.joins] != 0
         first, after = rows * part // parts, rows * (part + 1) // parts
-        whole = w[0] + 4 * first * whole_length
-        for i in range(w[3]):
-            length = w[6 + 2 * i]
-            piece = w[5 + 2 * i] + 4 * first * length
+        whole = w[Block.whole] + 4 * first * whole_length
+        for i in range(w[Block.count]):
+            length = w[Block.pieces + _PIECE_WORDS * i + Piece.length]
+            piece = w[Block.pieces + _PIECE_WORDS * i + Piece.address] + 4 * first * length
             source, source_row = (piece, length) if joins else (whole, whole_length)
             target, target_row = (whole, whole_length) if joins else (piece, length)
             copy_rows((source, source_row, target, target_row, after - first, length))
@@ -62,9 +81,10 @@ def prepare(call: Call) -> Prepared:
     rows = math.prod(whole.shape[: call.attributes["axis"]])
     floats = whole.dtype.itemsize // 4
     pieces = [floats * desc.size // rows for desc in descs if desc is not None]
-    words = [0, rows, floats * whole.size // rows, len(pieces), int(joins)]
+    words = filled(Block, rows=rows, length=floats * whole.size // rows, count=len(pieces), joins=int(joins))
+    places = []
     for length in pieces:
-        words += [0, length]
-    places = tuple(5 + 2 * i for i in range(len(pieces)))
-    arguments = (*places, 0) if joins else (0, *places)
+        places.append(len(words) + Piece.address)
+        words += filled(Piece, length=length)
+    arguments = (*places, Block.whole) if joins else (Block.whole, *places)
     return launch(_KERNEL, words, arguments, parts=share_count(2 * whole.nbytes / _BYTES_PER_US, rows))

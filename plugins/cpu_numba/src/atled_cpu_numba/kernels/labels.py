@@ -1,11 +1,6 @@
 """One element per label: one-hot arrays, categorical cross entropy and its gradient.
 
 Classes stand on the axis `axis` of x, as (outer, classes, inner); a label is one of (outer, inner).
-
-Block (64-bit words):
-    0 labels, 1 x, 2 gy, 3 result, 4 outer, 5 classes, 6 inner
-OneHot: outer is the number of index tuples, classes the product of shape
-    7 entries of a tuple, 8 ...: the sizes of shape
 The gradient checks the labels of its share before it writes; as share 0 of 0 all of them, and then writes nothing.
 """
 
@@ -19,8 +14,25 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernels read; of OneHot, outer is the number of index tuples and classes the product of shape."""
+
+    labels: int  # address
+    x: int  # address
+    gy: int  # address
+    result: int  # address
+    outer: int
+    classes: int
+    inner: int
+    entries: int  # of an index tuple of OneHot
+    shape: int = 0  # so many sizes
+
 
 _OUT_OF_RANGE = 1
 _DTYPES = ("float32", "float64")
@@ -38,18 +50,18 @@ def _build_one_hot(dtype: str) -> Callable[..., int]:
     @kernel
     def one_hot(block, part, parts):
         w = words(block)
-        label, classes, entries = ints64(w[0]), w[5], w[7]
-        first, after = w[4] * part // parts, w[4] * (part + 1) // parts
+        label, classes, entries = ints64(w[Block.labels]), w[Block.classes], w[Block.entries]
+        first, after = w[Block.outer] * part // parts, w[Block.outer] * (part + 1) // parts
         for i in range(first * entries, after * entries):
-            if label[i] < 0 or label[i] >= w[8 + i % entries]:
+            if label[i] < 0 or label[i] >= w[Block.shape + i % entries]:
                 return _OUT_OF_RANGE
         for i in range(first, after):
-            y = floats(w[3] + size * i * classes)
+            y = floats(w[Block.result] + size * i * classes)
             for j in range(classes):
                 y[j] = number(0)
             place = 0
             for entry in range(entries):
-                place = place * w[8 + entry] + label[i * entries + entry]
+                place = place * w[Block.shape + entry] + label[i * entries + entry]
             y[place] = number(1)
         return 0
 
@@ -66,8 +78,9 @@ def _build_loss(dtype: str) -> Callable[..., int]:
     @kernel
     def categorical_cross_entropy(block, part, parts):
         w = words(block)
-        label, x, y, classes, inner = ints64(w[0]), floats(w[1]), floats(w[3]), w[5], w[6]
-        count, smallest = w[4] * inner, number(_SMALLEST)
+        label, x, y = ints64(w[Block.labels]), floats(w[Block.x]), floats(w[Block.result])
+        classes, inner = w[Block.classes], w[Block.inner]
+        count, smallest = w[Block.outer] * inner, number(_SMALLEST)
         for i in range(count * part // parts, count * (part + 1) // parts):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
@@ -90,9 +103,9 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
     @kernel
     def categorical_cross_entropy_grad(block, part, parts):
         w = words(block)
-        label, gy, classes, inner = ints64(w[0]), floats(w[2]), w[5], w[6]
+        label, gy, classes, inner = ints64(w[Block.labels]), floats(w[Block.gy]), w[Block.classes], w[Block.inner]
         shares = max(parts, 1)
-        first, after = w[4] * part // shares, w[4] * (part + 1) // shares
+        first, after = w[Block.outer] * part // shares, w[Block.outer] * (part + 1) // shares
         for i in range(first * inner, after * inner):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
@@ -100,7 +113,7 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
             return 0
         length, smallest = classes * inner, number(_SMALLEST)
         for outer in range(first, after):
-            x, gx = floats(w[1] + size * outer * length), floats(w[3] + size * outer * length)
+            x, gx = floats(w[Block.x] + size * outer * length), floats(w[Block.result] + size * outer * length)
             for j in range(length):
                 gx[j] = number(0)
             for j in range(inner):
@@ -123,14 +136,22 @@ _KERNELS = {
     for dtype in _DTYPES
 }
 
-# Per op the position of the labels, those of the inputs that hold floats, and the words of inputs and output.
-_INPUTS = {"OneHot": (0, ()), "CategoricalCrossEntropy": (1, (0,)), "CategoricalCrossEntropyGrad": (2, (0, 1))}
-_ARGUMENTS = {"OneHot": (0, 3), "CategoricalCrossEntropy": (1, 0, 3), "CategoricalCrossEntropyGrad": (2, 1, 0, 3)}
+# Per op the position of the labels and those of the inputs that hold floats, then the words of inputs and output.
+_LABELS_AND_FLOATS = {
+    "OneHot": (0, ()),
+    "CategoricalCrossEntropy": (1, (0,)),
+    "CategoricalCrossEntropyGrad": (2, (0, 1)),
+}
+_ARGUMENTS = {
+    "OneHot": (Block.labels, Block.result),
+    "CategoricalCrossEntropy": (Block.x, Block.labels, Block.result),
+    "CategoricalCrossEntropyGrad": (Block.gy, Block.x, Block.labels, Block.result),
+}
 
 
 def accepts(call: Call) -> bool | str:
     """Whether floats are float32 or float64 and the labels int64."""
-    position, floats = _INPUTS[call.spec.name]
+    position, floats = _LABELS_AND_FLOATS[call.spec.name]
     refused = refuse_floats(call, _DTYPES, floats=floats)
     if refused:
         return refused
@@ -145,15 +166,14 @@ def prepare(call: Call) -> Prepared:
     if name == "OneHot":
         sizes = call.attributes["shape"]
         classes = math.prod(sizes)
-        outer, inner, more = result.size // classes if classes else 0, 1, [len(sizes), *sizes]
+        outer, inner = result.size // classes if classes else 0, 1
     else:
         x, axis = call.inputs[0 if name == "CategoricalCrossEntropy" else 1], call.attributes["axis"]
         assert x is not None
-        outer, classes, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
-        more = []
+        outer, classes, inner, sizes = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]), ()
     prepared = launch(
         _KERNELS[name, result.dtype.name],
-        [0, 0, 0, 0, outer, classes, inner, *more],
+        [*filled(Block, outer=outer, classes=classes, inner=inner, entries=len(sizes)), *sizes],
         _ARGUMENTS[name],
         parts=share_count(result.size / _ELEMENTS_PER_US, outer),
         errors={_OUT_OF_RANGE: "label out of range"},

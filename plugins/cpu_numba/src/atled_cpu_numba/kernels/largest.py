@@ -1,9 +1,6 @@
 """TopKData: the k largest elements of each row, of equal ones the first, NaN after all numbers.
 
 A sorted list of the best so far; an element that is not above its last one, as most are not, costs one comparison.
-
-Block (64-bit words):
-    0 x, 1 y, 2 index, 3 rows, 4 length of a row, 5 k, 6 whether by magnitude, 7 whether y holds the k alone
 """
 
 from __future__ import annotations
@@ -14,7 +11,23 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address
+    y: int  # address
+    index: int  # address
+    rows: int
+    length: int  # of a row
+    k: int
+    by_magnitude: int  # whether it decides
+    alone: int  # whether y holds the k alone
+
 
 _MOST = 128  # a longer list moves more than sorting the row does
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
@@ -30,9 +43,9 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def largest(block, part, parts):
         w = words(block)
-        length, k, by_magnitude, alone = w[4], w[5], w[6] != 0, w[7] != 0
-        for row in range(w[3] * part // parts, w[3] * (part + 1) // parts):
-            x, index = floats(w[0] + size * row * length), ints64(w[2] + 8 * row * k)
+        length, k, by_magnitude, alone = w[Block.length], w[Block.k], w[Block.by_magnitude] != 0, w[Block.alone] != 0
+        for row in range(w[Block.rows] * part // parts, w[Block.rows] * (part + 1) // parts):
+            x, index = floats(w[Block.x] + size * row * length), ints64(w[Block.index] + 8 * row * k)
             for i in range(length):
                 value = abs(x[i]) if by_magnitude else x[i]
                 if i >= k:
@@ -49,11 +62,11 @@ def _build(dtype: str) -> Callable[..., int]:
                     place -= 1
                 index[place] = i
             if alone:
-                y = floats(w[1] + size * row * k)
+                y = floats(w[Block.y] + size * row * k)
                 for i in range(k):
                     y[i] = x[index[i]]
             else:
-                y = floats(w[1] + size * row * length)
+                y = floats(w[Block.y] + size * row * length)
                 for i in range(length):
                     y[i] = number(0)
                 for i in range(k):
@@ -86,6 +99,14 @@ def prepare(call: Call) -> Prepared:
     x, attributes = call.inputs[0], call.attributes
     assert x is not None
     rows = math.prod(x.shape[: attributes["base_axis"]])
-    words = [0, 0, 0, rows, x.size // rows, attributes["k"], int(attributes["abs"]), int(attributes["reduce"])]
+    words = filled(
+        Block,
+        rows=rows,
+        length=x.size // rows,
+        k=attributes["k"],
+        by_magnitude=int(attributes["abs"]),
+        alone=int(attributes["reduce"]),
+    )
     parts = share_count(x.size / _ELEMENTS_PER_US, rows)
-    return launch(_KERNELS[x.dtype.name], words, (0, 1, 2), parts=parts, note="sorted list")
+    arguments = (Block.x, Block.y, Block.index)
+    return launch(_KERNELS[x.dtype.name], words, arguments, parts=parts, note="sorted list")

@@ -1,7 +1,4 @@
-"""VATNoise: samples scaled to one length.
-
-Block (64-bit words): 0 x, 1 y, 2 samples, 3 elements of a sample, 4 eps (bits of float64)
-"""
+"""VATNoise: samples scaled to one length."""
 
 from __future__ import annotations
 
@@ -11,7 +8,20 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address
+    y: int  # address
+    samples: int
+    length: int  # elements of a sample
+    eps: int  # bits of a float64
+
 
 _DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
@@ -30,10 +40,10 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def vat_noise(block, part, parts):
         w = words(block)
-        length, eps = w[3], float64_of_bits(w[4])
-        for sample in range(w[2] * part // parts, w[2] * (part + 1) // parts):
-            at = w[0] + size * sample * length
-            x, y = floats(at), floats(w[1] + size * sample * length)
+        length, eps = w[Block.length], float64_of_bits(w[Block.eps])
+        for sample in range(w[Block.samples] * part // parts, w[Block.samples] * (part + 1) // parts):
+            at = w[Block.x] + size * sample * length
+            x, y = floats(at), floats(w[Block.y] + size * sample * length)
             # In float64 (numba's float() leaves a float32 what it is): the square of a float32 fits, whatever it is.
             scale = eps / math.sqrt(dot_product(at, at, length) + 1e-8)
             for i in range(length):
@@ -57,8 +67,8 @@ def prepare(call: Call) -> Prepared:
     samples, length = math.prod(y.shape[:axis]), math.prod(y.shape[axis:])
     return launch(
         _KERNELS[y.dtype.name],
-        [0, 0, samples, length, 0],
-        (0, -1, 1),
+        filled(Block, samples=samples, length=length),
+        words_of(Block, "x", None, "y"),
         parts=share_count(y.size / _ELEMENTS_PER_US, samples),
-        attributes={"eps": 4},
+        attributes={"eps": Block.eps},
     )

@@ -3,15 +3,6 @@
 x is seen as (outer, channels, inner). With a long inner size a kernel goes through the rows of some neighbouring
 channels; with a short one through columns: the elements of some channels side by side, with one accumulator each.
 
-Block of the forward kernels (64-bit words):
-    0 x, 1 y, 2 outer, 3 channels, 4 inner, 5 beta, 6 gamma, 7 mean, 8 variance, 9 batch_mean, 10 batch_variance
-    11 batch_stat, 12 decay_rate, 13 eps (bits of float64), 14 workspace, 15 bytes of it per share, 16 channels per unit
-    17 range kernel to run on what is written of y or 0, 18 its block
-Block of the gradient's kernels:
-    0 x, 1 gy, 2 outer, 3 channels, 4 inner, 5 gamma, 6 mean, 7 variance, 8 gx, 9 gbeta, 10 ggamma
-    11 batch_stat, 13 eps, 14 workspace, 15 bytes of it per share, 16 channels per unit
-    17 range kernel to run on what is about to be read of gy or 0, 18 its block; gy may then be gx
-
 Statistics are taken around the mean of the stretch before, or the first value, and added up in float64: a mean far
 from zero costs no digits of the variance. Where stretches differ a lot, that is the variance: what it costs around the
 wrong mean is a rounding of it.
@@ -25,7 +16,59 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Forward:
+    """What the forward kernels read."""
+
+    x: int  # address
+    y: int  # address
+    outer: int
+    channels: int
+    inner: int
+    beta: int  # addresses, one value per channel each
+    gamma: int
+    mean: int
+    variance: int
+    batch_mean: int
+    batch_variance: int
+    batch_stat: int  # whether the statistics of the batch are taken
+    decay_rate: int  # bits of a float64
+    eps: int  # bits of a float64
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    unit_channels: int
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int  # its block
+
+
+@layout
+class Backward:
+    """What the gradient's kernels read."""
+
+    x: int  # address
+    gy: int  # address
+    outer: int
+    channels: int
+    inner: int
+    gamma: int  # addresses, one value per channel each
+    mean: int
+    variance: int
+    gx: int  # address
+    gbeta: int
+    ggamma: int
+    batch_stat: int  # whether the statistics are those of the batch
+    unread: int  # decay_rate in the block of the forward kernels
+    eps: int  # bits of a float64
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    unit_channels: int
+    before: int  # range kernel to run on what is about to be read of gy, or 0; gy may then be gx
+    before_block: int  # its block
+
 
 _STRETCH = 2048  # elements that stay in the level-1 cache between two passes
 _RUN_BYTES = 1 << 17  # of neighbouring channels taken together: memory is read ahead only where it goes on and on
@@ -45,12 +88,14 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
     @kernel
     def normalize_rows(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
-        beta, gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7]), floats(w[8])
-        batch_mean, batch_variance = floats(w[9]), floats(w[10])
-        decay, eps = float64_of_bits(w[12]), float64_of_bits(w[13])
+        outer, channels, inner = w[Forward.outer], w[Forward.channels], w[Forward.inner]
+        batch_stat, step = w[Forward.batch_stat], w[Forward.unit_channels]
+        beta, gamma = floats(w[Forward.beta]), floats(w[Forward.gamma])
+        mean, variance = floats(w[Forward.mean]), floats(w[Forward.variance])
+        batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
+        decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
-        scratch = w[14] + part * w[15]
+        scratch = w[Forward.workspace] + part * w[Forward.share_bytes]
         shifts, totals, squares = floats64(scratch), floats64(scratch + 8 * step), floats64(scratch + 16 * step)
         arounds, scales = floats(scratch + 24 * step), floats(scratch + 32 * step)
         lines = max(1, _STRETCH // inner)
@@ -61,14 +106,14 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
             if batch_stat != 0:
                 for i in range(taken):
                     length = min(_STRETCH, inner)
-                    arounds[i] = number(sum_up(w[0] + size * (first + i) * inner, length) / number(length))
+                    arounds[i] = number(sum_up(w[Forward.x] + size * (first + i) * inner, length) / number(length))
                     shifts[i] = float(arounds[i])
                     totals[i] = 0.0
                     squares[i] = 0.0
                 for n in range(outer):
                     for i in range(taken):
                         for start in range(0, inner, _STRETCH):
-                            x = w[0] + size * ((n * channels + first + i) * inner + start)
+                            x = w[Forward.x] + size * ((n * channels + first + i) * inner + start)
                             length, around = min(_STRETCH, inner - start), arounds[i]
                             rest, square = sum_moments(x, length, around)
                             offset = float(around) - shifts[i]
@@ -95,12 +140,12 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
                     end = min(taken, begin + lines)
                     for i in range(begin, end):
                         at = size * (row + (i - begin) * inner)
-                        x, y = floats(w[0] + at), floats(w[1] + at)
+                        x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
                         subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
                         for j in range(inner):
                             y[j] = (x[j] - subtrahend) * scale + addend
-                    if w[17] != 0:
-                        call3(w[17], w[18], row, row + (end - begin) * inner)
+                    if w[Forward.after] != 0:
+                        call3(w[Forward.after], w[Forward.after_block], row, row + (end - begin) * inner)
         return 0
 
     return normalize_rows
@@ -116,12 +161,14 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
     @kernel
     def normalize_columns(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
-        beta, gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7]), floats(w[8])
-        batch_mean, batch_variance = floats(w[9]), floats(w[10])
-        decay, eps = float64_of_bits(w[12]), float64_of_bits(w[13])
+        outer, channels, inner = w[Forward.outer], w[Forward.channels], w[Forward.inner]
+        batch_stat, step = w[Forward.batch_stat], w[Forward.unit_channels]
+        beta, gamma = floats(w[Forward.beta]), floats(w[Forward.gamma])
+        mean, variance = floats(w[Forward.mean]), floats(w[Forward.variance])
+        batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
+        decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
-        scratch = w[14] + part * w[15]
+        scratch = w[Forward.workspace] + part * w[Forward.share_bytes]
         totals, squares = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
         scratch += 16 * _COLUMNS
         middles, scales, addends = (
@@ -135,13 +182,13 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
             taken = min(step, channels - first)
             width = taken * inner
             if batch_stat != 0:
-                shift = floats(w[0] + size * first * inner)
+                shift = floats(w[Forward.x] + size * first * inner)
                 for j in range(width):
                     totals[j] = 0.0
                     squares[j] = 0.0
                     middles[j] = shift[j // inner * inner]
                 for n in range(outer):
-                    x = floats(w[0] + size * (n * channels + first) * inner)
+                    x = floats(w[Forward.x] + size * (n * channels + first) * inner)
                     for j in range(width):
                         d = float(x[j]) - float(middles[j])
                         totals[j] += d
@@ -168,12 +215,12 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
                     addends[j] = beta[channel]
             for n in range(outer):
                 at = size * (n * channels + first) * inner
-                x, y = floats(w[0] + at), floats(w[1] + at)
+                x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
                 for j in range(width):
                     y[j] = (x[j] - middles[j]) * scales[j] + addends[j]
-                if w[17] != 0:
+                if w[Forward.after] != 0:
                     row = (n * channels + first) * inner
-                    call3(w[17], w[18], row, row + width)
+                    call3(w[Forward.after], w[Forward.after_block], row, row + width)
         return 0
 
     return normalize_columns
@@ -190,11 +237,12 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
     @kernel
     def normalize_grad_rows(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
-        gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7])
-        gbeta, ggamma, eps = floats(w[9]), floats(w[10]), float64_of_bits(w[13])
+        outer, channels, inner = w[Backward.outer], w[Backward.channels], w[Backward.inner]
+        batch_stat, step = w[Backward.batch_stat], w[Backward.unit_channels]
+        gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
+        gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
-        scratch = w[14] + part * w[15]
+        scratch = w[Backward.workspace] + part * w[Backward.share_bytes]
         totals, products = floats64(scratch), floats64(scratch + 8 * step)
         a, b, c = floats(scratch + 16 * step), floats(scratch + 24 * step), floats(scratch + 32 * step)
         lines = max(1, _STRETCH // inner)
@@ -209,13 +257,15 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
                 for begin in range(0, taken, lines):
                     row = (n * channels + first + begin) * inner
                     end = min(taken, begin + lines)
-                    if w[17] != 0:
-                        call3(w[17], w[18], row, row + (end - begin) * inner)
+                    if w[Backward.before] != 0:
+                        call3(w[Backward.before], w[Backward.before_block], row, row + (end - begin) * inner)
                     for i in range(begin, end):
                         middle = mean[first + i]
                         for start in range(0, inner, _STRETCH):
                             at = size * (row + (i - begin) * inner + start)
-                            plain, mixed = sum_up(w[1] + at, w[0] + at, min(_STRETCH, inner - start), middle)
+                            plain, mixed = sum_up(
+                                w[Backward.gy] + at, w[Backward.x] + at, min(_STRETCH, inner - start), middle
+                            )
                             totals[i] += plain
                             products[i] += mixed
             for i in range(taken):
@@ -231,9 +281,9 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
             for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
                 for i in range(taken):
                     at = size * ((n * channels + first + i) * inner)
-                    x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
+                    x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
                     middle, a_, b_, c_ = mean[first + i], a[i], b[i], c[i]
-                    if w[1] == w[8]:  # one pointer for both, or the loop would not run in vectors
+                    if w[Backward.gy] == w[Backward.gx]:  # one pointer for both, or the loop would not run in vectors
                         for j in range(inner):
                             gx[j] = gx[j] * a_ + ((x[j] - middle) * b_ + c_)
                     else:
@@ -254,11 +304,12 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
     @kernel
     def normalize_grad_columns(block, part, parts):
         w = words(block)
-        outer, channels, inner, batch_stat, step = w[2], w[3], w[4], w[11], w[16]
-        gamma, mean, variance = floats(w[5]), floats(w[6]), floats(w[7])
-        gbeta, ggamma, eps = floats(w[9]), floats(w[10]), float64_of_bits(w[13])
+        outer, channels, inner = w[Backward.outer], w[Backward.channels], w[Backward.inner]
+        batch_stat, step = w[Backward.batch_stat], w[Backward.unit_channels]
+        gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
+        gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
-        scratch = w[14] + part * w[15]
+        scratch = w[Backward.workspace] + part * w[Backward.share_bytes]
         totals, products = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
         scratch += 16 * _COLUMNS
         middles, a = floats(scratch), floats(scratch + size * _COLUMNS)
@@ -274,9 +325,9 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
                 middles[j] = mean[first + j // inner]
             for n in range(outer):
                 row = (n * channels + first) * inner
-                if w[17] != 0:
-                    call3(w[17], w[18], row, row + width)
-                x, gy = floats(w[0] + size * row), floats(w[1] + size * row)
+                if w[Backward.before] != 0:
+                    call3(w[Backward.before], w[Backward.before_block], row, row + width)
+                x, gy = floats(w[Backward.x] + size * row), floats(w[Backward.gy] + size * row)
                 for j in range(width):
                     totals[j] += gy[j]
                     products[j] += gy[j] * (x[j] - middles[j])
@@ -296,8 +347,8 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
                     c[j] = number(-slope * total / count) if batch_stat != 0 else number(0)
             for n in range(outer):
                 at = size * (n * channels + first) * inner
-                x, gy, gx = floats(w[0] + at), floats(w[1] + at), floats(w[8] + at)
-                if w[1] == w[8]:  # as in the kernel for rows
+                x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
+                if w[Backward.gy] == w[Backward.gx]:  # as in the kernel for rows
                     for j in range(width):
                         gx[j] = gx[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
                 else:
@@ -321,6 +372,13 @@ _KERNELS = {
     ("BatchNormalization", False): _kernels("normalize_columns", _build_forward_columns),
     ("BatchNormalizationGrad", True): _kernels("normalize_grad_rows", _build_backward_rows),
     ("BatchNormalizationGrad", False): _kernels("normalize_grad_columns", _build_backward_columns),
+}
+
+
+# The words of inputs and outputs.
+_ARGUMENTS = {
+    "BatchNormalization": ("x", "beta", "gamma", "mean", "variance", "y", "batch_mean", "batch_variance"),
+    "BatchNormalizationGrad": ("gy", "x", "gamma", "mean", "variance", "gx", "gbeta", "ggamma"),
 }
 
 
@@ -357,40 +415,26 @@ def prepare(call: Call) -> Prepared:
         step = max(1, _COLUMNS // inner)
         share_bytes = 16 * _COLUMNS + 4 * x.dtype.itemsize * _COLUMNS
         parts = share_count(work_us, -(-channels // step))
-    words = [
-        0,
-        0,
-        outer,
-        channels,
-        inner,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        int(call.attributes["batch_stat"]),
-        0,
-        0,
-        0,
-        share_bytes,
-        step,
-        0,
-        0,
-    ]
-    arguments = {"BatchNormalization": (0, 5, 6, 7, 8, 1, 9, 10), "BatchNormalizationGrad": (1, 0, 5, 6, 7, 8, 9, 10)}[
-        name
-    ]
-    attributes = {"eps": 13} if name == "BatchNormalizationGrad" else {"decay_rate": 12, "eps": 13}
+    is_forward = name == "BatchNormalization"
+    block = Forward if is_forward else Backward
+    words = filled(
+        block,
+        outer=outer,
+        channels=channels,
+        inner=inner,
+        batch_stat=int(call.attributes["batch_stat"]),
+        share_bytes=share_bytes,
+        unit_channels=step,
+    )
     return launch(
         _KERNELS[name, by_rows][x.dtype.name],
         words,
-        (*arguments, 14),
+        words_of(block, *_ARGUMENTS[name], "workspace"),
         parts=parts,
         workspace=share_bytes * parts,
-        attributes=attributes,
-        after={0: 17} if name == "BatchNormalization" else None,
-        before={0: 17} if name == "BatchNormalizationGrad" else None,
+        attributes={"decay_rate": Forward.decay_rate, "eps": Forward.eps} if is_forward else {"eps": Backward.eps},
+        after={0: Forward.after} if is_forward else None,
+        before=None if is_forward else {0: Backward.before},
         in_place={0: 0},
         note="rows" if by_rows else "columns",
     )

@@ -1,8 +1,6 @@
 """Measures of class scores: TopNError and ConfusionMatrix.
 
 Scores stand on the axis `axis` of x, as (outer, classes, inner); a label is one of (outer, inner).
-
-Block (64-bit words): 0 x, 1 labels, 2 result, 3 outer, 4 classes, 5 inner, 6 n of TopNError
 """
 
 from __future__ import annotations
@@ -15,7 +13,22 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What both kernels read."""
+
+    x: int  # address
+    labels: int  # address
+    result: int  # address
+    outer: int
+    classes: int
+    inner: int
+    n: int  # of TopNError
+
 
 _OUT_OF_RANGE = 1
 _DTYPES = ("float32", "float64")
@@ -32,14 +45,15 @@ def _build_top_n(dtype: str) -> Callable[..., int]:
     @kernel
     def top_n_error(block, part, parts):
         w = words(block)
-        label, y, classes, inner, n = ints64(w[1]), floats(w[2]), w[4], w[5], w[6]
-        count = w[3] * inner
+        label, y, classes = ints64(w[Block.labels]), floats(w[Block.result]), w[Block.classes]
+        inner, n = w[Block.inner], w[Block.n]
+        count = w[Block.outer] * inner
         first, after = count * part // parts, count * (part + 1) // parts
         for i in range(first, after):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
         for i in range(first, after):
-            x = floats(w[0] + size * (i // inner * classes * inner + i % inner))
+            x = floats(w[Block.x] + size * (i // inner * classes * inner + i % inner))
             score = x[label[i] * inner]
             better = 0
             if inner == 1:  # a loop of its own: side by side, the scores are compared in vectors
@@ -64,15 +78,16 @@ def _build_confusion(dtype: str) -> Callable[..., int]:
     @kernel
     def confusion_matrix(block, part, parts):
         w = words(block)
-        label, counts, classes, inner = ints64(w[1]), ints32(w[2]), w[4], w[5]
-        count = w[3] * inner
+        label, counts = ints64(w[Block.labels]), ints32(w[Block.result])
+        classes, inner = w[Block.classes], w[Block.inner]
+        count = w[Block.outer] * inner
         for i in range(count):
             if label[i] < 0 or label[i] >= classes:
                 return _OUT_OF_RANGE
         for i in range(classes * classes):
             counts[i] = 0
         for i in range(count):
-            x = floats(w[0] + size * (i // inner * classes * inner + i % inner))
+            x = floats(w[Block.x] + size * (i // inner * classes * inner + i % inner))
             best, most = 0, x[0]
             # The first NaN counts as the maximum, as in NumPy: nothing compares as larger, and the loop ends there.
             for j in range(1, classes):
@@ -111,8 +126,8 @@ def prepare(call: Call) -> Prepared:
     is_top = call.spec.name == "TopNError"
     return launch(
         _KERNELS[call.spec.name, x.dtype.name],
-        [0, 0, 0, outer, classes, inner, call.attributes["n"] if is_top else 0],
-        (0, 1, 2),
+        filled(Block, outer=outer, classes=classes, inner=inner, n=call.attributes["n"] if is_top else 0),
+        (Block.x, Block.labels, Block.result),
         parts=share_count(x.size / _ELEMENTS_PER_US, outer * inner) if is_top else 1,
         errors={_OUT_OF_RANGE: "label out of range"},
     )

@@ -1,10 +1,6 @@
 """Shift and ShiftGrad: each element from, or added to, the place that a table per axis gives.
 
 Axes before the first shifted one are merged: their elements are independent, and the shares.
-
-Block (64-bit words):
-    0 x, 1 y, 2 samples, 3 elements of a sample, 4 axes, 5 whether places are added to
-    6 ...: the sizes of the axes, then per axis its table: places in elements of a sample
 """
 
 from __future__ import annotations
@@ -15,8 +11,24 @@ from functools import partial
 
 from atled.plugin import Call, Prepared, shift_sources
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
+
+@layout
+class Block:
+    """What the kernel reads; after the sizes come the tables, one per axis: places in elements of a sample."""
+
+    x: int  # address
+    y: int  # address
+    samples: int
+    count: int  # elements of a sample
+    axes: int
+    adds: int  # whether places are added to
+    sizes: int = 0  # one per axis
+
+
+_BEFORE_SIZES = Block.sizes - 1  # so that the size of the last axis is `axes` words behind it
 _ELEMENTS_PER_US = 500.0  # a cautious rate of one core, for the number of shares
 
 
@@ -30,20 +42,20 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def shift(block, part, parts):
         w = words(block)
-        count, axes, adds = w[3], w[4], w[5] != 0
-        length = w[6 + axes - 1]
-        last = 6 + axes - length
+        count, axes, adds = w[Block.count], w[Block.axes], w[Block.adds] != 0
+        length = w[_BEFORE_SIZES + axes]
+        last = Block.sizes + axes - length
         for axis in range(axes):
-            last += w[6 + axis]
-        for sample in range(w[2] * part // parts, w[2] * (part + 1) // parts):
-            x, y = floats(w[0] + size * sample * count), floats(w[1] + size * sample * count)
+            last += w[Block.sizes + axis]
+        for sample in range(w[Block.samples] * part // parts, w[Block.samples] * (part + 1) // parts):
+            x, y = floats(w[Block.x] + size * sample * count), floats(w[Block.y] + size * sample * count)
             if adds:
                 for i in range(count):
                     y[i] = number(0)
             for row in range(count // length):
                 rest, other, table = row, 0, last
                 for before in range(1, axes):
-                    axis_size = w[6 + axes - 1 - before]
+                    axis_size = w[_BEFORE_SIZES + axes - before]
                     table -= axis_size
                     other += w[table + rest % axis_size]
                     rest //= axis_size
@@ -79,8 +91,10 @@ def prepare(call: Call) -> Prepared:
     first = next((axis for axis, shift in enumerate(shifts) if shift), x.ndim)
     samples, sizes = math.prod(x.shape[:first]), x.shape[first:] or (1,)
     shifts = shifts[first:] or (0,)
-    words = [0, 0, samples, math.prod(sizes), len(sizes), int(call.spec.name == "ShiftGrad"), *sizes]
+    adds = int(call.spec.name == "ShiftGrad")
+    words = filled(Block, samples=samples, count=math.prod(sizes), axes=len(sizes), adds=adds)
+    words += sizes
     for axis, (size, shift) in enumerate(zip(sizes, shifts, strict=True)):
         words += (shift_sources(size, shift, call.attributes["border_mode"]) * math.prod(sizes[axis + 1 :])).tolist()
     parts = share_count(x.size / _ELEMENTS_PER_US, samples)
-    return launch(_KERNELS[x.dtype.name], words, (0, 1), parts=parts)
+    return launch(_KERNELS[x.dtype.name], words, (Block.x, Block.y), parts=parts)

@@ -1,10 +1,6 @@
 """Slice and its gradient, where at most one axis is cut: some columns of a matrix, or some of its rows.
 
 With the axes before the cut one merged, and those from it on, an array is rows, and the slice a part of each row.
-
-Block (64-bit words; lengths in float32, of which a float64 is two):
-    0 whole, 1 slice, 2 rows, 3 length of a row of the whole, 4 of the slice, 5 where the slice begins in a row
-    6 whether the whole is written, with zeros around the slice
 """
 
 from __future__ import annotations
@@ -14,7 +10,22 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads; lengths in float32, of which a float64 is two."""
+
+    whole: int  # address
+    piece: int  # address of the slice
+    rows: int
+    whole_length: int  # of a row of the whole
+    length: int  # of a row of the slice
+    begin: int  # of the slice in a row
+    writes: int  # whether the whole is written, with zeros around the slice
+
 
 _BYTES_PER_US = 6000.0  # a cautious rate of one core, for the number of shares
 
@@ -27,14 +38,14 @@ def _build() -> Callable[..., int]:
     @kernel
     def slice_rows(block, part, parts):
         w = words(block)
-        rows, whole_length, length, begin = w[2], w[3], w[4], w[5]
+        rows, whole_length, length, begin = w[Block.rows], w[Block.whole_length], w[Block.length], w[Block.begin]
         first, after = rows * part // parts, rows * (part + 1) // parts
-        at, piece = w[0] + 4 * (first * whole_length + begin), w[1] + 4 * first * length
-        if w[6] == 0:
+        at, piece = w[Block.whole] + 4 * (first * whole_length + begin), w[Block.piece] + 4 * first * length
+        if w[Block.writes] == 0:
             copy_rows((at, whole_length, piece, length, after - first, length))
             return 0
         # The zeros between two slices, those behind one and before the next, are one stretch.
-        zeros = floats32(w[0] + 4 * first * whole_length)
+        zeros = floats32(w[Block.whole] + 4 * first * whole_length)
         for i in range(begin):
             zeros[i] = 0.0
         for row in range(after - first):
@@ -93,6 +104,14 @@ def prepare(call: Call) -> Prepared:
     rows, inner = math.prod(shape[:axis]), floats * math.prod(shape[axis + 1 :])
     length = (shape[axis] if shape else 1) * inner
     writes = call.spec.name == "SliceGrad"
-    words = [0, 0, rows, length, (end - begin) * inner, begin * inner, int(writes)]
+    words = filled(
+        Block,
+        rows=rows,
+        whole_length=length,
+        length=(end - begin) * inner,
+        begin=begin * inner,
+        writes=int(writes),
+    )
     moved = 4 * rows * (length if writes else 2 * (end - begin) * inner)
-    return launch(_KERNEL, words, (1, 0) if writes else (0, 1), parts=share_count(moved / _BYTES_PER_US, rows))
+    arguments = (Block.piece, Block.whole) if writes else (Block.whole, Block.piece)
+    return launch(_KERNEL, words, arguments, parts=share_count(moved / _BYTES_PER_US, rows))

@@ -2,10 +2,6 @@
 
 x is seen as (outer, n, inner), n the axis of the softmax. With inner == 1 the kernels run along rows, else along
 columns, up to 256 of them at once.
-
-Block of the forward kernels (64-bit words):
-    0 x, 1 p, 2 outer, 3 n, 4 inner, 5 target or 0, 6 loss or 0, 7 workspace, 8 bytes of it per share
-Block of `cross_entropy_grad`: 0 gy, 1 p, 2 outer, 3 n, 4 inner, 5 target, 6 gx.
 All check the labels of their share before they write; as share 0 of 0 all labels, and then write nothing.
 """
 
@@ -19,8 +15,38 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Forward:
+    """What the forward kernels read."""
+
+    x: int  # address
+    p: int  # address
+    outer: int
+    n: int
+    inner: int
+    target: int  # address, or 0
+    loss: int  # address, or 0
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+
+
+@layout
+class Backward:
+    """What the gradient's kernel reads."""
+
+    gy: int  # address
+    p: int  # address
+    outer: int
+    n: int
+    inner: int
+    target: int  # address
+    gx: int  # address
+
 
 _COLUMNS = 256
 _LABEL_OUT_OF_RANGE = 1
@@ -43,11 +69,11 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     @kernel
     def softmax_rows(block, part, parts):
         w = words(block)
-        n = w[3]
+        n = w[Forward.n]
         shares = max(parts, 1)
-        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
-        target, loss = ints64(w[5]), floats(w[6])
-        if w[5] != 0:
+        first, after = w[Forward.outer] * part // shares, w[Forward.outer] * (part + 1) // shares
+        target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
+        if w[Forward.target] != 0:
             for row in range(first, after):
                 if target[row] < 0 or target[row] >= n:
                     return _LABEL_OUT_OF_RANGE
@@ -55,18 +81,18 @@ def _build_rows(dtype: str) -> Callable[..., int]:
             return 0
         picked = 0.0
         for row in range(first, after):
-            x, p = floats(w[0] + size * row * n), floats(w[1] + size * row * n)
-            if w[5] != 0:
+            x, p = floats(w[Forward.x] + size * row * n), floats(w[Forward.p] + size * row * n)
+            if w[Forward.target] != 0:
                 picked = np.float64(x[target[row]])  # now: p may be written over x
             top = number(-math.inf)  # should there be a NaN, anything: all of the row will be NaN
             for j in range(n):
                 top = higher(top, x[j])
             at = size * row * n
-            total = sum_up(w[0] + at, w[1] + at, n, top)
+            total = sum_up(w[Forward.x] + at, w[Forward.p] + at, n, top)
             scale = number(1) / total
             for j in range(n):
                 p[j] *= scale
-            if w[5] != 0:
+            if w[Forward.target] != 0:
                 value = math.log(np.float64(total)) + (np.float64(top) - picked)
                 loss[row] = number(_HIGHEST_LOSS if value > _HIGHEST_LOSS else value)
         return 0
@@ -85,14 +111,15 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     @kernel
     def softmax_columns(block, part, parts):
         w = words(block)
-        n, inner = w[3], w[4]
+        n, inner = w[Forward.n], w[Forward.inner]
         blocks = (inner + _COLUMNS - 1) // _COLUMNS
-        units = w[2] * blocks
-        target, loss = ints64(w[5]), floats(w[6])
-        top, total = floats(w[7] + part * w[8]), floats(w[7] + part * w[8] + size * _COLUMNS)
+        units = w[Forward.outer] * blocks
+        target, loss = ints64(w[Forward.target]), floats(w[Forward.loss])
+        top = floats(w[Forward.workspace] + part * w[Forward.share_bytes])
+        total = floats(w[Forward.workspace] + part * w[Forward.share_bytes] + size * _COLUMNS)
         shares = max(parts, 1)
         first_unit, after_unit = units * part // shares, units * (part + 1) // shares
-        if w[5] != 0:
+        if w[Forward.target] != 0:
             for unit in range(first_unit, after_unit):
                 outer = unit // blocks
                 first = (unit - outer * blocks) * _COLUMNS
@@ -110,17 +137,17 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                 top[i] = number(-math.inf)
                 total[i] = number(0)
             for j in range(n):
-                x = floats(w[0] + start + size * j * inner)
+                x = floats(w[Forward.x] + start + size * j * inner)
                 for i in range(count):
                     top[i] = x[i] if x[i] > top[i] else top[i]
             for j in range(n):
-                x, p = floats(w[0] + start + size * j * inner), floats(w[1] + start + size * j * inner)
+                x, p = floats(w[Forward.x] + start + size * j * inner), floats(w[Forward.p] + start + size * j * inner)
                 for i in range(count):
                     value = exp(x[i] - top[i])
                     p[i] = value
                     total[i] += value
-            if w[5] != 0:
-                x = floats(w[0] + start)
+            if w[Forward.target] != 0:
+                x = floats(w[Forward.x] + start)
                 for i in range(count):
                     at = outer * inner + first + i
                     value = math.log(np.float64(total[i])) + (
@@ -130,7 +157,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             for i in range(count):
                 total[i] = number(1) / total[i]
             for j in range(n):
-                p = floats(w[1] + start + size * j * inner)
+                p = floats(w[Forward.p] + start + size * j * inner)
                 for i in range(count):
                     p[i] *= total[i]
         return 0
@@ -148,10 +175,10 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     @kernel
     def cross_entropy_grad(block, part, parts):
         w = words(block)
-        n, inner = w[3], w[4]
+        n, inner = w[Backward.n], w[Backward.inner]
         shares = max(parts, 1)
-        first, after = w[2] * part // shares, w[2] * (part + 1) // shares
-        target = ints64(w[5])
+        first, after = w[Backward.outer] * part // shares, w[Backward.outer] * (part + 1) // shares
+        target = ints64(w[Backward.target])
         for i in range(first * inner, after * inner):
             if target[i] < 0 or target[i] >= n:
                 return _LABEL_OUT_OF_RANGE
@@ -159,16 +186,17 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
             return 0
         for outer in range(first, after):
             start = size * outer * n * inner
-            g = floats(w[0] + size * outer * inner)
-            labels = ints64(w[5] + 8 * outer * inner)
-            all_p, all_gx = floats(w[1] + start), floats(w[6] + start)
+            g = floats(w[Backward.gy] + size * outer * inner)
+            labels = ints64(w[Backward.target] + 8 * outer * inner)
+            all_p, all_gx = floats(w[Backward.p] + start), floats(w[Backward.gx] + start)
             if inner == 1:
                 factor = g[0]
                 for j in range(n):
                     all_gx[j] = all_p[j] * factor
             else:
                 for j in range(n):
-                    p, gx = floats(w[1] + start + size * j * inner), floats(w[6] + start + size * j * inner)
+                    p = floats(w[Backward.p] + start + size * j * inner)
+                    gx = floats(w[Backward.gx] + start + size * j * inner)
                     for i in range(inner):
                         gx[i] = p[i] * g[i]
             for i in range(inner):
@@ -221,14 +249,23 @@ def prepare(call: Call) -> Prepared:
     outer, n, inner = math.prod(whole.shape[:axis]), whole.shape[axis], math.prod(whole.shape[axis + 1 :])
     dtype, size = whole.dtype.name, whole.dtype.itemsize
     work_us = whole.size * _NS_PER_ELEMENT * (10 if size == 8 else 1) / 1e3
-    words = [0, 0, outer, n, inner, 0, 0, 0, 2 * _COLUMNS * size]
     name = call.spec.name
     if name == "SoftmaxCrossEntropyGrad":
         parts = share_count(work_us, outer)
-        prepared = launch(_CROSS_ENTROPY_GRAD[dtype], words, (0, 1, 5, 6), parts=parts, errors=_ERRORS)
+        prepared = launch(
+            _CROSS_ENTROPY_GRAD[dtype],
+            filled(Backward, outer=outer, n=n, inner=inner),
+            (Backward.gy, Backward.p, Backward.target, Backward.gx),
+            parts=parts,
+            errors=_ERRORS,
+        )
         return in_pieces(prepared, call, outer, source=None, checks=True)
-    arguments = {"Softmax": (0, 1), "SoftmaxCrossEntropy": (0, 5, 6, 1)}[name]
+    share_bytes = 2 * _COLUMNS * size
+    words = filled(Forward, outer=outer, n=n, inner=inner, share_bytes=share_bytes)
     has_labels = name == "SoftmaxCrossEntropy"
+    arguments: tuple[int, ...] = (Forward.x, Forward.p)
+    if has_labels:
+        arguments = (Forward.x, Forward.target, Forward.loss, Forward.p)
     errors = _ERRORS if has_labels else None
     result = len(call.outputs) - 1
     if inner == 1:
@@ -240,9 +277,9 @@ def prepare(call: Call) -> Prepared:
     prepared = launch(
         _COLUMN_WISE[dtype],
         words,
-        (*arguments, 7),
+        (*arguments, Forward.workspace),
         parts=parts,
-        workspace=parts * 2 * _COLUMNS * size,
+        workspace=parts * share_bytes,
         errors=errors,
         note="columns",
     )

@@ -1,9 +1,6 @@
 """NmsDetection2d: of boxes that overlap too much the one with the highest score stays.
 
 Only boxes whose score is not 0 are sorted and compared: the others neither suppress nor change.
-
-Block (64-bit words):
-    0 x, 1 y, 2 workspace, 3 batches, 4 boxes, 5 numbers per box, 6 thresh, 7 nms (bits of float64), 8 whether per class
 """
 
 from __future__ import annotations
@@ -13,7 +10,24 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
+
+
+@layout
+class Block:
+    """What the kernel reads."""
+
+    x: int  # address
+    y: int  # address
+    workspace: int  # address
+    batches: int
+    boxes: int
+    length: int  # numbers per box
+    thresh: int  # bits of a float64
+    nms: int  # bits of a float64
+    per_class: int  # whether boxes of one class alone are compared
+
 
 _NUMBERS_PER_US = 100.0  # a cautious rate of one core, for the number of shares
 
@@ -29,13 +43,14 @@ def _build(dtype: str) -> Callable[..., int]:
     @exact  # like the reference, which decides by comparisons with a threshold
     def suppress(block, part, parts):
         w = words(block)
-        boxes, length = w[4], w[5]
-        thresh, nms = number(float64_of_bits(w[6])), number(float64_of_bits(w[7]))
+        boxes, length = w[Block.boxes], w[Block.length]
+        thresh, nms = number(float64_of_bits(w[Block.thresh])), number(float64_of_bits(w[Block.nms]))
         zero, half = number(0), number(0.5)
-        order = ints64(w[2] + 16 * boxes * part)
-        suppressed = ints64(w[2] + 16 * boxes * part + 8 * boxes)
-        for batch in range(w[3] * part // parts, w[3] * (part + 1) // parts):
-            x, y = floats(w[0] + size * batch * boxes * length), floats(w[1] + size * batch * boxes * length)
+        order = ints64(w[Block.workspace] + 16 * boxes * part)
+        suppressed = ints64(w[Block.workspace] + 16 * boxes * part + 8 * boxes)
+        for batch in range(w[Block.batches] * part // parts, w[Block.batches] * (part + 1) // parts):
+            x = floats(w[Block.x] + size * batch * boxes * length)
+            y = floats(w[Block.y] + size * batch * boxes * length)
             for box in range(boxes):
                 at = box * length
                 for i in range(4):
@@ -45,7 +60,7 @@ def _build(dtype: str) -> Callable[..., int]:
                 for i in range(at + 5, at + length):
                     score = x[i] * objectness
                     y[i] = zero if score < thresh else score
-            for column in range(5 if w[8] != 0 else 4, length if w[8] != 0 else 5):
+            for column in range(5 if w[Block.per_class] != 0 else 4, length if w[Block.per_class] != 0 else 5):
                 count = 0
                 for box in range(boxes):  # sorted by score, of equal ones the first first, NaN last
                     score = y[box * length + column]
@@ -80,7 +95,7 @@ def _build(dtype: str) -> Callable[..., int]:
                     if suppressed[place] != 0:
                         at = order[place] * length
                         y[at + column] = zero
-                        if w[8] == 0:
+                        if w[Block.per_class] == 0:
                             for i in range(at + 5, at + length):
                                 y[i] = zero
         return 0
@@ -107,12 +122,12 @@ def prepare(call: Call) -> Prepared:
     assert x is not None
     batches, boxes, length = x.shape
     parts = fitting_shares(share_count(x.size / _NUMBERS_PER_US, batches), 16 * boxes)
-    words = [0, 0, 0, batches, boxes, length, 0, 0, int(call.attributes["nms_per_class"])]
+    per_class = int(call.attributes["nms_per_class"])
     return launch(
         _KERNELS[x.dtype.name],
-        words,
-        (0, 1, 2),
+        filled(Block, batches=batches, boxes=boxes, length=length, per_class=per_class),
+        (Block.x, Block.y, Block.workspace),
         parts=parts,
         workspace=16 * boxes * parts,
-        attributes={"thresh": 6, "nms": 7},
+        attributes={"thresh": Block.thresh, "nms": Block.nms},
     )

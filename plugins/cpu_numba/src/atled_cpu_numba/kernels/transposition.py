@@ -3,12 +3,6 @@
 Axes that stay together are merged, those of one element dropped. If the last axis stays the last one, rows are copied.
 Else one axis of y, the crossing one, has stride 1 in x: over it and the last one, y is a transposed matrix, moved in
 square blocks.
-
-Block (64-bit words; strides in elements):
-    0 x, 1 y, 2 number of outer axes
-    3 length, 4 its stride in x                 of the last axis
-    5 size, 6 stride in y, 7 stride in x        of the crossing axis, or of the axis next to the last one
-    8 ...: per outer axis, the outermost first: size, stride in x, stride in y
 """
 
 from __future__ import annotations
@@ -20,8 +14,35 @@ from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
+
+@layout
+class Axis:
+    """What the kernel reads of an outer axis: elements, strides in x and in y, in elements."""
+
+    size: int
+    x: int
+    y: int
+
+
+@layout
+class Block:
+    """What the kernel reads; strides in elements. Crossing is also the axis next to the last one, if there is none."""
+
+    x: int  # address
+    y: int  # address
+    outer_axes: int
+    length: int  # of the last axis
+    stride: int  # of it in x
+    crossing: int  # elements
+    crossing_y: int  # its stride in y
+    crossing_x: int  # and in x
+    outer: int = 0  # an `Axis` each, the outermost first
+
+
+_AXIS_WORDS = size_of(Axis)
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 _BLOCK = 16  # the crossing axis is divided between shares in such pieces
 
@@ -39,28 +60,29 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def transpose(block, part, parts):
         w = words(block)
-        outer_axes, length, stride, crossing, crossing_stride = w[2], w[3], w[4], w[5], w[6]
+        outer_axes, length, stride = w[Block.outer_axes], w[Block.length], w[Block.stride]
+        crossing, crossing_stride = w[Block.crossing], w[Block.crossing_y]
         outer = 1
         for axis in range(outer_axes):
-            outer *= w[8 + 3 * axis]
+            outer *= w[Block.outer + _AXIS_WORDS * axis + Axis.size]
         pieces = (crossing + _BLOCK - 1) // _BLOCK
         for unit in range(outer * pieces * part // parts, outer * pieces * (part + 1) // parts):
             rest = unit // pieces
             first = (unit - rest * pieces) * _BLOCK
             after = min(crossing, first + _BLOCK)
-            source, target = w[0], w[1]
+            source, target = w[Block.x], w[Block.y]
             for i in range(outer_axes):
-                at = 8 + 3 * (outer_axes - 1 - i)
-                place = rest % w[at]
-                rest //= w[at]
-                source += size * place * w[at + 1]
-                target += size * place * w[at + 2]
+                at = Block.outer + _AXIS_WORDS * (outer_axes - 1 - i)
+                place = rest % w[at + Axis.size]
+                rest //= w[at + Axis.size]
+                source += size * place * w[at + Axis.x]
+                target += size * place * w[at + Axis.y]
             x, y = floats(source), floats(target)
             if stride == 1:
                 # As float32, of which a float64 is two.
-                source += size * first * w[7]
+                source += size * first * w[Block.crossing_x]
                 target += size * first * crossing_stride
-                step, to_step = size // 4 * w[7], size // 4 * crossing_stride
+                step, to_step = size // 4 * w[Block.crossing_x], size // 4 * crossing_stride
                 copy_rows((source, step, target, to_step, after - first, size // 4 * length))
                 continue
             whole = length - length % side if side > 0 else 0
@@ -109,12 +131,21 @@ def prepare(call: Call) -> Prepared:
         crossing = axes.pop() if axes else _Axis(1, 0, 0)
     else:
         crossing = axes.pop(next(i for i, axis in enumerate(axes) if axis.x == 1))
-    words = [0, 0, len(axes), last.size, last.x, crossing.size, crossing.y, crossing.x]
-    words += [number for axis in axes for number in axis]
+    words = filled(
+        Block,
+        outer_axes=len(axes),
+        length=last.size,
+        stride=last.x,
+        crossing=crossing.size,
+        crossing_y=crossing.y,
+        crossing_x=crossing.x,
+    )
+    for axis in axes:
+        words += filled(Axis, **axis._asdict())
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
     parts = share_count(x.size / _ELEMENTS_PER_US, units)
     note = "rows" if last.x == 1 else "blocks"
-    return launch(_KERNELS[x.dtype.name], words, (0, 1), parts=parts, note=note)
+    return launch(_KERNELS[x.dtype.name], words, (Block.x, Block.y), parts=parts, note=note)
 
 
 def _merged(shape: tuple[int, ...], order: tuple[int, ...]) -> list[_Axis]:
