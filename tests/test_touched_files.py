@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[1]
 ADDITIONS = ROOT / "tests" / "additions"
 FOLDERS = ("benchmarks", "contexts", "core", "docs", "examples", "plugins", "tests", "tools")
 
-pytestmark = pytest.mark.slow
-
 Edit = Callable[[str], str]
 
 
@@ -273,6 +271,7 @@ def test_the_additions_are_those_of_the_table() -> None:
     assert list(ADDITIONS_BY_ROW) == list(table())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in ADDITIONS_BY_ROW if row != "a device"])
 def test_the_files_that_the_table_names_are_all(row: str, tmp_path: Path) -> None:
     addition = ADDITIONS_BY_ROW[row]
@@ -298,6 +297,7 @@ def run_tests(folder: Path, *chosen: tuple[str, str], path: Sequence[Path] = ())
     return run(folder, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", words, *files, path=path)
 
 
+@pytest.mark.slow
 def test_a_device_is_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     folder, row, addition = copy_to(tmp_path / "copy"), table()["a device"], ADDITIONS_BY_ROW["a device"]
@@ -329,6 +329,7 @@ LISTS = (
 )
 
 
+@pytest.mark.slow
 def test_the_generated_files_are_those_that_the_table_names(tmp_path: Path) -> None:
     folder, rows = copy_to(tmp_path), [row for row in ADDITIONS_BY_ROW if row != "a device"]
     run(folder, *STRUCTURE)
