@@ -226,8 +226,8 @@ def expanded(pattern: str) -> list[str]:
 
 
 def matches(path: str, pattern: str) -> bool:
-    kinds = {".": r"\.", "**": ".+"}
-    expression = re.sub(r"\*\*|\*|<\w+>|\.", lambda part: kinds.get(part[0], "[^/]+"), pattern)
+    kinds = {".": r"\.", "**": ".+", "*": "[^/]+"}
+    expression = re.sub(r"\*\*|\*|<\w+>|\.", lambda part: kinds.get(part[0], r"[a-z]\w*"), pattern)
     return re.fullmatch(expression, path) is not None
 
 
