@@ -15,7 +15,7 @@ from typing import NamedTuple
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -172,7 +172,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     parts = share_count(work_us, p.groups * p.images)
     # What is transposed may reach a vector beyond the last position.
     share_bytes = 4 * (channels * p.maps * _PLACES + vector * (lines * length + vector))
-    share_bytes = -(-share_bytes // 64) * 64
+    share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,

@@ -24,7 +24,7 @@ from atled_cpu_numba.kernels.convolution.result_words import (
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, gradient_windows, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -333,7 +333,7 @@ def _share_bytes(task: Task, results: tuple[Result, ...], channel_length: int) -
     rows = -(-task.maps // host_lanes().rows) * host_lanes().rows
     weights = task.channels * sum(len(found.taps) for found in results)
     floats = rows * weights + PACK_SLACK + rows * _columns_at_once() + task.channels * channel_length
-    return -(-(_INNER_BYTES + 8 * weights + 4 * floats) // 64) * 64
+    return in_lines(_INNER_BYTES + 8 * weights + 4 * floats)
 
 
 def _words(

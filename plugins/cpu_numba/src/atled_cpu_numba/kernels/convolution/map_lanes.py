@@ -28,7 +28,7 @@ from atled_cpu_numba.kernels.convolution.result_words import (
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.geometry import Layout, Pair, Result
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -105,6 +105,38 @@ class Problem(NamedTuple):
         """Whether the planes would be a copy of the source."""
         planes = self.planes
         return (planes.front, planes.row_pitch, planes.image_rows) == (0, self.source[1], self.source[0])
+
+    @property
+    def channel_length(self) -> int:
+        """Elements from channel to channel, of the source or of the planes."""
+        return math.prod(self.source) if self.in_place else self.planes.plane_length(1, 0)
+
+    @property
+    def taps(self) -> int:
+        """Taps of all results."""
+        return sum(len(found.taps) for found in self.results)
+
+    def common_words(self, weight_size: int) -> dict[str, int]:
+        """Words that the blocks of all kernels for such problems have; weight_size: elements of the whole weight."""
+        return {
+            "copy_images": 0 if self.in_place else COPY_IMAGES.address(),
+            "pack": PACK.address() if self.in_order else 0,
+            "images": self.images,
+            "groups": self.groups,
+            "channels": self.channels,
+            "height": self.source[0],
+            "width": self.source[1],
+            "maps": self.maps,
+            "result_height": self.result[0],
+            "result_width": self.result[1],
+            "weight_map": self.weight[0],
+            "weight_channel": self.weight[1],
+            "group_weights": weight_size // self.groups,
+            "taps": self.taps,
+            "channel_length": self.channel_length,
+            "front": self.planes.front,
+            "row_pitch": self.planes.row_pitch,
+        }
 
 
 def suits(problem: Problem) -> bool:
@@ -287,9 +319,8 @@ CONVOLUTION_LANES = Kernel("convolution_lanes", _build)
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, vector = problem, host_lanes().vector
-    planes, results = p.planes, p.results
+    taps, results = p.taps, p.results
     maps = -(-p.maps // vector) * vector
-    taps = sum(len(found.taps) for found in results)
     positions = sum(math.prod(found.counts) for found in results)
     flops = 2.0 * p.channels * maps * sum(len(f.taps) * math.prod(f.counts) for f in results)
     work_us = p.images * p.groups * (flops + 20.0 * (p.channels * math.prod(p.source) + maps * positions))
@@ -297,34 +328,17 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     parts = share_count(work_us, p.groups * p.images)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
-    channel_length = math.prod(p.source) if p.in_place else planes.plane_length(1, 0)
     floats = maps + maps * p.channels * taps + PACK_SLACK
     floats += vector * positions if p.spread != (1, 1) else 0
-    floats += 0 if p.in_place else p.channels * channel_length
+    floats += 0 if p.in_place else p.channels * p.channel_length
     share_bytes = _INNER_BYTES + 8 * -(-floats // 2) + 8 * (p.channels * taps + positions // _QUARTET)
-    share_bytes = -(-share_bytes // 64) * 64
+    share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
-    tables = result_words(results, planes.offset)
+    tables = result_words(results, p.planes.offset)
     words = filled(
         Block,
-        copy_images=0 if p.in_place else COPY_IMAGES.address(),
-        pack=PACK.address() if p.in_order else 0,
+        **p.common_words(weight_size),
         share_bytes=share_bytes,
-        images=p.images,
-        groups=p.groups,
-        channels=p.channels,
-        height=p.source[0],
-        width=p.source[1],
-        maps=p.maps,
-        result_height=p.result[0],
-        result_width=p.result[1],
-        weight_map=p.weight[0],
-        weight_channel=p.weight[1],
-        group_weights=weight_size // p.groups,
-        taps=taps,
-        channel_length=channel_length,
-        front=planes.front,
-        row_pitch=planes.row_pitch,
         step_h=p.step[0],
         step_w=p.step[1],
         spread_h=p.spread[0],

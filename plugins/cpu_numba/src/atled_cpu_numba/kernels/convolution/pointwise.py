@@ -21,7 +21,7 @@ from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -218,7 +218,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     in_place, at_once = _collected(p, rows, min(p.images, per_share))
     pitch = at_once * (p.positions - in_place)
     floats = (rows + p.channels) * (lanes.columns + pitch)
-    share_bytes = -(-(16 * BLOCK_WORDS + 4 * floats) // 64) * 64
+    share_bytes = in_lines(16 * BLOCK_WORDS + 4 * floats)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,

@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
+from atled_cpu_numba.kernels.convolution.images import CopyImages
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
-from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK, Pack
+from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -204,8 +204,7 @@ CONVOLUTION_ROWS = Kernel("convolution_rows", _build)
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
     p, lanes = problem, host_lanes()
-    planes, (found,) = p.planes, p.results
-    taps = len(found.taps)
+    taps = p.taps
     maps = -(-p.maps // lanes.rows) * lanes.rows
     vectors = p.result[0] * -(-p.result[1] // lanes.vector)
     flops = 2.0 * p.channels * taps * maps * vectors * lanes.vector
@@ -213,32 +212,11 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
     parts = share_count(work_us, p.groups * p.images)
     if p.groups == 1:  # every share packs all weights
         parts = max(1, min(parts, int(0.1 * work_us / (weight_size / _WEIGHTS_PER_US))))
-    channel_length = math.prod(p.source) if p.in_place else planes.plane_length(1, 0)
-    floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * channel_length)
-    share_bytes = -(-(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + 4 * floats) // 64) * 64
+    floats = maps * (1 + p.channels * taps) + PACK_SLACK + (0 if p.in_place else p.channels * p.channel_length)
+    share_bytes = in_lines(_INNER_BYTES + 8 * (p.channels * taps + 2 * vectors) + 4 * floats)
     parts = fitting_shares(parts, share_bytes)
-    words = filled(
-        Block,
-        copy_images=0 if p.in_place else COPY_IMAGES.address(),
-        pack=PACK.address() if p.in_order else 0,
-        share_bytes=share_bytes,
-        images=p.images,
-        groups=p.groups,
-        channels=p.channels,
-        height=p.source[0],
-        width=p.source[1],
-        maps=p.maps,
-        result_height=p.result[0],
-        result_width=p.result[1],
-        weight_map=p.weight[0],
-        weight_channel=p.weight[1],
-        group_weights=weight_size // p.groups,
-        taps=taps,
-        channel_length=channel_length,
-        front=planes.front,
-        row_pitch=planes.row_pitch,
-    )
-    words += tap_words(found.taps, planes.offset)
+    words = filled(Block, **p.common_words(weight_size), share_bytes=share_bytes)
+    words += tap_words(p.results[0].taps, p.planes.offset)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, rows in vectors, {'in place' if p.in_place else 'padded'}"
     workspace = share_bytes * parts

@@ -17,8 +17,8 @@ from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLEC
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     launch,
-    line_starts,
     optional_words,
+    piece_starts,
     share_count,
     undivided,
 )
@@ -222,19 +222,17 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     inner = [_prepare_phase(p, phase, at_once, prepare_planar) for phase in phases]
     chunk = max(chunk for chunk, _ in inner)
     prepared = [planar_call for _, planar_call in inner if planar_call is not None]
-    sizes = [
-        8 * max((len(_native(planar_call).block) for planar_call in prepared), default=0),
-        max((planar_call.workspace for planar_call in prepared), default=0),
-        0 if all(map(p.in_order, phases)) else 4 * taps * weights,
-        4 * chunk * p.groups * p.channels * taps * seen,
-        4 * chunk * p.groups * p.maps * wanted,
-    ]
-    # In front of them the block of COLLECT_SLICES and that of the inner kernel.
-    _, inner_start, weights_start, seen_start, results_start, share_bytes = line_starts(8 * BLOCK_WORDS, sizes)
-    parts = fitting_shares(parts, share_bytes)
+    sizes = {
+        "inner_start": max((planar_call.workspace for planar_call in prepared), default=0),
+        "weights_start": 0 if all(map(p.in_order, phases)) else 4 * taps * weights,
+        "seen_start": 4 * chunk * p.groups * p.channels * taps * seen,
+        "results_start": 4 * chunk * p.groups * p.maps * wanted,
+    }
+    inner_bytes = 8 * max((len(_native(planar_call).block) for planar_call in prepared), default=0)
+    starts = piece_starts(8 * BLOCK_WORDS + inner_bytes, sizes)
+    parts = fitting_shares(parts, starts["share_bytes"])
     words = filled(
         Block,
-        share_bytes=share_bytes,
         images=p.images,
         planes=p.groups * p.channels,
         plane_slices=source_slices,
@@ -249,12 +247,9 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         weight_rows=1 if p.forward else p.maps,
         leading_places=kernel_places,
         places=planar_places,
-        inner_start=inner_start,
-        weights_start=weights_start,
-        seen_start=seen_start,
-        results_start=results_start,
         collect_slices=COLLECT_SLICES.address(),
         pieces=pieces,
+        **starts,
     )
     words += _phase_words(p, phases, inner)
     notes = dict.fromkeys(planar_call.note for planar_call in prepared)
@@ -263,7 +258,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         words,
         (Block.x, Block.weight, *optional_words(Block.bias, p.biases), Block.y, Block.workspace),
         parts=parts,
-        workspace=share_bytes * parts,
+        workspace=starts["share_bytes"] * parts,
         owner=(CONVOLUTION_SLICES, *(_native(planar_call).owner for planar_call in prepared)),
         after={0: Block.after},
         note=f"{slices_note(leading, pieces, chunk, taps)}: {' / '.join(notes)}",

@@ -15,7 +15,7 @@ from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -198,7 +198,7 @@ def prepare(problem: Problem) -> Prepared:
     piece_maps = _in_tiles(p.maps if by_channels else -(-p.maps // pieces))
     share_bytes = _INNER_BYTES + 8 * (p.channels * len(result.taps) + lanes.dot_columns)
     share_bytes += 4 * (piece_channels * channel_length + piece_maps * gy_length)
-    share_bytes = -(-share_bytes // 64) * 64
+    share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
     phases = [place for phase in planes.phases for place in phase]
     words = filled(

@@ -10,6 +10,7 @@ Shares are made of tiles; each transposes all of x and gy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLAC
 from atled_cpu_numba.kernels.shared.geometry import Pair
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd.rows import COLLECT_ROWS, CollectRows
 from atled_cpu_numba.store import Kernel
@@ -89,6 +90,11 @@ class Problem(NamedTuple):
     pad: Pair
     stride: Pair
     dilation: Pair
+
+    @property
+    def padded(self) -> Pair:
+        """Height and width of the source with its padding."""
+        return self.source[0] + 2 * self.pad[0], self.source[1] + 2 * self.pad[1]
 
 
 def suits(problem: Problem) -> bool:
@@ -239,45 +245,20 @@ WEIGHT_LANES = Kernel("weight_lanes", _build)
 
 def prepare(problem: Problem) -> Prepared:
     """x, gy -> gw of a problem that `suits`."""
-    p, vector = problem, host_lanes().vector
-    height, width = p.source
-    lanes = p.channels if p.channels <= _FEW_CHANNELS or height * width < vector else vector
-    channel_vectors = -(-p.channels // lanes)
-    # Beside one another, the columns of the kernel make one run.
-    beside = p.kernel[1] if p.dilation[1] == 1 else 1
-    kernel_lines, run = p.kernel[0] * p.kernel[1] // beside, lanes * beside
-    kind = _choose_tile(kernel_lines, run)
-    tile_lines, elements = _TILES[kind]
-    tiles = -(-kernel_lines // tile_lines) * -(-run // elements)
-    maps_vectors = -(-p.maps // vector)
-    lines, length = height + 2 * p.pad[0], width + 2 * p.pad[1]
-    positions = p.result[0] * p.result[1]
-
-    images = p.images * p.groups
-    work_us = 2.0 * images * positions * maps_vectors * vector * channel_vectors * tiles * tile_lines * elements
-    work_us /= _FLOPS_PER_US
-    copying_us = images * (height * width * p.channels + positions * p.maps) / _COPIED_PER_US
-    pieces = p.groups * maps_vectors * channel_vectors * tiles
-    parts = share_count(work_us, pieces)
-    if p.groups == 1:
-        parts = min(parts, 1 + int(0.2 * work_us / copying_us))
-    # A share may get all tiles of a group: fewer threads may run than there are shares.
-    sums = maps_vectors * channel_vectors * tiles * tile_lines * elements * vector
-    sizes = [sums, maps_vectors * vector * positions + PACK_SLACK]
-    sizes += [channel_vectors * lanes * lines * length + _SLACK, vector * (lines * width + vector), 2 * tile_lines]
-    starts = line_starts(8 * BLOCK_WORDS, [4 * size for size in sizes])
-    sums_start, gy_start, x_start, flat_start, lines_start, share_bytes = starts
-    parts = fitting_shares(parts, share_bytes)
+    p, t = problem, _tiling(problem)
+    starts = _starts(p, t)
+    work_us = 2.0 * p.images * p.groups * math.prod(p.result) * t.sums / _FLOPS_PER_US
+    parts = fitting_shares(_share_count(p, t, work_us), starts["share_bytes"])
+    tile_lines, tile_elements = _TILES[t.tile]
     words = filled(
         Block,
         collect_rows=COLLECT_ROWS.address(),
         pack=PACK.address(),
-        share_bytes=share_bytes,
         images=p.images,
         groups=p.groups,
         channels=p.channels,
-        height=height,
-        width=width,
+        height=p.source[0],
+        width=p.source[1],
         maps=p.maps,
         rows=p.result[0],
         columns=p.result[1],
@@ -289,37 +270,95 @@ def prepare(problem: Problem) -> Prepared:
         stride_w=p.stride[1],
         dilation_h=p.dilation[0],
         dilation_w=p.dilation[1],
-        lanes=lanes,
-        channel_vectors=channel_vectors,
-        lines=lines,
-        length=length,
-        kernel_lines=kernel_lines,
-        beside=beside,
-        run=run,
-        tile=kind,
+        lanes=t.lanes,
+        channel_vectors=t.channel_vectors,
+        lines=p.padded[0],
+        length=p.padded[1],
+        kernel_lines=t.kernel_lines,
+        beside=t.beside,
+        run=t.run,
+        tile=t.tile,
         tile_lines=tile_lines,
-        tile_elements=elements,
-        sums_start=sums_start,
-        gy_start=gy_start,
-        x_start=x_start,
-        flat_start=flat_start,
-        lines_start=lines_start,
+        tile_elements=tile_elements,
+        **starts,
     )
-    arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
-    note = f"maps in lanes, {tile_lines}x{elements} elements of the kernel at once"
-    prepared = launch(WEIGHT_LANES, words, arguments, parts=parts, workspace=share_bytes * parts, note=note)
-    if pieces > 1:
+    prepared = launch(
+        WEIGHT_LANES,
+        words,
+        (Block.x, Block.gy, Block.gw, Block.workspace),
+        parts=parts,
+        workspace=starts["share_bytes"] * parts,
+        note=f"maps in lanes, {tile_lines}x{tile_elements} elements of the kernel at once",
+    )
+    if p.groups * t.pieces > 1:
         return prepared
-    image_bytes = 4 * p.channels * height * width, 4 * p.maps * positions
-    size = p.maps * p.channels * p.kernel[0] * p.kernel[1]
     return in_runs(
         prepared,
         images=p.images,
         images_word=Block.images,
-        image_bytes=image_bytes,
-        size=size,
+        image_bytes=(4 * p.channels * math.prod(p.source), 4 * p.maps * math.prod(p.result)),
+        size=p.maps * p.channels * math.prod(p.kernel),
         work_us=work_us,
     )
+
+
+class _Tiling(NamedTuple):
+    """How the gradient is divided into register tiles.
+
+    lanes: of the positions of x.  channel_vectors, maps_vectors: of a group.  beside: places in a line of the kernel.
+    run: elements of a line's run.  tile: the number of one of _TILES.
+    """
+
+    lanes: int
+    channel_vectors: int
+    maps_vectors: int
+    beside: int
+    kernel_lines: int
+    run: int
+    tile: int
+
+    @property
+    def pieces(self) -> int:
+        """Tiles of a group."""
+        lines, elements = _TILES[self.tile]
+        return self.maps_vectors * self.channel_vectors * -(-self.kernel_lines // lines) * -(-self.run // elements)
+
+    @property
+    def sums(self) -> int:
+        """Elements of a group's tiles."""
+        return self.pieces * math.prod(_TILES[self.tile]) * host_lanes().vector
+
+
+def _tiling(p: Problem) -> _Tiling:
+    vector = host_lanes().vector
+    lanes = p.channels if p.channels <= _FEW_CHANNELS or math.prod(p.source) < vector else vector
+    # Beside one another, the columns of the kernel make one run.
+    beside = p.kernel[1] if p.dilation[1] == 1 else 1
+    kernel_lines, run = math.prod(p.kernel) // beside, lanes * beside
+    vectors = -(-p.channels // lanes), -(-p.maps // vector)
+    return _Tiling(lanes, *vectors, beside, kernel_lines, run, _choose_tile(kernel_lines, run))
+
+
+def _share_count(p: Problem, t: _Tiling, work_us: float) -> int:
+    parts = share_count(work_us, p.groups * t.pieces)
+    if p.groups > 1:
+        return parts
+    copying_us = p.images * (math.prod(p.source) * p.channels + math.prod(p.result) * p.maps) / _COPIED_PER_US
+    return min(parts, 1 + int(0.2 * work_us / copying_us))
+
+
+def _starts(p: Problem, t: _Tiling) -> dict[str, int]:
+    """Words of the block: where the pieces of a share's workspace begin, and how many bytes it takes."""
+    vector, (lines, length) = host_lanes().vector, p.padded
+    sizes = {
+        # A share may get all tiles of a group: fewer threads may run than there are shares.
+        "sums_start": t.sums,
+        "gy_start": t.maps_vectors * vector * math.prod(p.result) + PACK_SLACK,
+        "x_start": t.channel_vectors * t.lanes * lines * length + _SLACK,
+        "flat_start": vector * (lines * p.source[1] + vector),
+        "lines_start": 2 * _TILES[t.tile][0],
+    }
+    return piece_starts(8 * BLOCK_WORDS, {name: 4 * size for name, size in sizes.items()})
 
 
 def _choose_tile(lines: int, run: int) -> int:

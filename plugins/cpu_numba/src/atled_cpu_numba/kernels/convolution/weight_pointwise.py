@@ -13,7 +13,7 @@ from atled.plugin import Prepared
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, Pack
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows, packed_bytes
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -108,7 +108,7 @@ def prepare(images: int, channels: int, maps: int, positions: int) -> Prepared:
     parts = min(parts, -(-channels // piece_channels) * -(-maps // piece_maps))
     at_once = min(positions, _POSITIONS_AT_ONCE)
     packed = packed_bytes(at_once, piece_channels)
-    share_bytes = -(-(8 * BLOCK_WORDS + 4 * lanes.columns + packed) // 64) * 64
+    share_bytes = in_lines(8 * BLOCK_WORDS + 4 * lanes.columns + packed)
     parts = fitting_shares(parts, share_bytes)
     words = filled(
         Block,

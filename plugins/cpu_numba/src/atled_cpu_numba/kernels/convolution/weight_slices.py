@@ -15,7 +15,7 @@ from typing import NamedTuple
 from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count, undivided
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count, undivided
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import (
     Axis,
@@ -199,9 +199,9 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     least.
     """
     p = problem
-    leading, planar = p.axes[:-2], p.axes[-2:]
+    leading = p.axes[:-2]
     leading_places, source_slices, slices = extents(leading)
-    places, seen, windows = extents(planar)
+    places, seen, windows = extents(p.axes[-2:])
     least = -(-_LEAST_POSITIONS // (p.images * windows))
     found = leading_phases(leading, forward=True, least=least)
     if p.groups > 1 and p.channels == 1:  # the gradients of filters of single planes
@@ -218,29 +218,21 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     # Of a piece:
     groups = p.groups // pieces if p.groups > 1 else 1
     channels = p.channels // (pieces if p.groups == 1 else 1)
-    inner = []
-    for phase in phases:
-        of_phase = p.images * len(phase.slices)
-        chunk = -(-of_phase // max(1, of_phase // at_once))
-        with undivided():
-            planar_problem = Problem(chunk, groups, channels * len(phase.taps), p.maps, planar, p.direct_for)
-            inner.append((chunk, prepare_planar(planar_problem)))
-
+    piece = p._replace(groups=groups, channels=channels)
+    inner = [_prepare_phase(piece, phase, at_once, prepare_planar) for phase in phases]
     chunk = max((chunk for chunk, _ in inner), default=0)
     map_step = p.channels * leading_places * places
-    sizes = [
-        8 * max((len(_native(prepared).block) for _, prepared in inner), default=0),
-        max((prepared.workspace for _, prepared in inner), default=0),
-        4 * chunk * groups * channels * taps * seen,
-        4 * chunk * groups * p.maps * windows,
-        4 * groups * p.maps * channels * taps * places,
-    ]
-    # In front of them the block of COLLECT_SLICES and that of the inner kernel.
-    _, inner_start, x_start, gy_start, gw_start, share_bytes = line_starts(8 * BLOCK_WORDS, sizes)
-    parts = fitting_shares(min(pieces, parts), share_bytes)
+    sizes = {
+        "inner_start": max((prepared.workspace for _, prepared in inner), default=0),
+        "x_start": 4 * chunk * groups * channels * taps * seen,
+        "gy_start": 4 * chunk * groups * p.maps * windows,
+        "gw_start": 4 * groups * p.maps * channels * taps * places,
+    }
+    inner_bytes = 8 * max((len(_native(prepared).block) for _, prepared in inner), default=0)
+    starts = piece_starts(8 * BLOCK_WORDS + inner_bytes, sizes)
+    parts = fitting_shares(min(pieces, parts), starts["share_bytes"])
     words = filled(
         Block,
-        share_bytes=share_bytes,
         images=p.images,
         phases=len(phases),
         phases_at=size_of(Block),
@@ -260,10 +252,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         map_channels=channels,
         leading_places=leading_places,
         places=places,
-        inner_start=inner_start,
-        x_start=x_start,
-        gy_start=gy_start,
-        gw_start=gw_start,
+        **starts,
     )
     words += _phase_words(phases, inner)
     notes = dict.fromkeys(prepared.note for _, prepared in inner)
@@ -272,10 +261,21 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         words,
         (Block.x, Block.gy, Block.gw, Block.workspace),
         parts=parts,
-        workspace=share_bytes * parts,
+        workspace=starts["share_bytes"] * parts,
         owner=(SLICES_WEIGHT, *(_native(prepared).owner for _, prepared in inner)),
         note=f"{slices_note(leading, p.groups // groups, chunk, taps)}: {' / '.join(notes)}",
     )
+
+
+def _prepare_phase(
+    piece: Problem, phase: Phase, at_once: int, prepare_planar: Callable[[Problem], Prepared]
+) -> tuple[int, Prepared]:
+    """How many slices are taken at once, at least `at_once`, and the call over two axes."""
+    slices = piece.images * len(phase.slices)
+    chunk = -(-slices // max(1, slices // at_once))
+    channels = piece.channels * len(phase.taps)
+    with undivided():
+        return chunk, prepare_planar(piece._replace(images=chunk, channels=channels, axes=piece.axes[-2:]))
 
 
 def _phase_words(phases: Sequence[Phase], inner: Sequence[tuple[int, Prepared]]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, optional_words, share_count
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, in_lines, launch, optional_words, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -230,7 +230,7 @@ def prepare(problem: Problem, biases: Sequence[bool]) -> Prepared:
     rows, columns = problem.result
     result_bytes = 4 * problem.images * problem.results * rows * columns
     band = min(rows, max(_LEAST_BAND, _BAND_BYTES // (4 * columns))) if result_bytes >= STREAMED_BYTES else 0
-    share_bytes = _ZEROS_BYTES + (64 + -(-4 * band * columns // 64) * 64 if band else 0)
+    share_bytes = _ZEROS_BYTES + (64 + in_lines(4 * band * columns) if band else 0)
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y)
     return _launch(DEPTHWISE, problem, arguments, parts, share_bytes, share_bytes * parts, band)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, share_count
+from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, in_lines, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -97,9 +97,9 @@ def in_runs(
     if native.parts > 1 or runs < 2:
         return prepared
     first, second, result, workspace = native.arguments
-    sums_bytes = -(-4 * size * (runs - 1) // 64) * 64
+    sums_bytes = in_lines(4 * size * (runs - 1))
     count = -(-len(native.block) // 8) * 8  # a whole line, since the kernel's workspace follows
-    share_bytes = -(-(8 * count + prepared.workspace) // 64) * 64
+    share_bytes = in_lines(8 * count + prepared.workspace)
     parts = fitting_shares(share_count(work_us, runs), share_bytes)
     inner = np.zeros(count, np.int64)
     inner[: len(native.block)] = native.block

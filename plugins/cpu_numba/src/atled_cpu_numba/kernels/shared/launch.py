@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -74,15 +74,21 @@ def optional_words(word: int, there: Sequence[bool]) -> tuple[int, ...]:
     return tuple(word if is_there else -1 for is_there in there)
 
 
-def line_starts(first: int, sizes: Iterable[int]) -> list[int]:
-    """Where pieces of so many bytes begin, one behind the other from `first` on, each at a cache line; then their end.
+def piece_starts(first: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Words of a block: where the pieces of a share's workspace begin, in bytes, and its size as `share_bytes`.
 
-    first: bytes, a multiple of 64.
+    first: bytes in front of the pieces.  sizes: bytes of each piece by the word for its start, which is a whole line.
     """
-    starts = [first]
-    for size in sizes:
-        starts.append(starts[-1] + -(-size // 64) * 64)
-    return starts
+    starts, end = {}, in_lines(first)
+    for name, size in sizes.items():
+        starts[name] = end
+        end += in_lines(size)
+    return {**starts, "share_bytes": end}
+
+
+def in_lines(size: int) -> int:
+    """So many bytes as whole lines of the caches."""
+    return -(-size // 64) * 64
 
 
 def refuse_floats(call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1) -> str:

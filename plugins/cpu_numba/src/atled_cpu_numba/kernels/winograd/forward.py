@@ -22,8 +22,8 @@ from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     launch,
-    line_starts,
     optional_words,
+    piece_starts,
     share_count,
 )
 from atled_cpu_numba.kernels.shared.layout import filled, layout
@@ -327,35 +327,11 @@ WINOGRAD = Kernel("winograd", _build)
 
 def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepared:
     """The convolution of a problem that `suits`; biases: for each input behind the weight, whether it is there."""
-    lanes = host_lanes()
-    rows, columns = problem.tiles
-    width = -(-problem.maps // lanes.columns) * lanes.columns
-    depth = -(-problem.channels // lanes.vector) * lanes.vector
-    maps_at_once = min(width, _MAPS_AT_ONCE)
-    lines = problem.images * rows
-    at_once = _lines_at_once(columns, lines, _BLOCK_BYTES // (4 * 36 * (depth + maps_at_once)))
-    by_maps = problem.maps > lines * columns
-    work_us = 2.0 * 36 * lines * columns * depth * width / _FLOPS_PER_US / 2.25
-    parts = share_count(work_us, width // lanes.columns if by_maps else -(-lines // at_once))
-    if not by_maps:  # every share transforms all weights
-        parts = max(1, min(parts, lines * columns // 24))
-    tiles = -(-at_once * columns // lanes.rows) * lanes.rows
-    together = min(at_once, rows)  # rows of tiles in one image
-    transformed = 36 * (problem.channels * lanes.columns + lanes.vector) * (width // lanes.columns)
-    # The flat copy holds taps first, with a vector on both sides.
-    flat = max(lanes.vector * 3 + 9, (4 * together + 2) * problem.source[1] + lanes.vector)
-    padded = (4 * together + 2) * (4 * columns + 2)
-    results = (4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector
-    sizes = [width, 0 if by_maps else transformed, 36 * (tiles * depth + lanes.vector)]
-    sizes += [36 * (tiles * maps_at_once + lanes.vector)]
-    sizes += [lanes.vector * size for size in (flat, padded, results)]
-    bias_start, weights_start, tiles_start, products_start, *starts = line_starts(BLOCK_BYTES, [4 * n for n in sizes])
-    flat_start, padded_start, results_start, share_bytes = starts
-    parts = fitting_shares(parts, share_bytes)
-    shared_bytes = 4 * transformed if by_maps else 0
+    plan = _plan(problem)
+    starts = _starts(problem, plan)
+    parts = fitting_shares(_share_count(problem, plan), starts["share_bytes"])
     words = filled(
         Block,
-        share_bytes=share_bytes,
         images=problem.images,
         channels=problem.channels,
         height=problem.source[0],
@@ -365,32 +341,83 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         result_width=problem.result[1],
         pad_h=problem.pad[0],
         pad_w=problem.pad[1],
-        tile_lines=rows,
-        tiles_in_line=columns,
-        lines_at_once=at_once,
-        maps_shared=int(by_maps),
+        tile_lines=problem.tiles[0],
+        tiles_in_line=problem.tiles[1],
+        lines_at_once=plan.at_once,
+        maps_shared=int(plan.by_maps),
         weight_map=problem.weight_map,
         weight_channel=problem.weight_channel,
         first_tap=8 if problem.turned else 0,
         tap_step=-1 if problem.turned else 1,
-        maps_at_once=maps_at_once,
+        maps_at_once=plan.maps_at_once,
         weight_size=weight_size,
-        bias_start=bias_start,
-        weights_start=weights_start,
-        tiles_start=tiles_start,
-        products_start=products_start,
-        flat_start=flat_start,
-        padded_start=padded_start,
-        results_start=results_start,
-        shared_bytes=shared_bytes,
         collect_rows=COLLECT_ROWS.address(),
+        **starts,
     )
-    note = f"winograd 4x4, {at_once * columns} tiles at once"
-    workspace = shared_bytes + share_bytes * parts
     biased = optional_words(Block.bias, biases)
-    arguments = (Block.x, Block.weight, *biased, Block.y, Block.workspace)
-    after = {0: Block.after}
-    return launch(WINOGRAD, words, arguments, parts=parts, workspace=workspace, after=after, note=note)
+    return launch(
+        WINOGRAD,
+        words,
+        (Block.x, Block.weight, *biased, Block.y, Block.workspace),
+        parts=parts,
+        workspace=starts["shared_bytes"] + starts["share_bytes"] * parts,
+        after={0: Block.after},
+        note=f"winograd 4x4, {plan.at_once * problem.tiles[1]} tiles at once",
+    )
+
+
+class _Plan(NamedTuple):
+    """How a convolution is computed.
+
+    width, depth: its maps and channels, in whole panels and vectors.  at_once, maps_at_once: rows of tiles, and maps.
+    by_maps: whether shares are made of maps.
+    """
+
+    width: int
+    depth: int
+    at_once: int
+    maps_at_once: int
+    by_maps: bool
+
+
+def _plan(problem: Problem) -> _Plan:
+    lanes, (rows, columns) = host_lanes(), problem.tiles
+    width = -(-problem.maps // lanes.columns) * lanes.columns
+    depth = -(-problem.channels // lanes.vector) * lanes.vector
+    maps_at_once = min(width, _MAPS_AT_ONCE)
+    lines = problem.images * rows
+    at_once = _lines_at_once(columns, lines, _BLOCK_BYTES // (4 * 36 * (depth + maps_at_once)))
+    return _Plan(width, depth, at_once, maps_at_once, by_maps=problem.maps > lines * columns)
+
+
+def _share_count(problem: Problem, plan: _Plan) -> int:
+    rows, columns = problem.tiles
+    lines = problem.images * rows
+    work_us = 2.0 * 36 * lines * columns * plan.depth * plan.width / _FLOPS_PER_US / 2.25
+    parts = share_count(work_us, plan.width // host_lanes().columns if plan.by_maps else -(-lines // plan.at_once))
+    # Unless shares are made of maps, each transforms all weights.
+    return parts if plan.by_maps else max(1, min(parts, lines * columns // 24))
+
+
+def _starts(problem: Problem, plan: _Plan) -> dict[str, int]:
+    """Words of the block: where the pieces of a share's workspace begin, and how many bytes the workspace takes."""
+    lanes, (rows, columns) = host_lanes(), problem.tiles
+    tiles = -(-plan.at_once * columns // lanes.rows) * lanes.rows
+    together = min(plan.at_once, rows)  # rows of tiles in one image
+    transformed = 36 * (problem.channels * lanes.columns + lanes.vector) * (plan.width // lanes.columns)
+    # The flat copy holds taps first, with a vector on both sides.
+    flat = max(lanes.vector * 3 + 9, (4 * together + 2) * problem.source[1] + lanes.vector)
+    sizes = {
+        "bias_start": plan.width,
+        "weights_start": 0 if plan.by_maps else transformed,
+        "tiles_start": 36 * (tiles * plan.depth + lanes.vector),
+        "products_start": 36 * (tiles * plan.maps_at_once + lanes.vector),
+        "flat_start": lanes.vector * flat,
+        "padded_start": lanes.vector * (4 * together + 2) * (4 * columns + 2),
+        "results_start": lanes.vector * ((4 * together + 1) * problem.result[1] + 4 * columns + lanes.vector),
+    }
+    starts = piece_starts(BLOCK_BYTES, {name: 4 * size for name, size in sizes.items()})
+    return {**starts, "shared_bytes": 4 * transformed if plan.by_maps else 0}
 
 
 def _lines_at_once(columns: int, lines: int, tiles: int) -> int:

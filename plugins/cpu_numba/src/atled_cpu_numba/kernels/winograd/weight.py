@@ -15,7 +15,7 @@ from collections.abc import Callable
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.shared.image_runs import in_runs
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, line_starts, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.winograd import forward as winograd
 from atled_cpu_numba.kernels.winograd.rows import BLOCK_BYTES, COLLECT_ROWS, CollectRows
@@ -207,30 +207,14 @@ def prepare(problem: winograd.Problem) -> Prepared:
     lines = problem.images * rows
     at_once = max(1, min(lines, _TILES_AT_ONCE // columns))
     at_once = -(-lines // -(-lines // at_once))
-    together = min(at_once, rows)  # rows of tiles in one image
     panels = -(-problem.maps // lanes.columns)
-    # A vector more than the channels need: powers of two apart, tiles would compete for the same lines of the cache.
-    depth = -(-problem.channels // lanes.vector) * lanes.vector + lanes.vector
-    computed = max(-(-problem.channels // step) * step for step in (lanes.rows, _slim_rows()))
-    shared_bytes = 4 * 36 * panels * computed * lanes.columns
-    # The tiles of x make room for kernels in the end.
-    v = max(36 * (at_once * columns * depth + lanes.vector), 9 * lanes.vector * problem.channels)
-    flat = max((4 * together + 2) * problem.source[1], 4 * together * problem.result[1]) + lanes.vector
-    padded = (4 * together + 2) * (4 * columns + 2)
-    sizes = [
-        v + max(lanes.rows, _slim_rows()),
-        36 * (at_once * columns * lanes.columns + lanes.vector),
-        lanes.vector * flat,
-        lanes.vector * padded,
-    ]
-    starts = line_starts(BLOCK_BYTES, [4 * size for size in sizes])
-    x_tiles_start, gy_tiles_start, flat_start, padded_start, share_bytes = starts
-    work_us = 2.0 * 9 * problem.images * problem.result[0] * problem.result[1] * problem.channels * problem.maps
+    starts = _starts(problem, at_once)
+    work_us = 2.0 * 9 * problem.images * math.prod(problem.result) * problem.channels * problem.maps
     work_us /= 9 * _FLOPS_PER_US
-    parts = fitting_shares(share_count(work_us, panels), share_bytes)
+    parts = fitting_shares(share_count(work_us, panels), starts["share_bytes"])
+    shared_bytes = 4 * 36 * panels * _computed(problem) * lanes.columns
     words = filled(
         Block,
-        share_bytes=share_bytes,
         images=problem.images,
         channels=problem.channels,
         height=problem.source[0],
@@ -243,28 +227,58 @@ def prepare(problem: winograd.Problem) -> Prepared:
         tile_lines=rows,
         tiles_in_line=columns,
         lines_at_once=at_once,
-        tile_step=depth,
+        tile_step=_tile_step(problem),
         shared_bytes=shared_bytes,
-        x_tiles_start=x_tiles_start,
-        gy_tiles_start=gy_tiles_start,
-        flat_start=flat_start,
-        padded_start=padded_start,
         collect_rows=COLLECT_ROWS.address(),
-        computed=computed,
+        computed=_computed(problem),
+        **starts,
     )
-    note = f"winograd 4x4, {at_once * columns} tiles at once"
-    workspace = shared_bytes + share_bytes * parts
-    arguments = (Block.x, Block.gy, Block.gw, Block.workspace)
-    prepared = launch(WINOGRAD_WEIGHT, words, arguments, parts=parts, workspace=workspace, note=note)
+    prepared = launch(
+        WINOGRAD_WEIGHT,
+        words,
+        (Block.x, Block.gy, Block.gw, Block.workspace),
+        parts=parts,
+        workspace=shared_bytes + starts["share_bytes"] * parts,
+        note=f"winograd 4x4, {at_once * columns} tiles at once",
+    )
     if panels > 1:
         return prepared
-    image_bytes = 4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)
-    size = 9 * problem.channels * problem.maps
     return in_runs(
         prepared,
         images=problem.images,
         images_word=Block.images,
-        image_bytes=image_bytes,
-        size=size,
+        image_bytes=(4 * problem.channels * math.prod(problem.source), 4 * problem.maps * math.prod(problem.result)),
+        size=9 * problem.channels * problem.maps,
         work_us=work_us,
     )
+
+
+def _computed(problem: winograd.Problem) -> int:
+    """Channels, as many as the tiles compute."""
+    return max(-(-problem.channels // step) * step for step in (host_lanes().rows, _slim_rows()))
+
+
+def _tile_step(problem: winograd.Problem) -> int:
+    """Elements from tile to tile of x's transformed tiles.
+
+    A vector more than the channels need: powers of two apart, tiles would compete for the same lines of the cache.
+    """
+    vector = host_lanes().vector
+    return -(-problem.channels // vector) * vector + vector
+
+
+def _starts(problem: winograd.Problem, at_once: int) -> dict[str, int]:
+    """Words of the block: where the pieces of a share's workspace begin, and how many bytes it takes."""
+    lanes, (rows, columns) = host_lanes(), problem.tiles
+    together = min(at_once, rows)  # rows of tiles in one image
+    # The tiles of x make room for kernels in the end.
+    x_tiles = 36 * (at_once * columns * _tile_step(problem) + lanes.vector)
+    x_tiles = max(x_tiles, 9 * lanes.vector * problem.channels)
+    flat = max((4 * together + 2) * problem.source[1], 4 * together * problem.result[1]) + lanes.vector
+    sizes = {
+        "x_tiles_start": x_tiles + max(lanes.rows, _slim_rows()),
+        "gy_tiles_start": 36 * (at_once * columns * lanes.columns + lanes.vector),
+        "flat_start": lanes.vector * flat,
+        "padded_start": lanes.vector * (4 * together + 2) * (4 * columns + 2),
+    }
+    return piece_starts(BLOCK_BYTES, {name: 4 * size for name, size in sizes.items()})
