@@ -319,7 +319,7 @@ def test_a_device_is_a_folder_of_its_own(tmp_path: Path) -> None:
 # Tests that hold lists and generated files against the code, and those of single functions and ops.
 LISTS = (
     ("tests/benchmarks/test_functions.py", "every or soft_shrink or square_sum"),
-    ("tests/core/test_functions_api.py", "every or soft_shrink or square_sum"),
+    ("tests/core/test_functions.py", "every or soft_shrink or square_sum"),
     ("tests/core/test_public_names.py", "dir_shows"),
     ("tests/core/generators/test_stubs.py", "up_to_date"),
     ("tests/tools/test_cpu_page.py", "every or nothing_better or up_to_date"),
