@@ -332,20 +332,18 @@ LISTS = (
 @pytest.mark.slow
 def test_the_generated_files_are_those_that_the_table_names(tmp_path: Path) -> None:
     folder, rows = copy_to(tmp_path), [row for row in ADDITIONS_BY_ROW if row != "a device"]
-    run(folder, *STRUCTURE)
-    modules = module_count(folder)
     for row in rows:
         apply(ADDITIONS_BY_ROW[row].edits, folder)
     run(folder, "-c", GENERATE, *generating())
-    added = 0
     for row in rows:
         edits, names, generated = ADDITIONS_BY_ROW[row].edits, ADDITIONS_BY_ROW[row].names, table()[row].generated
         created = [path for path in edits if not (ROOT / path).exists()]
-        counted = ["docs/structure.md"] * bool(created)
+        structure = ["docs/structure.md"] * bool(created)
         texts = [f"{CPU}/kernels.ir.xz"] * any("/kernels/" in path for path in created)  # see above
-        check_same([*counted, *texts, *changed(names, folder, edits)], generated)
-        added += len(created)
-    assert module_count(folder) == modules + added
+        check_same([*structure, *texts, *changed(names, folder, edits)], generated)
+    counted = re.search(r"^\| modules \| (\d+) ", (folder / "docs/structure.md").read_text("utf-8"), re.MULTILINE)[1]
+    modules = [path for place in MODULES for path in folder.glob(place)]
+    assert int(counted) == len(modules) > sum(1 for place in MODULES for _ in ROOT.glob(place))
     run_tests(folder, *LISTS)
 
 
@@ -375,26 +373,22 @@ def has_one(names: Sequence[str], text: str) -> bool:
     return any(name in text for name in names)
 
 
-STRUCTURE = ["tools/house.py", "--write"]
-
-
-def module_count(folder: Path) -> int:
-    page = (folder / "docs" / "structure.md").read_text("utf-8")
-    return int(re.search(r"^\| modules \| (\d+) ", page, re.MULTILINE)[1])
+MODULES = ("core/atled/**/*.py", "contexts/atled_contexts/**/*.py", "plugins/*/src/**/*.py")
 
 
 def generating() -> list[str]:
     """The commands of `make generated`, but for the one that writes the texts of kernels."""
     recipe = re.search(r"^generated:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[1]
     commands = [line.removeprefix("\t@$(RUN) ") for line in recipe.splitlines()]
-    assert " ".join(STRUCTURE) in commands
     return [command for command in commands if command != "tools/kernel_texts.py"]
 
 
 # All of them in one process, which is quicker than to import the library for each.
 GENERATE = """
 import runpy, sys
+from atled.generators.pages import plots
 
+plots.plot = lambda name: b""  # which pictures there are matters here; to draw them takes seconds
 for command in sys.argv[1:]:
     words = command.split()
     is_module = words[0] == "-m"
