@@ -1,6 +1,6 @@
 """Pooling in the two cases that networks use most: windows of 2 x 2 that tile the planes, and averages of whole planes.
 
-The block is that of `pooling`. Shares are made of planes, the rows of which follow one another without gaps.
+Shares are made of planes, the rows of which follow one another without gaps.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.store import Kernel
 
@@ -15,7 +16,6 @@ MOST_PAST_CACHES = 512
 """The widest planes whose gradient can be written past the caches."""
 
 _BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
-PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
 
 
 def _build_max() -> Callable[..., int]:
@@ -29,12 +29,13 @@ def _build_max() -> Callable[..., int]:
     @kernel
     def max_pairs(block, part, parts):
         w = words(block)
-        width, rows, columns = w[2], w[3], w[4]
+        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                x, y, place, left = w[12] + 16 * f, w[13] + 4 * f, w[14] + f, after * windows - f
+                x, y = w[Block.large] + 16 * f, w[Block.small] + 4 * f
+                place, left = w[Block.place] + f, after * windows - f
                 if columns == 8:
                     eight((x, 0, y, place, left))
                 elif columns == 4:
@@ -45,11 +46,11 @@ def _build_max() -> Callable[..., int]:
                     one((x, 0, y, place, left))
             return 0
         for row in range(first * rows, after * rows):
-            top = w[12] + 8 * row * width
+            top = w[Block.large] + 8 * row * width
             bottom = top + 4 * width
             for j in range(0, columns, vector):
                 f = row * columns + j
-                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, w[14] + f, after * windows - f))
+                in_row((top + 8 * j, bottom + 8 * j, w[Block.small] + 4 * f, w[Block.place] + f, after * windows - f))
         return 0
 
     return max_pairs
@@ -69,17 +70,18 @@ def _build_max_grad(past: bool) -> Callable[..., int]:
     @kernel
     def max_pairs_grad(block, part, parts):
         w = words(block)
-        width, rows, columns = w[2], w[3], w[4]
+        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
-        places, wrong = bytes8(w[14]), 0
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
+        places, wrong = bytes8(w[Block.place]), 0
         for f in range(first * windows, after * windows):
             wrong |= places[f] & 252
         if wrong != 0:
             return PLACE_OUT_OF_RANGE
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                gy, place, gx, left = w[13] + 4 * f, w[14] + f, w[12] + 16 * f, after * windows - f
+                gy, place = w[Block.small] + 4 * f, w[Block.place] + f
+                gx, left = w[Block.large] + 16 * f, after * windows - f
                 if columns == 8:
                     eight((gy, place, 0, gx, left))
                 elif columns == 4:
@@ -92,14 +94,14 @@ def _build_max_grad(past: bool) -> Callable[..., int]:
         gx_row, last = 2 * first * rows, 2 * after * rows
         while gx_row < last:
             band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
-            target = w[12] + 4 * gx_row * width
+            target = w[Block.large] + 4 * gx_row * width
             gx = buffer() + target % 64 if past else target
             for row in range(gx_row, gx_row + band):
                 f = row // 2 * columns
                 for j in range(0, columns, vector):
                     # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
                     left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
-                    in_row((w[13] + 4 * (f + j), w[14] + f + j, row % 2, gx + 8 * j, left))
+                    in_row((w[Block.small] + 4 * (f + j), w[Block.place] + f + j, row % 2, gx + 8 * j, left))
                 gx += 4 * width
             if past:
                 move_lines((gx - 4 * width * band, target, width * band))
@@ -122,12 +124,12 @@ def _build_average() -> Callable[..., int]:
     @kernel
     def average_pairs(block, part, parts):
         w = words(block)
-        width, rows, columns = w[2], w[3], w[4]
+        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                x, y, left = w[12] + 16 * f, w[13] + 4 * f, after * windows - f
+                x, y, left = w[Block.large] + 16 * f, w[Block.small] + 4 * f, after * windows - f
                 if columns == 8:
                     eight((x, 0, y, left))
                 elif columns == 4:
@@ -138,11 +140,11 @@ def _build_average() -> Callable[..., int]:
                     one((x, 0, y, left))
             return 0
         for row in range(first * rows, after * rows):
-            top = w[12] + 8 * row * width
+            top = w[Block.large] + 8 * row * width
             bottom = top + 4 * width
             for j in range(0, columns, vector):
                 f = row * columns + j
-                in_row((top + 8 * j, bottom + 8 * j, w[13] + 4 * f, after * windows - f))
+                in_row((top + 8 * j, bottom + 8 * j, w[Block.small] + 4 * f, after * windows - f))
         return 0
 
     return average_pairs
@@ -162,12 +164,12 @@ def _build_average_grad(past: bool) -> Callable[..., int]:
     @kernel
     def average_pairs_grad(block, part, parts):
         w = words(block)
-        width, rows, columns = w[2], w[3], w[4]
+        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
-                gy, gx, left = w[13] + 4 * f, w[12] + 16 * f, after * windows - f
+                gy, gx, left = w[Block.small] + 4 * f, w[Block.large] + 16 * f, after * windows - f
                 if columns == 8:
                     eight((gy, gx, left))
                 elif columns == 4:
@@ -180,14 +182,14 @@ def _build_average_grad(past: bool) -> Callable[..., int]:
         gx_row, last = 2 * first * rows, 2 * after * rows
         while gx_row < last:
             band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
-            target = w[12] + 4 * gx_row * width
+            target = w[Block.large] + 4 * gx_row * width
             gx = buffer() + target % 64 if past else target
             for row in range(gx_row, gx_row + band):
                 f = row // 2 * columns
                 for j in range(0, columns, vector):
                     # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
                     left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
-                    in_row((w[13] + 4 * (f + j), gx + 8 * j, left))
+                    in_row((w[Block.small] + 4 * (f + j), gx + 8 * j, left))
                 gx += 4 * width
             if past:
                 move_lines((gx - 4 * width * band, target, width * band))
@@ -207,10 +209,10 @@ def _build_plane_average() -> Callable[..., int]:
     @kernel
     def plane_average(block, part, parts):
         w = words(block)
-        size = w[1] * w[2]
-        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
-            y = w[13] + 4 * plane
-            sum_plane((w[12] + 4 * plane * size, size, y))
+        size = w[Block.height] * w[Block.width]
+        for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
+            y = w[Block.small] + 4 * plane
+            sum_plane((w[Block.large] + 4 * plane * size, size, y))
             floats32(y)[0] /= size
         return 0
 
@@ -224,9 +226,9 @@ def _build_plane_average_grad() -> Callable[..., int]:
     @kernel
     def plane_average_grad(block, part, parts):
         w = words(block)
-        size = w[1] * w[2]
-        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
-            gx, value = floats32(w[12] + 4 * plane * size), floats32(w[13])[plane]
+        size = w[Block.height] * w[Block.width]
+        for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
+            gx, value = floats32(w[Block.large] + 4 * plane * size), floats32(w[Block.small])[plane]
             value /= size
             for j in range(size):
                 gx[j] = value

@@ -1,15 +1,6 @@
 """Pooling over one or two trailing axes: maxima, averages and their gradients; `slice_pooling` brings more to two.
 
-A call with one axis is one of height 1. Block of all kernels (64-bit words):
-    0 planes, 1 height, 2 width            of x, gx
-    3 rows, 4 columns                      windows per plane, of y, gy, place
-    5 kernel_h, 6 kernel_w, 7 stride_h, 8 stride_w, 9 pad_h, 10 pad_w
-    11 including_pad                       1: the places of the padding count
-    12 x, y or gx; the larger array        13 y, gy or ggx; the smaller one        14 place
-    15 workspace, 16 bytes of it per share
-    17 whether places are int32 (1) or bytes (0)
-
-The forward kernels go through a row of windows in vectors, see `window_rows`. Shares are made of planes.
+The forward kernels go through a row of windows in vectors, see `window_rows`.
 """
 
 from __future__ import annotations
@@ -22,9 +13,11 @@ import numpy as np
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
-from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLACE_OUT_OF_RANGE, PLANES
+from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
+from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
 from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.layout import filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
@@ -44,13 +37,15 @@ def _build_max() -> Callable[..., int]:
     @kernel
     def max_pooling(block, part, parts):
         w = words(block)
-        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
-        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, wide = w[5], w[6], w[7], w[8], w[9], w[10], w[17]
+        planes, height, width = w[Block.planes], w[Block.height], w[Block.width]
+        rows, columns = w[Block.rows], w[Block.columns]
+        kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
+        stride_w, pad_h, pad_w, wide = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w], w[Block.wide]
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            x = w[12] + 4 * plane * height * width
+            x = w[Block.large] + 4 * plane * height * width
             for i in range(rows):
                 at = (plane * rows + i) * columns
-                y, place = w[13] + 4 * at, w[14] + (at if wide == 0 else 4 * at)
+                y, place = w[Block.small] + 4 * at, w[Block.place] + (at if wide == 0 else 4 * at)
                 top = i * stride_h - pad_h
                 first = max(0, top)
                 count = min(height, top + kernel_h) - first
@@ -79,19 +74,21 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
     @kernel
     def placed(block, part, parts):
         w = words(block)
-        height, width, rows, columns, kernel_w = w[1], w[2], w[3], w[4], w[6]
-        inputs, windows, wide = height * width, rows * columns, w[17]
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
-        narrow_places, wide_places = bytes8(w[14]), ints32(w[14])
+        height, width, rows = w[Block.height], w[Block.width], w[Block.rows]
+        columns, kernel_w = w[Block.columns], w[Block.kernel_w]
+        inputs, windows, wide = height * width, rows * columns, w[Block.wide]
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
+        narrow_places, wide_places = bytes8(w[Block.place]), ints32(w[Block.place])
         lowest, highest = 0, -1
         for j in range(first * windows, after * windows):
             here = wide_places[j] if wide != 0 else narrow_places[j]
             lowest = min(lowest, here)
             highest = max(highest, here)
-        if lowest < 0 or highest >= w[5] * kernel_w:
+        if lowest < 0 or highest >= w[Block.kernel_h] * kernel_w:
             return PLACE_OUT_OF_RANGE
         for plane in range(first, after):
-            large, small = floats(w[12] + size * plane * inputs), floats(w[13] + size * plane * windows)
+            large = floats(w[Block.large] + size * plane * inputs)
+            small = floats(w[Block.small] + size * plane * windows)
             if not gathering:
                 for j in range(inputs):
                     large[j] = number(0)
@@ -101,8 +98,8 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
                     at = plane * windows + window
                     here = np.uint32(wide_places[at] if wide != 0 else narrow_places[at])
                     place_row = here // np.uint32(kernel_w)
-                    row = i * w[7] - w[9] + np.int64(place_row)
-                    column = j * w[8] - w[10] + np.int64(here - place_row * np.uint32(kernel_w))
+                    row = i * w[Block.stride_h] - w[Block.pad_h] + np.int64(place_row)
+                    column = j * w[Block.stride_w] - w[Block.pad_w] + np.int64(here - place_row * np.uint32(kernel_w))
                     inside = row >= 0 and row < height and column >= 0 and column < width
                     if gathering:
                         small[window] = large[row * width + column] if inside else number(0)
@@ -124,19 +121,21 @@ def _build_average() -> Callable[..., int]:
     @kernel
     def average_pooling(block, part, parts):
         w = words(block)
-        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
-        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
-        margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
-        factor_at = w[15] + part * w[16]
+        planes, height, width = w[Block.planes], w[Block.height], w[Block.width]
+        rows, columns = w[Block.rows], w[Block.columns]
+        kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
+        stride_w, pad_h, pad_w = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w]
+        margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
+        factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
         factor, factors = floats32(factor_at), floats32(factors_at)
         for j in range(columns):
             left = j * stride_w - pad_w
             factors[j] = 1.0 / max(1, min(left + kernel_w, width + margin_w) - max(left, -margin_w))
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
-            x = w[12] + 4 * plane * height * width
+            x = w[Block.large] + 4 * plane * height * width
             for i in range(rows):
-                y = w[13] + 4 * (plane * rows + i) * columns
+                y = w[Block.small] + 4 * (plane * rows + i) * columns
                 top = i * stride_h - pad_h
                 factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
                 first = max(0, top)
@@ -162,12 +161,14 @@ def _build_average_grad() -> Callable[..., int]:
     @kernel
     def average_pooling_grad(block, part, parts):
         w = words(block)
-        planes, height, width, rows, columns = w[0], w[1], w[2], w[3], w[4]
-        kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = w[5], w[6], w[7], w[8], w[9], w[10]
-        margin_h, margin_w = (pad_h, pad_w) if w[11] != 0 else (0, 0)
-        factor_at = w[15] + part * w[16]
+        planes, height, width = w[Block.planes], w[Block.height], w[Block.width]
+        rows, columns = w[Block.rows], w[Block.columns]
+        kernel_h, kernel_w, stride_h = w[Block.kernel_h], w[Block.kernel_w], w[Block.stride_h]
+        stride_w, pad_h, pad_w = w[Block.stride_w], w[Block.pad_h], w[Block.pad_w]
+        margin_h, margin_w = (pad_h, pad_w) if w[Block.including_pad] != 0 else (0, 0)
+        factor_at = w[Block.workspace] + part * w[Block.share_bytes]
         factors_at = factor_at + 64
-        sums_at = factors_at + (w[16] - 64) // 2
+        sums_at = factors_at + (w[Block.share_bytes] - 64) // 2
         factor, factors, sums = floats32(factor_at), floats32(factors_at), floats32(sums_at)
         pairs = kernel_w == 2 and stride_w == 2 and pad_w == 0
         for j in range(columns):
@@ -179,7 +180,7 @@ def _build_average_grad() -> Callable[..., int]:
                 # First the windows over this row are added up, then their sum goes to each column of the kernel.
                 first = max(0, (h + pad_h - kernel_h + stride_h) // stride_h)
                 after = min(rows, (h + pad_h) // stride_h + 1)
-                gx_at = w[12] + 4 * (plane * height + h) * width
+                gx_at = w[Block.large] + 4 * (plane * height + h) * width
                 gx = floats32(gx_at)
                 if first >= after:
                     for j in range(width):
@@ -190,7 +191,7 @@ def _build_average_grad() -> Callable[..., int]:
                     for i in range(first, after):
                         top = i * stride_h - pad_h
                         factor[0] = 1.0 / max(1, min(top + kernel_h, height + margin_h) - max(top, -margin_h))
-                        gy = w[13] + 4 * (plane * rows + i) * columns
+                        gy = w[Block.small] + 4 * (plane * rows + i) * columns
                         scale_row((gy, factors_at, factor_at, columns, 1 if i > first else 0, sums_at))
                 done = 0
                 if pairs:
@@ -232,11 +233,11 @@ _KERNELS = {
 
 # Words of inputs and outputs.
 _ARGUMENTS = {
-    "MaxPooling": (12, 13, 14),
-    "MaxPoolingGrad": (13, 14, 12),
-    "MaxPoolingGather": (12, 14, 13),
-    "AveragePooling": (12, 13, 15),
-    "AveragePoolingGrad": (13, 12, 15),
+    "MaxPooling": (Block.large, Block.small, Block.place),
+    "MaxPoolingGrad": (Block.small, Block.place, Block.large),
+    "MaxPoolingGather": (Block.large, Block.place, Block.small),
+    "AveragePooling": (Block.large, Block.small, Block.workspace),
+    "AveragePoolingGrad": (Block.small, Block.large, Block.workspace),
 }
 
 
@@ -281,24 +282,31 @@ def _prepare_planar(call: Call) -> Prepared:
     assert first is not None
     large, small = (result, first) if name.endswith("Grad") else (first, result)
     planes = math.prod(large.shape[:-axes])
-    words = [planes, *_two(large.shape[-axes:], 1), *_two(small.shape[-axes:], 1)]
-    words += [
-        *_two(attributes["kernel"], 1),
-        *_two(attributes["stride"], 1),
-        *_two(attributes["pad"], 0),
-    ]
-    kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
+    height, width = _two(large.shape[-axes:], 1)
+    rows, columns = _two(small.shape[-axes:], 1)
+    kernel_h, kernel_w = _two(attributes["kernel"], 1)
+    stride_h, stride_w = _two(attributes["stride"], 1)
+    pad_h, pad_w = _two(attributes["pad"], 0)
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
     share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
-    words += [
-        int(attributes.get("including_pad", False)),
-        0,
-        0,
-        0,
-        0,
-        share_bytes,
-        int(math.prod(words[5:7]) > MOST_BYTE_PLACES),
-    ]
+    words = filled(
+        Block,
+        planes=planes,
+        height=height,
+        width=width,
+        rows=rows,
+        columns=columns,
+        kernel_h=kernel_h,
+        kernel_w=kernel_w,
+        stride_h=stride_h,
+        stride_w=stride_w,
+        pad_h=pad_h,
+        pad_w=pad_w,
+        including_pad=int(attributes.get("including_pad", False)),
+        share_bytes=share_bytes,
+        wide=int(kernel_h * kernel_w > MOST_BYTE_PLACES),
+    )
+    kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
@@ -318,13 +326,15 @@ def _prepare_planar(call: Call) -> Prepared:
 
 
 def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
-    """The kernel of `pair_pooling` for a call with these first words of its block, if there is one; the note."""
-    _, height, width, rows, columns, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w = words
-    if (pad_h, pad_w) != (0, 0):
+    """The kernel of `pairs` for a call with this block, if there is one; the note."""
+    windows = (words[Block.kernel_h], words[Block.kernel_w])
+    strides = (words[Block.stride_h], words[Block.stride_w])
+    large, small = (words[Block.height], words[Block.width]), (words[Block.rows], words[Block.columns])
+    if (words[Block.pad_h], words[Block.pad_w]) != (0, 0):
         return None, ""
-    if (kernel_h, kernel_w, rows, columns) == (height, width, 1, 1) and name in PLANES:
+    if windows == large and small == (1, 1) and name in PLANES:
         return PLANES[name], "whole planes"
-    tiles = (kernel_h, kernel_w, stride_h, stride_w) == (2, 2, 2, 2) and (height, width) == (2 * rows, 2 * columns)
+    tiles = windows == strides == (2, 2) and large == (2 * small[0], 2 * small[1])
     return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
 
 

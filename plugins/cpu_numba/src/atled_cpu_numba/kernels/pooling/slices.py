@@ -2,24 +2,6 @@
 
 Each slice of a plane is pooled once; then the slices that a window of the leading axes sees are compared, or added.
 An average's gradient goes the other way. Places go between windows and elements directly.
-
-Block of all kernels (64-bit words):
-    0 planes
-    1 slices of a plane, 2 height, 3 width      of x, gx
-    4 slices of a plane, 5 rows, 6 columns      windows, of y, gy, place
-    7 kernel_h, 8 kernel_w, 9 stride_h, 10 stride_w, 11 pad_h, 12 pad_w
-    13 x, y or gx; the larger array             14 y, gy or ggx; the smaller one        15 place
-    16 workspace, 17 bytes of it per share
-    18 whether places are int32 (1) or bytes (0), 19 the same for those of slices
-    20 word where the table of slices starts
-    21 inner kernel, 22 word where its block starts, 23 words of it
-    24 to 27: words of the inner block for the larger array, the smaller one, place and workspace, or -1
-    28 to 30: where the pieces of a share's workspace begin, in bytes: workspace of the inner kernel, pooled slices,
-        their places; before them the block of the inner kernel
-    31 whether averages go from windows to elements
-The table, for maxima and averages: per target slice the number of sources, then pairs: the place of the window's slice
-or a divisor, and the source. For places: per slice of windows, for each leading place of the window, the slice of
-elements, or -1.
 Shares are made of planes.
 """
 
@@ -33,22 +15,82 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared
-from atled_cpu_numba.kernels.pooling.pairs import PLACE_OUT_OF_RANGE
+from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count, undivided
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases
 from atled_cpu_numba.store import Kernel
 
 MOST_BYTE_PLACES = 256  # of a window; with more, MaxPooling numbers them by int32
 _ELEMENTS_PER_US = 700.0  # a cautious rate of one core, for the number of shares
-_WORDS = 32
+
+
+@layout
+class Block:
+    """What all kernels read; the table of slices follows, then the block of the inner kernel, if there is one."""
+
+    planes: int
+    slices: int  # of a plane of x, gx
+    height: int
+    width: int
+    targets: int  # slices of a plane of y, gy, place
+    rows: int  # windows of such a slice
+    columns: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    large: int  # address of the larger array: x or gx
+    small: int  # address of the smaller one: y, gy or ggx
+    place: int  # address
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    wide: int  # whether places are int32 (1) or bytes (0)
+    wide_slices: int  # the same for those of slices
+    table: int  # its first word
+    inner: int  # address of the inner kernel
+    inner_block: int  # first word of its block
+    count: int  # words of that block; for places: leading places of a window
+    inner_large: int  # words of it: for the larger array,
+    inner_small: int
+    inner_place: int  # or -1
+    inner_workspace: int  # or -1
+    inner_workspace_at: int  # where it begins in a share's workspace, in bytes, behind the inner kernel's block
+    pooled_at: int  # where the pooled slices begin there
+    places_at: int  # where their places begin there
+    spreads: int  # whether averages go from windows to elements
+
+
+@layout
+class Target:
+    """What the table has of each target slice, for maxima and averages.
+
+    For places it has of each slice of windows, for each leading place of the window, the slice of elements, or -1.
+    """
+
+    count: int  # of sources
+    pairs: int = 0  # a `Pair` each
+
+
+@layout
+class Pair:
+    """What the table has of each source of a target."""
+
+    number: int  # the place of the window's slice, or the divisor
+    source: int
+
+
+_TARGET_WORDS, _PAIR_WORDS = size_of(Target), size_of(Pair)
 
 # Words of inputs and outputs.
 _ARGUMENTS = {
-    "MaxPooling": (13, 14, 15, 16),
-    "MaxPoolingGrad": (14, 15, 13),
-    "MaxPoolingGather": (13, 15, 14),
-    "AveragePooling": (13, 14, 16),
-    "AveragePoolingGrad": (14, 13, 16),
+    "MaxPooling": (Block.large, Block.small, Block.place, Block.workspace),
+    "MaxPoolingGrad": (Block.small, Block.place, Block.large),
+    "MaxPoolingGather": (Block.large, Block.place, Block.small),
+    "AveragePooling": (Block.large, Block.small, Block.workspace),
+    "AveragePoolingGrad": (Block.small, Block.large, Block.workspace),
 }
 
 
@@ -82,37 +124,41 @@ def _build_max() -> Callable[..., int]:
     @kernel
     def max_slices(block, part, parts):
         w = words(block)
-        share = w[16] + part * w[17]
-        inner, template = words(share), words(block + 8 * w[22])
-        for i in range(w[23]):
+        share = w[Block.workspace] + part * w[Block.share_bytes]
+        inner, template = words(share), words(block + 8 * w[Block.inner_block])
+        for i in range(w[Block.count]):
             inner[i] = template[i]
-        inner[w[25]], inner[w[26]] = share + w[29], share + w[30]
-        if w[27] >= 0:
-            inner[w[27]] = share + w[28]
-        windows, window = w[5] * w[6], w[7] * w[8]
-        place_size, source_size = 4 if w[18] != 0 else 1, 4 if w[19] != 0 else 1
-        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
-            inner[w[24]] = w[13] + 4 * plane * w[1] * w[2] * w[3]
-            code = call3(w[21], share, 0, 1)
+        pooled, places = share + w[Block.pooled_at], share + w[Block.places_at]
+        inner[w[Block.inner_small]], inner[w[Block.inner_place]] = pooled, places
+        if w[Block.inner_workspace] >= 0:
+            inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_at]
+        windows, window = w[Block.rows] * w[Block.columns], w[Block.kernel_h] * w[Block.kernel_w]
+        place_size, source_size = 4 if w[Block.wide] != 0 else 1, 4 if w[Block.wide_slices] != 0 else 1
+        for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
+            inner[w[Block.inner_large]] = (
+                w[Block.large] + 4 * plane * w[Block.slices] * w[Block.height] * w[Block.width]
+            )
+            code = call3(w[Block.inner], share, 0, 1)
             if code != 0:
                 return code
-            at = w[20]
-            for target in range(w[4]):
-                to = (plane * w[4] + target) * windows
-                for pair in range(w[at]):
-                    begin, source = w[at + 1 + 2 * pair] * window, w[at + 2 + 2 * pair] * windows
+            at = w[Block.table]
+            for target in range(w[Block.targets]):
+                to = (plane * w[Block.targets] + target) * windows
+                for pair in range(w[at + Target.count]):
+                    begin = w[at + Target.pairs + Pair.number + _PAIR_WORDS * pair] * window
+                    source = w[at + Target.pairs + Pair.source + _PAIR_WORDS * pair] * windows
                     compare(
                         windows,
-                        share + w[29] + 4 * source,
-                        share + w[30] + source_size * source,
-                        w[19],
-                        w[14] + 4 * to,
-                        w[15] + place_size * to,
-                        w[18],
+                        share + w[Block.pooled_at] + 4 * source,
+                        share + w[Block.places_at] + source_size * source,
+                        w[Block.wide_slices],
+                        w[Block.small] + 4 * to,
+                        w[Block.place] + place_size * to,
+                        w[Block.wide],
                         pair == 0,
                         begin,
                     )
-                at += 1 + 2 * w[at]
+                at += _TARGET_WORDS + _PAIR_WORDS * w[at + Target.count]
         return 0
 
     return max_slices
@@ -125,39 +171,41 @@ def _build_average() -> Callable[..., int]:
     @piece
     def add_up(w, targets, source_at, target_at):
         """Slices of windows as sums of others, each divided by the pair's divisor."""
-        count, at = w[5] * w[6], w[20]
+        count, at = w[Block.rows] * w[Block.columns], w[Block.table]
         for target in range(targets):
             y = floats32(target_at + 4 * target * count)
             for i in range(count):
                 y[i] = 0.0
-            for pair in range(w[at]):
-                factor = np.float32(1.0) / np.float32(w[at + 1 + 2 * pair])
-                x = floats32(source_at + 4 * w[at + 2 + 2 * pair] * count)
+            for pair in range(w[at + Target.count]):
+                factor = np.float32(1.0) / np.float32(w[at + Target.pairs + Pair.number + _PAIR_WORDS * pair])
+                x = floats32(source_at + 4 * w[at + Target.pairs + Pair.source + _PAIR_WORDS * pair] * count)
                 for i in range(count):
                     y[i] += factor * x[i]
-            at += 1 + 2 * w[at]
+            at += _TARGET_WORDS + _PAIR_WORDS * w[at + Target.count]
 
     @kernel
     def average_slices(block, part, parts):
         w = words(block)
-        share = w[16] + part * w[17]
-        inner, template = words(share), words(block + 8 * w[22])
-        for i in range(w[23]):
+        share = w[Block.workspace] + part * w[Block.share_bytes]
+        inner, template = words(share), words(block + 8 * w[Block.inner_block])
+        for i in range(w[Block.count]):
             inner[i] = template[i]
-        slices = share + w[29]
-        inner[w[25]] = slices
-        if w[27] >= 0:
-            inner[w[27]] = share + w[28]
-        for plane in range(w[0] * part // parts, w[0] * (part + 1) // parts):
-            inner[w[24]] = w[13] + 4 * plane * w[1] * w[2] * w[3]
-            small = w[14] + 4 * plane * w[4] * w[5] * w[6]
-            if w[31] != 0:
-                add_up(w, w[1], small, slices)
-            code = call3(w[21], share, 0, 1)
+        slices = share + w[Block.pooled_at]
+        inner[w[Block.inner_small]] = slices
+        if w[Block.inner_workspace] >= 0:
+            inner[w[Block.inner_workspace]] = share + w[Block.inner_workspace_at]
+        for plane in range(w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts):
+            inner[w[Block.inner_large]] = (
+                w[Block.large] + 4 * plane * w[Block.slices] * w[Block.height] * w[Block.width]
+            )
+            small = w[Block.small] + 4 * plane * w[Block.targets] * w[Block.rows] * w[Block.columns]
+            if w[Block.spreads] != 0:
+                add_up(w, w[Block.slices], small, slices)
+            code = call3(w[Block.inner], share, 0, 1)
             if code != 0:
                 return code
-            if w[31] == 0:
-                add_up(w, w[4], slices, small)
+            if w[Block.spreads] == 0:
+                add_up(w, w[Block.targets], slices, small)
         return 0
 
     return average_slices
@@ -174,36 +222,39 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
     @kernel
     def placed_slices(block, part, parts):
         w = words(block)
-        height, width, rows, columns, kernel_w = w[2], w[3], w[5], w[6], w[8]
-        inputs, windows, window = w[1] * height * width, w[4] * rows * columns, w[7] * w[8]
-        first, after = w[0] * part // parts, w[0] * (part + 1) // parts
-        narrow_places, wide_places, taps = bytes8(w[15]), ints32(w[15]), w[23]
+        height, width, rows = w[Block.height], w[Block.width], w[Block.rows]
+        columns, kernel_w = w[Block.columns], w[Block.kernel_w]
+        inputs, windows = w[Block.slices] * height * width, w[Block.targets] * rows * columns
+        window = w[Block.kernel_h] * w[Block.kernel_w]
+        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
+        narrow_places, wide_places, taps = bytes8(w[Block.place]), ints32(w[Block.place]), w[Block.count]
         lowest, highest = 0, -1
         for j in range(first * windows, after * windows):
-            here = wide_places[j] if w[18] != 0 else narrow_places[j]
+            here = wide_places[j] if w[Block.wide] != 0 else narrow_places[j]
             lowest = min(lowest, here)
             highest = max(highest, here)
         if lowest < 0 or highest >= taps * window:
             return PLACE_OUT_OF_RANGE
         for plane in range(first, after):
-            large, small = floats(w[13] + size * plane * inputs), floats(w[14] + size * plane * windows)
+            large = floats(w[Block.large] + size * plane * inputs)
+            small = floats(w[Block.small] + size * plane * windows)
             if not gathering:
                 for j in range(inputs):
                     large[j] = number(0)
-            for line in range(w[4] * rows):
+            for line in range(w[Block.targets] * rows):
                 target = line // rows
                 i = line - target * rows
-                seen = words(block + 8 * (w[20] + target * taps))
+                seen = words(block + 8 * (w[Block.table] + target * taps))
                 for j in range(columns):
                     at = line * columns + j
                     here = np.uint32(
-                        wide_places[plane * windows + at] if w[18] != 0 else narrow_places[plane * windows + at]
+                        wide_places[plane * windows + at] if w[Block.wide] != 0 else narrow_places[plane * windows + at]
                     )
                     tap = here // np.uint32(window)
                     here -= tap * np.uint32(window)
                     place_row = here // np.uint32(kernel_w)
-                    row = i * w[9] - w[11] + np.int64(place_row)
-                    column = j * w[10] - w[12] + np.int64(here - place_row * np.uint32(kernel_w))
+                    row = i * w[Block.stride_h] - w[Block.pad_h] + np.int64(place_row)
+                    column = j * w[Block.stride_w] - w[Block.pad_w] + np.int64(here - place_row * np.uint32(kernel_w))
                     source = seen[np.int64(tap)]
                     inside = source >= 0 and row >= 0 and row < height and column >= 0 and column < width
                     if gathering:
@@ -246,43 +297,70 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
     if name.endswith("Grad"):
         large, small = small, large
     planes = math.prod(large.shape[: -len(axes)])
-    words = [planes, sources, *(axis.source for axis in planar), targets, *(axis.result for axis in planar)]
-    words += [getattr(axis, field) for field in ("kernel", "stride", "pad") for axis in planar]
-    words += [0, 0, 0, 0, 0, int(taps * window > MOST_BYTE_PLACES), int(window > MOST_BYTE_PLACES), _WORDS]
-    share_bytes, owner, notes = 0, None, ["slices"]
+    height, width = planar
+    sizes = {
+        "planes": planes,
+        "slices": sources,
+        "height": height.source,
+        "width": width.source,
+        "targets": targets,
+        "rows": height.result,
+        "columns": width.result,
+        "kernel_h": height.kernel,
+        "kernel_w": width.kernel,
+        "stride_h": height.stride,
+        "stride_w": width.stride,
+        "pad_h": height.pad,
+        "pad_w": width.pad,
+        "wide": int(taps * window > MOST_BYTE_PLACES),
+        "wide_slices": int(window > MOST_BYTE_PLACES),
+        "table": size_of(Block),
+    }
+    share_bytes, owner, note, errors = 0, None, "slices", None
     if name in ("MaxPoolingGrad", "MaxPoolingGather"):
         table = [dict(seen).get(tap, OUTSIDE) for seen in _seen(leading) for tap in range(taps)]
-        words += [0, 0, taps, -1, -1, -1, -1, 0, 0, 0]
+        words = [*filled(Block, count=taps, **sizes), *table]
+        errors = {PLACE_OUT_OF_RANGE: "place out of range"}
     else:
         with undivided():
             inner = prepare_planar(_planar_call(call, sources, planar))
         native = inner.native
         assert native is not None
-        starts = [-(-8 * len(native.block) // 64) * 64]
-        for size in (inner.workspace, 4 * sources * windows, 4 * sources * windows):
-            starts.append(starts[-1] + -(-size // 64) * 64)
-        share_bytes = starts.pop()
         table = _pairs(name, leading, including_pad=call.attributes.get("including_pad", False))
-        words += [native.address, _WORDS + len(table), len(native.block), *_argument_words(name, native), *starts]
-        table += native.block.tolist()
+        starts = _starts(8 * len(native.block), inner.workspace, 4 * sources * windows, 4 * sources * windows)
+        share_bytes = starts["share_bytes"]
+        words = filled(
+            Block,
+            inner=native.address,
+            inner_block=size_of(Block) + len(table),
+            count=len(native.block),
+            spreads=int(name == "AveragePoolingGrad"),
+            **_inner_words(name, native),
+            **starts,
+            **sizes,
+        )
+        words += [*table, *native.block.tolist()]
         owner = native.owner
-        notes += [inner.note] if inner.note else []
-    words.append(int(name == "AveragePoolingGrad"))
-    assert len(words) == _WORDS
-    words[17] = share_bytes
+        note += f": {inner.note}" if inner.note else ""
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     parts = fitting_shares(parts, max(1, share_bytes))
     kernel = _KERNELS[name][large.dtype.name]
     return launch(
         kernel,
-        [*words, *table],
+        words,
         _ARGUMENTS[name],
         parts=parts,
         workspace=share_bytes * parts,
-        errors={PLACE_OUT_OF_RANGE: "place out of range"} if name in ("MaxPoolingGrad", "MaxPoolingGather") else None,
+        errors=errors,
         owner=(kernel, owner),
-        note=": ".join(notes),
+        note=note,
     )
+
+
+def _starts(*sizes: int) -> dict[str, int]:
+    """Where pieces of so many bytes begin behind the first, each at a cache line, and their end, by their words."""
+    ends = itertools.accumulate(-(-size // 64) * 64 for size in sizes)
+    return dict(zip(("inner_workspace_at", "pooled_at", "places_at", "share_bytes"), ends, strict=True))
 
 
 def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
@@ -302,13 +380,14 @@ def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
     return Call(call.spec, (large,), tuple(outputs), attributes)
 
 
-def _argument_words(name: str, native: Native) -> tuple[int, int, int, int]:
-    """Words of the inner block for the larger array, the smaller one, place and workspace, or -1."""
+def _inner_words(name: str, native: Native) -> dict[str, int]:
+    """The words of the inner block for its arguments, by what they are called in ours."""
+    large, small, more = "inner_large", "inner_small", "inner_workspace"
     if name == "MaxPooling":
-        large, small, place = native.arguments
-        return large, small, place, -1
-    first, second, workspace = native.arguments
-    return (second, first, -1, workspace) if name.endswith("Grad") else (first, second, -1, workspace)
+        more = "inner_place"
+    names = (small, large, more) if name.endswith("Grad") else (large, small, more)
+    absent = {"inner_place": NO_WORD, "inner_workspace": NO_WORD}
+    return {**absent, **dict(zip(names, native.arguments, strict=True))}
 
 
 def _pairs(name: str, leading: Sequence[Axis], *, including_pad: bool) -> list[int]:
@@ -328,7 +407,12 @@ def _pairs(name: str, leading: Sequence[Axis], *, including_pad: bool) -> list[i
                 for divisor, source in of_one:
                     windows[source].append((divisor, number))
             pairs = windows
-    return [word for of_one in pairs for word in (len(of_one), *itertools.chain.from_iterable(of_one))]
+    words: list[int] = []
+    for of_one in pairs:
+        words += filled(Target, count=len(of_one))
+        for number, source in of_one:
+            words += filled(Pair, number=number, source=source)
+    return words
 
 
 def _counted(axis: Axis, *, including_pad: bool) -> list[int]:

@@ -1,0 +1,31 @@
+"""The argument block of pooling over one or two trailing axes; a call with one axis is one of height 1."""
+
+from __future__ import annotations
+
+from atled_cpu_numba.kernels.shared.layout import layout
+
+PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
+
+
+@layout
+class Block:
+    """What all kernels read; shares are made of planes."""
+
+    planes: int
+    height: int  # of x, gx
+    width: int
+    rows: int  # windows per plane, of y, gy, place
+    columns: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    including_pad: int  # whether the places of the padding count
+    large: int  # address of the larger array: x or gx
+    small: int  # address of the smaller one: y, gy or ggx
+    place: int  # address
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    wide: int  # whether places are int32 (1) or bytes (0)
