@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, phase_words
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task
 from atled_cpu_numba.kernels.convolution.result_words import (
     FIRST_OFFSET,
@@ -40,7 +40,7 @@ _INNER_BYTES = 8 * BLOCK_WORDS
 
 @layout
 class Block:
-    """What the kernel reads; strides and lengths in elements. The phases follow as pairs, then the results."""
+    """What the kernel reads; strides and lengths in elements. The phases follow, then the results."""
 
     copy_images: int  # address of COPY_IMAGES
     x: int  # address of x or gy
@@ -342,7 +342,7 @@ def _words(
     plane_length = planes.plane_length(chunk, _columns_at_once())
     weight_map, weight_channel = task.weight_strides
     step_h, step_w = (1, 1) if task.forward else task.stride
-    phases = [place for phase in planes.phases for place in phase]
+    phases = phase_words(planes)
     words = filled(
         Block,
         copy_images=COPY_IMAGES.address(),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atled_cpu_numba.kernels.shared.layout import layout
+from atled_cpu_numba.kernels.shared.geometry import Layout
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
 
@@ -31,7 +32,23 @@ class CopyImages:
     stride_h: int
     stride_w: int
     phases: int
-    phase_table: int  # address of the phases, as pairs of words
+    phase_table: int  # address of the phases, of PHASE_WORDS each
+
+
+@layout
+class SourcePhase:
+    """A source phase, modulo the stride; see `shared.geometry.Layout`."""
+
+    row: int
+    column: int
+
+
+PHASE_WORDS = size_of(SourcePhase)
+
+
+def phase_words(planes: Layout) -> list[int]:
+    """The words of all phases."""
+    return [word for row, column in planes.phases for word in filled(SourcePhase, row=row, column=column)]
 
 
 def _build() -> Callable[..., int]:
@@ -50,7 +67,8 @@ def _build() -> Callable[..., int]:
         phase_table = words(w[CopyImages.phase_table])
         for channel in range(channels):
             for phase in range(phases):
-                a, b = phase_table[2 * phase], phase_table[2 * phase + 1]
+                at = PHASE_WORDS * phase
+                a, b = phase_table[at + SourcePhase.row], phase_table[at + SourcePhase.column]
                 plane = w[CopyImages.target] + 4 * (channel * channel_length + phase * plane_length + front)
                 rows, columns = (height - a + stride_h - 1) // stride_h, (width - b + stride_w - 1) // stride_w
                 missing = (stride_w - 1 - b) // stride_w if b < 0 else 0  # left of the image

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase
 from atled_cpu_numba.kernels.convolution.result_words import (
     FIRST_OFFSET,
     FIRST_PLACE,
@@ -348,7 +348,7 @@ def prepare(problem: Problem, weight_size: int, biases: Sequence[bool]) -> Prepa
         positions=positions,
         phase_at=size_of(Block) + len(tables),
     )
-    words += [*tables, 0, 0]  # the one phase is (0, 0)
+    words += [*tables, *filled(SourcePhase)]
     arguments = (Block.x, Block.weight, *optional_words(Block.bias, biases), Block.y, Block.workspace)
     note = f"direct, maps in lanes, {'in place' if p.in_place else 'padded'}"
     workspace = share_bytes * parts

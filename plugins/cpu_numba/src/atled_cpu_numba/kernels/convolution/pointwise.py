@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, PHASE_WORDS, CopyImages
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS, Rows
 from atled_cpu_numba.kernels.shared.geometry import Pair
@@ -64,7 +64,7 @@ class Block:
     width: int
     stride_h: int
     stride_w: int
-    phase: int = 2  # the one of COPY_IMAGES
+    phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
     result_width: int
 
 

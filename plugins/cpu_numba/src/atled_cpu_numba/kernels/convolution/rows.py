@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import CopyImages
+from atled_cpu_numba.kernels.convolution.images import PHASE_WORDS, CopyImages
 from atled_cpu_numba.kernels.convolution.map_lanes import Problem
 from atled_cpu_numba.kernels.convolution.result_words import TAP_WORDS, TapWords, tap_words
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK_SLACK, Pack
@@ -58,7 +58,7 @@ class Block:
     row_pitch: int
     after: int  # range kernel to run on what is written of the result, or 0
     after_block: int
-    phase: int = 2  # the one of COPY_IMAGES
+    phase: int = PHASE_WORDS  # the one of COPY_IMAGES, which is (0, 0)
 
 
 _OFFSETS, _PLACES = size_of(Block) + TapWords.offset, size_of(Block) + TapWords.place  # of the first tap

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Prepared
-from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages
+from atled_cpu_numba.kernels.convolution.images import COPY_IMAGES, CopyImages, SourcePhase, phase_words
 from atled_cpu_numba.kernels.convolution.weight_lanes import Problem
 from atled_cpu_numba.kernels.shared.geometry import Layout, Result, windows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
@@ -28,7 +28,7 @@ _COPIED_PER_US = 2e3
 
 @layout
 class Block:
-    """What the kernel reads; lengths in elements. The phases follow as pairs, then the taps' offsets."""
+    """What the kernel reads; lengths in elements. The phases follow, then the taps' offsets."""
 
     copy_images: int  # address of COPY_IMAGES
     x: int
@@ -61,7 +61,7 @@ class Block:
     gy_length: int  # of a plane of gy
 
 
-# Of a share's workspace: the block of COPY_IMAGES, then the one phase of gy, a pair.
+# Of a share's workspace: the block of COPY_IMAGES, then the one phase of gy.
 _PHASE_START, _INNER_BYTES = 8 * size_of(CopyImages), 192
 
 
@@ -136,7 +136,7 @@ def _build() -> Callable[..., int]:
         gy_length = w[Block.gy_length]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         q, one_phase = words(inner), inner + _PHASE_START
-        words(one_phase)[0], words(one_phase)[1] = 0, 0
+        words(one_phase)[SourcePhase.row], words(one_phase)[SourcePhase.column] = 0, 0
         offsets_at = inner + _INNER_BYTES
         offsets = words(offsets_at)
         x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
@@ -200,7 +200,7 @@ def prepare(problem: Problem) -> Prepared:
     share_bytes += 4 * (piece_channels * channel_length + piece_maps * gy_length)
     share_bytes = in_lines(share_bytes)
     parts = fitting_shares(parts, share_bytes)
-    phases = [place for phase in planes.phases for place in phase]
+    phases = phase_words(planes)
     words = filled(
         Block,
         copy_images=COPY_IMAGES.address(),

@@ -202,11 +202,7 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     leading = p.axes[:-2]
     leading_places, source_slices, slices = extents(leading)
     places, seen, windows = extents(p.axes[-2:])
-    least = -(-_LEAST_POSITIONS // (p.images * windows))
-    found = leading_phases(leading, forward=True, least=least)
-    if p.groups > 1 and p.channels == 1:  # the gradients of filters of single planes
-        found = one_tap_each(found)
-    phases = [phase for phase in found if phase.taps]
+    phases = _phases(p, windows)
     taps = max((len(phase.taps) for phase in phases), default=0)
     copied = p.groups * (p.channels * taps * seen + p.maps * windows)
     flops = 2.0 * p.groups * p.maps * p.channels * places * windows * pair_count(phases)
@@ -265,6 +261,15 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
         owner=(SLICES_WEIGHT, *(_native(prepared).owner for _, prepared in inner)),
         note=f"{slices_note(leading, p.groups // groups, chunk, taps)}: {' / '.join(notes)}",
     )
+
+
+def _phases(p: Problem, windows: int) -> list[Phase]:
+    """The slices of gy that see something, by their leading taps; windows: elements of a slice."""
+    least = -(-_LEAST_POSITIONS // (p.images * windows))
+    found = leading_phases(p.axes[:-2], forward=True, least=least)
+    if p.groups > 1 and p.channels == 1:  # the gradients of filters of single planes
+        found = one_tap_each(found)
+    return [phase for phase in found if phase.taps]
 
 
 def _prepare_phase(
