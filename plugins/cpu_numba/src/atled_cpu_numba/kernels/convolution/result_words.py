@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from atled_cpu_numba.kernels.shared.geometry import Result, Tap
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
@@ -32,17 +32,25 @@ RESULT_WORDS, TAP_WORDS = size_of(ResultWords), size_of(TapWords)
 FIRST_OFFSET, FIRST_PLACE = RESULT_WORDS + TapWords.offset, RESULT_WORDS + TapWords.place
 
 
-def tap_words(taps: Iterable[Tap], offset: Callable[[Tap], int]) -> list[int]:
-    """The words of some taps."""
-    return [word for tap in taps for word in filled(TapWords, offset=offset(tap), place=tap.place)]
+def tap_words(taps: Sequence[Tap], offset: Callable[[Tap], int]) -> list[int]:
+    """The words of some taps; one name at a time, for there may be hundreds of taps."""
+    words = [0] * (TAP_WORDS * len(taps))
+    words[TapWords.offset :: TAP_WORDS] = [offset(tap) for tap in taps]
+    words[TapWords.place :: TAP_WORDS] = [tap.place for tap in taps]
+    return words
 
 
 def result_words(results: Iterable[Result], offset: Callable[[Tap], int]) -> list[int]:
     """The words of all results with their taps."""
     words = []
     for found in results:
-        (start_row, start_column), (rows, columns) = found.start, found.counts
-        start = {"start_row": start_row, "start_column": start_column}
-        words += filled(ResultWords, taps=len(found.taps), **start, rows=rows, columns=columns)
+        words += filled(
+            ResultWords,
+            taps=len(found.taps),
+            start_row=found.start[0],
+            start_column=found.start[1],
+            rows=found.counts[0],
+            columns=found.counts[1],
+        )
         words += tap_words(found.taps, offset)
     return words
