@@ -63,6 +63,21 @@ def make_manifest(plugin: str) -> Manifest:
     }
 
 
+def offers_for(plugin: str, calls: SampleCalls) -> dict[str, tuple[tuple[str, ...], Manifest]]:
+    """Per backend of a plugin its type configs, and what a manifest says of one op; {} where it computes no sample.
+
+    The op need not be in the catalogue. Errors as for `make_manifest`.
+    """
+    info, registrar, _ = handed_over(plugin)
+    return {
+        backend.name: (
+            tuple(backend.type_configs),
+            _ops(registrar, backend.name, backend.type_configs, [calls]).get(calls.spec.name, {}),
+        )
+        for backend in info.backends
+    }
+
+
 def _settings(module: str) -> dict[str, str]:
     package = module.partition(".")[0]
     return {one.name: one.help for one in declared_settings() if package and one.package == package}
