@@ -1,4 +1,4 @@
-"""atled: a deep-learning library whose every op can run on any device that somebody wrote a plugin for.
+"""atled: a deep-learning library whose every op can run on any device for which there is a plugin.
 
 import atled as nn
 import atled.functions as F

@@ -146,7 +146,7 @@ class Native:
     `parts`; all shares together, in any order or at the same time, do the whole. It returns 0 or a positive
     error code from `errors`, never raises, allocates or starts threads, and checks indices before it writes.
 
-    address: of the kernel; whoever supplies it keeps the code alive by `owner`.
+    address: of the kernel, whose code lives as long as `owner`.
     block: (words,) int64; template of the argument block, everything filled in but what follows.
     arguments: word that receives the address of each argument (inputs, outputs, then the workspace if one
         was asked for); -1 where the kernel does not want it.

@@ -45,8 +45,8 @@ def compile_step(
         solver.update()
         solver.zero_grad()
 
-    Values in the graph that nobody holds a Variable of, and that are not persistent, are not there afterwards, and
-    neither are gradients. Only gradients of the solver's parameters are computed.
+    Afterwards only values whose Variables are held, or that are persistent, can be read; gradients are zero. Only
+    gradients of the solver's parameters are computed.
 
     Args:
         loss: what to minimize, of any shape; its gradient is one for every element.
@@ -143,7 +143,7 @@ class CompiledStep:
         return result
 
     def _current(self) -> Training:
-        """The plan, made anew where something changed that plans must look at."""
+        """The plan; a new one after a change of what it was made from."""
         parameters = self.solver.tracked()
         context = context_in_force()
         is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0

@@ -1,4 +1,4 @@
-"""The wording of every error (asked, wrong, considered, to do), and the errors that are the core's own."""
+"""Errors: their wording in four parts (asked, wrong, considered, to do), and the core's own exceptions."""
 
 from __future__ import annotations
 

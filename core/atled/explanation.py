@@ -26,7 +26,7 @@ class CallExplanation:
     """One call: the Context asked for, and every candidate.
 
     candidates: in the order in which they are asked; `.state` is "chosen" for the one that would compute.
-    is_view: whether the result shares the memory of the first input, so that nobody has to compute it.
+    is_view: whether the result shares the memory of the first input, so that nothing is computed.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CallExplanation:
             lines.append("a view of its input: nothing is computed")
         chosen = self.chosen
         if chosen is None:
-            lines.append("nobody whom the Context allows computes it: the call would raise SelectionError")
+            lines.append("no backend that the Context allows computes it: the call would raise SelectionError")
         elif chosen.fallback:
             lines.append(f"a fallback: {chosen.reason}")
         table = candidates_table(self.candidates)

@@ -43,7 +43,7 @@ def _level(name: str) -> int:
 
 def _make() -> logging.Logger:
     made = logging.getLogger("atled")
-    if made.handlers:  # the module was imported anew
+    if made.handlers:  # the module was imported before
         return made
     made.setLevel(_level("log_console_level"))
     console = _Console()

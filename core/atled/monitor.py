@@ -43,7 +43,7 @@ class Monitor:
 
 
 class _Text:
-    """What series and timer share: a text file that begins anew, and a line in every interval.
+    """What series and timer share: a text file, empty at first, and a line in every interval.
 
     interval: a line is due when the index is that much above the one of the last line.
     """

@@ -46,10 +46,10 @@ present_scope: Callable[[], _Names] = _current.get
 
 
 class _Findings:
-    """What callers found out about names: a table that gives way to an empty one when it may not be so any more.
+    """What callers found out about names: a table that an empty one replaces when an entry may not hold any more.
 
-    That is when what a name stands for is taken away or replaced; adding a name changes no other. Whoever enters
-    something has taken hold of the table before it asked for the parameters.
+    That is when a parameter or a scope is taken out or replaced; adding one changes no other name. A caller takes the
+    table first, then looks at the parameters, then enters what it found.
     """
 
     __slots__ = ("table",)
@@ -78,7 +78,7 @@ class _Change:
         *outer, last = self.names
         scope = _entry(tuple(outer))
         if not isinstance(scope, dict) or scope.get(last) is not self.entry:
-            return  # somebody else changed it since
+            return  # it was changed since
         FINDINGS.forget()
         if self.previous is not None:
             scope[last] = self.previous
@@ -260,7 +260,7 @@ def get_parameter_or_create(
                 f"get_parameter_or_create({name!r}, shape={wanted}) in scope {_where()}",
                 f"the stored parameter has shape {param.shape}",
                 "",
-                "use another name or scope for another layer, or clear_parameters() to start anew",
+                "use another name or scope for another layer, or clear_parameters() to start again",
             )
         )
     return param if param.need_grad == bool(need_grad) else param.unlinked(need_grad=bool(need_grad))
@@ -329,7 +329,7 @@ def _split(what: str, name: str) -> _Names:
     if not isinstance(name, str):
         raise TypeError(four_parts(f"{what}({name!r})", f"got {type(name).__name__}", "", "pass the name as text"))
     if name and "/" not in name:
-        return (name,)  # most are so, and this takes a tenth of the time
+        return (name,)  # the common case, in a tenth of the time
     return tuple(part for part in name.split("/") if part)
 
 

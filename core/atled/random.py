@@ -1,4 +1,4 @@
-"""`seed`: one number from which initializers, random functions and the order of data follow."""
+"""`seed`: one number that decides what initializers, random functions and shuffled data draw."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Solver:
         """Say which parameters to update.
 
         reset: forget those set before.  retain_state: keep the state of those that were known under the same name
-            and are the same array; otherwise it starts anew.
+            and are the same array; otherwise states start from zero.
 
         TypeError: not Variables by name.
         """
@@ -297,7 +297,7 @@ class Solver:
         return active
 
     def _change(self, op: str, value: float) -> None:
-        """Change all gradients that were written, at the latest when somebody looks at them."""
+        """Change all gradients that were written, before they are read the next time."""
         values = [parameter.variable.value for parameter in self._active()]
         if values:
             change_gradients(Change(op, value), values, context_in_force(), self._plans)

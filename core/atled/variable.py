@@ -238,7 +238,7 @@ class Variable(Operators):
         return Variable.on(Value(result.shape, self.value.need_grad, data=data, grad=grad))
 
     def unlinked(self, need_grad: bool | None = None) -> Variable:
-        """A leaf that shares this one's data and gradient; need_grad as given, else as it was set here."""
+        """A leaf that shares this one's data and gradient; need_grad as given, else as set on this one."""
         flag = self.value.need_grad if need_grad is None else bool(need_grad)
         return Variable.on(self.value.unlinked(flag))
 

@@ -1,4 +1,4 @@
-"""Preparing a backend before its first use: its slow pieces, and every op with the shapes of its samples."""
+"""Warming up: the kernels that a plugin names, and those of the samples of all ops, are compiled before first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays: one logical array, with copies in other memories and dtypes made when they are asked for."""
+"""NdArray: the user's handle on one logical array, which may have copies in several memories and dtypes."""
 
 from __future__ import annotations
 

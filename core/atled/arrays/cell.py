@@ -1,4 +1,4 @@
-"""One logical array: a head copy, further copies in other memories and dtypes, and what is still to be written."""
+"""Cells: the values of one logical array, as a head copy, copies in other memories and dtypes, and what is pending."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Storage = HostStorage | DeviceStorage
 
 
 class Recipe(Protocol):
-    """How to get values that no plan stored, or that wait for a change that was asked for."""
+    """How to get values that no plan stored, or that a deferred change has still to be made to."""
 
     def recover(self, cell: ArrayCell) -> None:
-        """Write the values into the cell, or raise RuntimeError where they are lost for good.
+        """Write the values into the cell; RuntimeError if they cannot be computed any more.
 
-        A change that is being made by the same thread leaves the cell as it is: what is changed is wanted.
+        While the same thread makes a deferred change, the cell is left alone: the change reads its memory.
         """
 
     def hold(self) -> None:
-        """Keep what is needed for that: a user has got at an array."""
+        """Keep alive what `recover` needs: a user holds the array."""
 
 
 class Filled:
@@ -126,7 +126,7 @@ class ArrayCell:
         return self.storage is None and self.pending is not None and not isinstance(self.pending, Filled)
 
     def wait_for(self, recipe: Recipe) -> None:
-        """Count as changed, but leave it to a recipe to change the values in the storage."""
+        """Defer a change: the array counts as written now, and the recipe changes its values when they are read."""
         self.pending = recipe
         self.version = next(WRITES)
         if self._copies:
@@ -134,11 +134,11 @@ class ArrayCell:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is still to be done to the values in the storage."""
+        """Whether a deferred change of the values in the storage is pending."""
         return self.pending is not None and not isinstance(self.pending, Filled) and self.storage is not None
 
     def release(self, recipe: Recipe) -> None:
-        """Give the memory away: whoever asks for the values gets them by the recipe."""
+        """Give the memory away: a read of the values follows the recipe."""
         assert not self.plans, "plans rely on the memory"
         self.pending = recipe
         self.storage = None
@@ -174,7 +174,7 @@ class ArrayCell:
         self.storage = storage
 
     def _tell_plans(self) -> None:
-        """Let all plans look at the array again, those that trust its head included."""
+        """Have all plans check the array before their next run."""
         EPOCH.bump()
         self.plans = Plans.NONE
 
@@ -225,7 +225,7 @@ class ArrayCell:
             self.move(HOST, dtype)
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
-        """The storage for a step that is going to write all values; other copies are forgotten."""
+        """The storage for a step that is going to write all values; other copies are outdated."""
         if WATCHES:
             announce((id(self),))
         return self._prepared(place, dtype)
@@ -249,14 +249,14 @@ class ArrayCell:
         return self._copies is None
 
     def reset(self) -> None:
-        """Forget what was done with it, as if it were new, but for its memory."""
+        """The state of a new array that has this one's memory."""
         self.pending = None
         self.zeroed = False
         self.plans = Plans.NONE
         self.is_data = False
 
     def target(self, place: Place, dtype: np.dtype) -> Storage:
-        """The storage into which a plan will write all values at each run, which is no write by others."""
+        """The storage into which a plan will write all values at each run; `version` does not count that as a write."""
         version = self.version
         storage = self._prepared(place, dtype)
         self.version = version
@@ -284,7 +284,7 @@ class ArrayCell:
             return head
         key = (place, dtype)
         if self._may_have_changed():
-            self.outdate_copies()  # all of them: this one is made anew, and the mark is taken away from the head
+            self.outdate_copies()  # all: this one is copied again, and the head counts as unchanged then
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)
         if storage is not None and is_current:
             return storage

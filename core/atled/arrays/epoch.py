@@ -1,4 +1,4 @@
-"""The counts of changes: of those that compiled plans must notice, and of writes into arrays."""
+"""Two counts: of the changes that compiled plans must notice (EPOCH), and of writes into arrays (WRITES)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from atled_contexts import when_plugins_change
 
 
 class Epoch:
-    """One number: whoever changes what a plan was compiled from raises it; a plan compares it once per run.
+    """One number, raised by each change of what plans are compiled or bound from; a plan compares it once per run.
 
-    Such changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
+    These changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
     plugins of the process.
-    Writing new values into an array is none.
+    Writing new values into an array does not raise it.
     """
 
     __slots__ = ("_numbers", "value")
@@ -22,7 +22,7 @@ class Epoch:
         self.value = 0
 
     def bump(self) -> None:
-        """Tell all compiled plans to look again."""
+        """Raise it: all plans check what they were made from before their next run."""
         self.value = next(self._numbers)  # no number comes twice, whichever threads do this at once
 
 

@@ -1,4 +1,4 @@
-"""Host memory with guard bytes on both sides, poisoned: what is written beside it, and what is not written, shows."""
+"""Guarded host memory, for verification: it shows writes beside an array, and elements that were not written."""
 
 from __future__ import annotations
 

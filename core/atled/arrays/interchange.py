@@ -36,7 +36,7 @@ def _lends(array: NdArray) -> bool:
 def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
     """A capsule over the memory of `array`, for `from_dlpack` of another library; see `NdArray.__dlpack__`."""
     own = dlpack_device(array)
-    # An option that is not given need not be known to whoever makes the capsule: old protocols have few.
+    # Only options that are given are passed on: old protocols know few.
     options = {name: value for name, value in options.items() if value is not None}
     if not _lends(array) or dl_device == CPU != own:
         return array.data.__dlpack__(**options)

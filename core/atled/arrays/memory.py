@@ -1,4 +1,4 @@
-"""What memory the library holds, how much of it is kept for later, and how it is given back."""
+"""Statistics of memory: how much is in use, how much is kept for later arrays, and how it is given back."""
 
 from __future__ import annotations
 

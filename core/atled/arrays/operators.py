@@ -20,7 +20,7 @@ def _not_ready(*_args: Any, **_kwargs: Any) -> Any:
 
 
 class Calls:
-    """Where operators and Variables find what is built on top of them; set when those modules are imported."""
+    """Hooks by which operators and Variables call upper layers, which set them when they are imported."""
 
     apply: Callable[..., Any] = staticmethod(_not_ready)
     """apply(op name, inputs, attributes, outputs=None) -> the outputs."""

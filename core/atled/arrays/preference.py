@@ -1,4 +1,4 @@
-"""Which of the array classes of host memory presets of Contexts ask for; in atled all of them are pooled memory."""
+"""`prefer_cached_array`: which name of an array class of host memory Contexts show; in atled all are pooled memory."""
 
 from __future__ import annotations
 

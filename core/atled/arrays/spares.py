@@ -1,4 +1,4 @@
-"""Small arrays that were handed out lately, to be handed out again once nobody else has them."""
+"""Spares: small arrays that were handed out, to be handed out again once nothing else refers to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class Counts(NamedTuple):
-    """What the count of references comes to, at one place of the code, for an array or a cell that is free.
+    """The counts of references, at one place of the code, of an array or a cell that is free.
 
     taken: of what was just taken out of a queue.  held: of what that holds: the cell of an array, and its storage.
     """
@@ -40,11 +40,11 @@ NEVER = Counts(-1, -1)
 
 
 def _candidates() -> tuple[Counts, ...]:
-    """The counts that may be right; none where counts do not tell who holds an object.
+    """The counts that may be right; none where reference counts do not tell whether an object is free.
 
     Versions of CPython differ: a local variable that is passed counts twice, or once where the compiler saw that it
     outlives the call (LOAD_FAST_BORROW, 3.14), which depends on the code around. A just-in-time compiler may decide
-    that later, when nobody proves it any more, and without the interpreter lock counts are spread over threads.
+    that later than the proof, and without the interpreter lock counts are spread over threads.
     """
     jit = getattr(sys, "_jit", None)
     if sysconfig.get_config_var("Py_GIL_DISABLED") or (jit is not None and jit.is_enabled()):
@@ -60,7 +60,7 @@ _refused: list[str] = []
 
 
 def proven(place: str, reuses: Callable[[Counts, Callable[[Any], object] | None], bool]) -> Counts:
-    """The counts with which a place uses what is free again, and nothing that somebody holds; NEVER if there are none.
+    """The counts with which a place reuses all that is free and nothing that is referred to; NEVER if there are none.
 
     A held array that is used again is overwritten under its owner's eyes. So each place is tried before it is relied
     on, and one that fails makes new arrays always, which `places_without_spares` tells.
@@ -90,16 +90,16 @@ def _storage(taken: Any) -> object:
 
 
 def places_without_spares() -> tuple[str, ...]:
-    """Names of the places that were tried and cannot tell a free array from one that somebody holds."""
+    """Names of the places that were tried and cannot tell a free array from one that is referred to."""
     return tuple(_refused)
 
 
 class Spares:
     """Arrays of one size and dtype in host memory, made lately, the oldest first.
 
-    Most results of small ops are dropped soon. To learn of that from a finalizer, and to make three objects anew, costs
-    more than the op; so arrays stay in a queue, and whoever needs one takes the oldest and looks at the counts of
-    references to see whether anybody else has it, its cell or its memory. Large arrays are not kept: their pages are
+    Most results of small ops are dropped soon. To learn of that from a finalizer, and to make three new objects, costs
+    more than the op; so arrays stay in a queue, and a call takes the oldest and reads three counts of
+    references: whether the array, its cell or its memory is in use. Large arrays are not kept: their pages are
     worth more elsewhere.
 
     take, put: the oldest one (IndexError if there is none), and back as the youngest; the queue drops what is too much.
@@ -116,7 +116,7 @@ class Spares:
         self.put: Callable[[NdArray], None] = self._arrays.append
 
     def get(self) -> NdArray:
-        """An array that nobody else has, shape and contents undefined; it is to be `put` when it is filled."""
+        """An array to which nothing else refers, shape and contents undefined; `put` it back when it is filled."""
         try:
             array = self.take()
         except IndexError:
@@ -134,7 +134,7 @@ class Spares:
         ):
             cell.reset()
             return array
-        # Somebody has it still. No further tries: with a new one the queue gets long enough for those that live longer.
+        # It is in use. No further tries: with a new one the queue gets long enough for those that live longer.
         self.put(array)
         return self.new()
 
@@ -148,7 +148,7 @@ class Spares:
         return len(self._arrays)
 
     def free_count(self) -> int:
-        """How many of them nobody else has."""
+        """How many of them are free."""
         arrays = list(self._arrays)
         cells = [array.cell for array in arrays]
         pairs = zip(_counted(arrays), _counted(cells), strict=True)
@@ -176,7 +176,7 @@ class SpareCells:
         self.put: Callable[[ArrayCell], None] = self._cells.append
 
     def get(self) -> ArrayCell:
-        """A cell that nobody else has, contents undefined; it is the youngest of the queue already."""
+        """A cell to which nothing else refers, contents undefined; it is in the queue already, as the youngest."""
         try:
             cell = self.take()
         except IndexError:
@@ -208,7 +208,7 @@ class SpareCells:
         return len(self._cells)
 
     def free_count(self) -> int:
-        """How many cells of the queue nobody else has."""
+        """How many cells of the queue are free."""
         return _counted(list(self._cells)).count(_IN_QUEUE)
 
     def clear(self) -> None:
@@ -217,7 +217,7 @@ class SpareCells:
 
 
 class SpareWorkspaces:
-    """Memory of one size for the time of a call. It never leaves the call, so that nobody has to ask who has it."""
+    """Memory of one size for the time of a call. It never leaves the call, so references need not be counted."""
 
     __slots__ = ("__weakref__", "_free", "_limit", "_nbytes")
 

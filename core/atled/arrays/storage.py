@@ -107,7 +107,7 @@ class Pool:
         return sum(len(shelf.free) * shelf.capacity for shelf in list(self._shelves.values()))
 
     def release(self, capacity: int) -> None:
-        """Count a buffer that went back to the system, or into the hands of whoever holds a view of it."""
+        """Count a buffer that went back to the system, or that lives on as long as a view of it."""
         self._released_bytes += capacity
 
     def clear(self) -> None:

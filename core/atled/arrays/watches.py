@@ -1,4 +1,4 @@
-"""Arrays that must not change unseen: whoever still needs their values is told before they are written."""
+"""Watches: told before an array is written whose values are still needed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Watch(Protocol):
 
 
 WATCHES: dict[int, weakref.ref[Watch]] = {}
-"""The watches that are open, by identity. Writers look whether there are any, and call `announce` if so."""
+"""The open watches, by identity. If there are any, a writer calls `announce` before it writes."""
 
 
 def open_watch(watch: Watch) -> None:
-    """Have a watch told, until it is closed or gone."""
+    """Open a watch: it is told of writes until it is closed or gone."""
     key = id(watch)
     WATCHES[key] = weakref.ref(watch, lambda _: WATCHES.pop(key, None))
 
 
 def close_watch(watch: Watch) -> None:
-    """Have it told no more."""
+    """Close a watch: it is told of no more writes."""
     WATCHES.pop(id(watch), None)
 
 

@@ -93,7 +93,7 @@ def _check_axis_counts(spec: OpSpec, descs: Sequence[ArrayDesc | None]) -> None:
 
 
 def input_value(spec: OpSpec, position: int, item: Any) -> Value | None:
-    """What an op is given as an input, as a value of a graph; TypeError if it cannot be one."""
+    """The value of a graph for an argument that is given as an input; TypeError if it is no array."""
     if item is None:
         if not spec.input_at(position).optional:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Whether functions of Variables compute at the call."""
+"""The mode `auto_forward`: whether functions of Variables compute at the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that are no ops of their own but made of ops; `atled.functions` shows them with the others."""
+"""Functions composed of ops, without an op spec of their own; `atled.functions` offers them like the others."""
 
 from __future__ import annotations
 

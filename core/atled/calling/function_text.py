@@ -46,7 +46,7 @@ _NAMES: dict[str, Any] = {
     "_weak": weakref.ref,
 }
 
-# What was in force at the last call is so still, as a rule.
+# As a rule the surroundings are those of the last call.
 _STATE = """
 _state = _recent.state
 if _state.mark is not _mark() or _state.process is not _process.mark:

@@ -1,4 +1,4 @@
-"""The trial of a generated function: does it use a result again that is free, and none that somebody holds?"""
+"""Trial of a generated function: whether it reuses the arrays of results that are free, and only those."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _reuses(
 def _copied(
     function: Any, spares: Spares | SpareCells, arguments: list[Any]
 ) -> tuple[dict[str, Any], Callable[[], Any]]:
-    """The names for a copy of the function, under which each call is cached and its kernel does nothing; the copy."""
+    """A copy of the function for which each call is cached and each kernel does nothing: its globals, and the copy."""
     methods = {name: getattr(spares, method) for names, method in _METHODS for name in names}
     known = SimpleNamespace(
         **methods, is_plain=True, workspaces=None, form=0, launch=lambda *values: 0, shape=(1,), pattern=None

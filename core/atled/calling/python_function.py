@@ -1,4 +1,4 @@
-"""PythonFunction: an op whose forward and backward are Python code of the user."""
+"""PythonFunction: an op whose forward and backward are Python methods that the user writes."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def _variable(data: NdArray, grad: NdArray | None = None, need_grad: bool = Fals
 
 
 def _take(function: PythonFunction, array: NdArray, result: NdArray) -> None:
-    """Let an array of the plan have a result for which the user's code put another array in place."""
+    """Copy a result into the plan's array if the user's code replaced the array that it was given."""
     if result.shape != array.shape:
         raise RefusedError(
             four_parts(

@@ -1,4 +1,4 @@
-"""The functions of recurrent networks over whole sequences: layers and directions of the ops for one of each."""
+"""Functions of recurrent networks over whole sequences, composed of ops for one layer and one direction each."""
 
 from __future__ import annotations
 

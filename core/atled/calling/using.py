@@ -1,4 +1,4 @@
-"""Overriding the Context for one call: `F.relu(x, using="cpu")`."""
+"""Another Context for one call: `F.relu(x, using="cpu")`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One parameter as a file has it, and what is said of files that do not hold such."""
+"""One parameter of a file, and the errors about files that hold something else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def host_values(param: Variable) -> np.ndarray:
 
 
 def as_float32(asked: str, values: np.ndarray) -> np.ndarray:
-    """Values of a file as a parameter has them; refuses those that are too large for float32."""
+    """Values of a file as float32; refuses those that are too large for it."""
     with np.errstate(over="ignore"):  # told below
         converted = np.asarray(values, FLOAT32)
     if values.dtype.kind == "f" and not np.array_equal(np.isfinite(values), np.isfinite(converted)):

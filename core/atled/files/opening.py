@@ -1,4 +1,4 @@
-"""Opening files for reading: regular ones only, for anything else may never begin or never end."""
+"""Opening files for reading: regular ones only, since a pipe or a device may never begin or never end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_regular(asked: str, path: str | os.PathLike[str], remedy: str = "check 
     Raises OSError, of the class that its number stands for: the file is missing, must not be read, or is not regular.
     """
     try:
-        # A pipe would make open() wait for somebody who writes.
+        # A pipe would make open() wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         number = error.errno if isinstance(error, OSError) else errno.EINVAL

@@ -201,7 +201,7 @@ def write_beside(asked: str, path: str, image: bytes) -> None:
 
 
 def _sweep(folder: str) -> None:
-    """Remove what saves that were killed have left in a folder: own files, and so old that nobody writes them now."""
+    """Remove temporary files of killed saves from a folder: own ones, too old to be still written."""
     try:
         found = os.scandir(folder)
     except PermissionError:  # a folder that takes files and lists none

@@ -1,4 +1,4 @@
-"""What a solver keeps for each parameter, as Variables and in files: `.h5` and `.protobuf`, as NNabla writes them."""
+"""States of solvers, such as means of gradients, as Variables and in NNabla's files, `.h5` and `.protobuf`."""
 
 from __future__ import annotations
 

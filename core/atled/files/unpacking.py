@@ -1,4 +1,4 @@
-"""How much a file may unpack to, so that a small one does not fill the memory."""
+"""The limit on the bytes that a file may unpack to, so that a small one does not fill the memory."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ is float32, `half` float16 with accumulation in float32, `double` float64):
 | mark | meaning |
 |---|---|
 | ● | an implementation of the backend's own, for all samples |
-| ◐ | one of its own for some of them; for the rest the adopted reference, or nobody |
+| ◐ | one of its own for some of them; for the rest the adopted reference, or none |
 | ○ | the op's NumPy reference, which a host backend may adopt as its own |
-| - | nobody: such a call falls back to the next backend, or raises, as the Context says |
+| - | none: the call falls back to the next backend, or raises, as the Context says |
 
 Gradients of elementwise ops are formulas themselves and follow their op. A call of your own may be accepted or refused
 for reasons that no sample shows: `nn.explain(F.convolution, x, w)` tells for one call, `with nn.trace()` for a whole

@@ -1,4 +1,4 @@
-"""Backward of recorded graphs: which gradients, into which arrays, by which plan."""
+"""The entries of backward: of a recorded graph, and of a single recorded call."""
 
 from __future__ import annotations
 

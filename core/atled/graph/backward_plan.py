@@ -1,4 +1,4 @@
-"""Plans of backward: which gradients, into which arrays, compiled and bound for one root."""
+"""The plan of a backward: which gradients are computed, which are stored and where, compiled and bound for one root."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Backward:
         )
 
     def _calls_recomputed(self) -> tuple[int, ...]:
-        """The numbers of the calls that are to run once more, because the forward did not store what they make."""
+        """The numbers of the calls that run in the backward again, because the forward did not store their results."""
         trust, structure = self.trust, self.structure
         if trust is None:
             return ()
@@ -121,7 +121,7 @@ class Backward:
         return [first.setdefault(id(cell), index) for index, (_, cell) in enumerate(self.wanted)]
 
     def _is_stored(self, number: int) -> bool:
-        """Whether the gradient of a value must have memory of its own: somebody may look at it."""
+        """Whether a user may read the gradient of a value, which needs memory of its own then."""
         value = self.structure.value(number)
         if value is None:
             return False
@@ -130,8 +130,8 @@ class Backward:
     def run(self, accumulate: tuple[bool, ...] | None = None) -> tuple[bool, ...] | None:
         """Backpropagate: leaves accumulate into gradients that were written before, and overwrite zeros.
 
-        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns what was done; None
-        where nothing was, because another thread meanwhile changed what is stored: it has to be planned anew.
+        accumulate: per wanted gradient whether to add to it, where the caller knows better. Returns the flags of the
+        run; None if nothing was run, because another thread changed what is stored: plan again, then.
         """
         if accumulate is None:
             accumulate = tuple([cell.pending is not UNWRITTEN for _, cell in self.wanted])
@@ -141,7 +141,7 @@ class Backward:
         if bound is None:
             with PLANNING:
                 if self.trust is not None and self._calls_recomputed() != self.recomputed:
-                    self.epoch = -1  # to be planned anew
+                    self.epoch = -1  # not valid any more
                     return None
                 bound = self.bound[accumulate] = self._bind(accumulate)
         if self.trust is None:
@@ -180,7 +180,7 @@ class Backward:
         return BoundPlan(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.unstored else None)
 
     def _leave_unstored(self, numbers: Sequence[int]) -> None:
-        """Let the gradients of values know how they come back."""
+        """Give the gradients of values the recipe by which they are computed when they are read."""
         root = None if self._root is None else self._root()
         if root is not None and numbers:
             recipe = GradientRecipe(self.last_run, root)
@@ -190,7 +190,7 @@ class Backward:
                     leave_gradient_unstored(value, recipe)
 
     def recompute(self, value: Value) -> None:
-        """Compute the gradient of a value in the middle once more, and nothing else."""
+        """Compute the gradient of a value in the middle, and nothing else."""
         (number,) = [number for number in self.middle if self.structure.value(number) is value]
         Backward(self.structure, self.seeds, [(number, value.grad.cell)]).run((False,))
 
@@ -247,7 +247,7 @@ class Backward:
         return BackwardTemplate(lower(graph, results), leaves, middles, unstored)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
-        """What arrives at each wanted cell, at the index of the first leaf that has it: the sum over all those."""
+        """Per wanted cell the sum of the gradients of all leaves that have it, at the index of the first of these."""
         sums: list[IRValue | None] = [None] * len(gradients)
         for gradient, first in zip(gradients, self._sharers(), strict=True):
             if gradient is None:
@@ -261,7 +261,7 @@ class Backward:
 
 
 def _put_off(graph: Graph, recomputed: Collection[IRNode]) -> None:
-    """Put each of these nodes right before the first that needs it, so that what it makes is short-lived."""
+    """Move each of these nodes right before its first reader, so that its results live shortly."""
     place: dict[IRNode, int] = {node: position for position, node in enumerate(graph.nodes)}
     first: dict[IRNode, int] = {}
     for node in reversed(graph.nodes):
@@ -283,19 +283,19 @@ def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
 
 
 def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
-    """The same, to be run on the gradients of leaves that are there: a plan that adds to them reads their memory."""
+    """As `plan_backward`, with deferred changes of the gradients of leaves made first: a plan that adds reads them."""
     plan = plan_backward(root, seed)
-    if plan is not None and WATCHES:  # changes that wait have a watch
+    if plan is not None and WATCHES:  # deferred changes have a watch
         waiting = [cell for _, cell in plan.wanted if cell.is_waiting]
         for cell in waiting:
             cell.settle()
         if waiting:
-            plan = plan_backward(root, seed)  # that may have been done in other memory
+            plan = plan_backward(root, seed)  # the changes may have been made in other memory
     return plan
 
 
 def _planned(root: Value, seed: ArrayCell) -> Backward | None:
-    """The backward of a root, looked at again or made anew."""
+    """The backward of a root: with the bound plans that it has, as far as they still hold."""
     epoch = EPOCH.value
     record: Backward | None = root.backwards
     bound: BoundPlan | None = root.forward
@@ -305,7 +305,7 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
         structure = Structure(calls_before(root))
     number = structure.made[-1][root.position]
     needs = structure.needs
-    # Not by the flag of the root itself: whoever calls backward on it means it.
+    # Not by the root's own flag: a call of backward on it asks for gradients.
     if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
         return None
     wanted = [
@@ -327,7 +327,7 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
 
 
 def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayCell]]:
-    """The values from which backpropagation goes on with the gradients that they hold, and the cells of those."""
+    """Further seeds: inputs of calls such as `sink`, whose own gradients flow on from them; with the cells of these."""
     numbers = {
         number: None
         for function, references in zip(structure.functions, structure.references, strict=True)

@@ -1,4 +1,4 @@
-"""A binding with what it was made from, so that it can be seen whether it still holds."""
+"""Bound plans: a binding with the key, arrays and epoch that it was made from, which tell whether it still holds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from atled.graph.run.binding import Binding
 
 
 class BoundPlan:
-    """A binding and what it was made from, so that it can be seen whether it still holds.
+    """A binding with what it was made from: it holds while the epoch, or else key and storages, are the same.
 
-    epoch: when its making began: what changes meanwhile, by another thread, is seen by the next run.
+    epoch: at the begin of binding, so that a change by another thread meanwhile is seen by the next run.
     structure: of the graph it computes, where that is a recorded one.
-    written: cells whose lazy mark a run must clear.
+    written: cells that a run writes and that stay pending until it has: gradients of leaves.
     last_run: where the runs are to be noted, None where nothing depends on it.
     recipe: of a forward, how to get what it does not store; None where it stores everything.
     trust: of a forward, the values that its backward may compute again; None where there are none.
@@ -46,9 +46,9 @@ class BoundPlan:
         self.epoch = epoch
 
     def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
-        """Whether the binding can be used again for a structure of this key and these cells, found out since an epoch.
+        """Whether the binding can be used for a structure of this key and these cells; if so, it takes the given epoch.
 
-        The epoch is renewed if so.
+        epoch: before structure and cells were looked at.
         """
         binding = self.binding
         if self.key != key or len(cells) != len(binding.cells) or not binding.is_current(self.written):
@@ -59,7 +59,7 @@ class BoundPlan:
         return True
 
     def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
-        """Run the plan, with new values of its floats, if they are given."""
+        """Run the plan; floats: new values of its float attributes, in the template's order, or None."""
         self.binding.run(floats)
         for cell in self.written:
             cell.pending = None

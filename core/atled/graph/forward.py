@@ -58,7 +58,7 @@ def plan_forward(root: Value) -> BoundPlan:
 
 
 def _planned(root: Value) -> BoundPlan:
-    """The plan of a root, looked at again or made anew."""
+    """The plan of a root: the one that it has, if it still holds, else a new one."""
     epoch = EPOCH.value
     bound: BoundPlan | None = root.forward
     structure = Structure(calls_before(root))
@@ -70,9 +70,8 @@ def _planned(root: Value) -> BoundPlan:
             cell = structure.cells[number]
             if not cell.is_unstored:
                 assert bound.recipe is not None
-                leave_unstored(
-                    cell, bound.recipe
-                )  # somebody had it computed after the last run: this one does not store it
+                # It was read, and so computed, after the last run; this plan does not store it.
+                leave_unstored(cell, bound.recipe)
     else:
         bound = root.forward = _bind_forward(structure, key, epoch, unstored, root, bound)
     bound.trust = unstored.trust
@@ -89,7 +88,7 @@ def forward(root: Value) -> None:
     if WATCHES or bound.trust is not None:
         if bound.trust is not None:
             bound.trust.forward_begins()
-        # Before it is planned: what others have stored because of this run may be what this one does not store.
+        # Announce before planning: a watch may now store values that this plan would leave out.
         if WATCHES:
             announce(bound.binding.writes)
         bound = plan_forward(root)

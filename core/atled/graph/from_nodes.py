@@ -1,4 +1,4 @@
-"""Recording of graph nodes as Functions: what gradient rules compose becomes part of the user's graph."""
+"""Nodes recorded as calls: what gradient rules compose becomes part of the user's graph, as `nn.grad` wants it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from atled_contexts import Context
 
 
 class FromNodes(Graph):
-    """A graph whose nodes are recorded as Functions at once, each IRValue standing for a Value.
+    """A graph whose nodes are recorded as calls when they are added, each IRValue standing for a Value.
 
     Nothing is compiled here: places do not matter, and dtypes are those of the first type config.
 
@@ -148,7 +148,7 @@ class _Output(IRValue):
 
 
 def _identity(value: Value) -> Hashable:
-    """What two values have in common if they are one to the user.
+    """A key that is equal for values which share their arrays: they are one to the user.
 
     Leaves go by their arrays, as backward takes them: `unlinked()` gives a second value over the same arrays.
     """

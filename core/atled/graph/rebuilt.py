@@ -1,4 +1,4 @@
-"""Plans of graphs that are rebuilt at every step: one walk finds the plan made for the last graph like it."""
+"""Backward of graphs that are built again at every step: one walk finds the plan made for an earlier graph like it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Walk:
         self.key: Hashable = None
 
     def enter_leaf(self, leaf: Value) -> bool:
-        """Number a leaf; whether this way can be taken with it."""
+        """Number a leaf; False if the graph has to take the general way because of it."""
         cell = leaf._cell
         details = leaf.details
         if details.parent is not None or cell is None or cell.pending is not None or details.sharing is not None:
@@ -53,7 +53,7 @@ class Walk:
         if details.need_grad:
             gradient = leaf.grad.cell
             if gradient.pending is not None and gradient.is_waiting:
-                gradient.settle()  # perhaps in other memory
+                gradient.settle()  # a deferred change; it may be made in other memory
             if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
                 return False
             self.aliases[id(gradient)] = number
@@ -67,8 +67,8 @@ class Walk:
 def walk(root: Value, seed: ArrayCell) -> Walk | None:
     """Walk the graph before a root whose gradient is in `seed`.
 
-    None for a graph that is not computed throughout, or not recorded from patterns throughout: ops with several
-    outputs, shared arrays, gradients that somebody holds. Such take the general way.
+    None for a graph that has to take the general way: one with values that are not computed or were not recorded from
+    patterns (ops with several outputs), with shared arrays, or with gradients that a user holds.
     """
     found = Walk()
     index, values = found.index, found.values
@@ -118,7 +118,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
 
 
 class _RebuiltGradientRecipe(GradientRecipe):
-    """The recipe of the gradients in the middle that a run did not store: the general way computes them once more."""
+    """The recipe of the gradients in the middle that a run did not store: the general way computes them."""
 
     __slots__ = ("_seed",)
 
@@ -220,7 +220,7 @@ class RebuiltPlan:
 
 
 def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
-    """Whether a template can run by_address, and reads and writes nothing but values and gradients."""
+    """Whether a template can run by address, and reads and writes nothing but values and gradients."""
     structure, template = backward.structure, compiled.template
     return (
         ByAddress.fits(template)

@@ -1,4 +1,4 @@
-"""The gradient from which a backward starts: that of its root, or one that is lent to it."""
+"""The gradient from which a backward starts: the root's own, or one that is lent to the root for the run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell
 
 
 def _may_be_read(root: Value, grad: NdArray) -> bool:
-    """Whether the last backward of a root could read the gradient that is given where it is, and so need no copy."""
+    """Whether the last plan of a root can read the given gradient in its own memory, so that no copy is needed."""
     record: Backward | None = root.backwards
     return (
         record is not None
@@ -73,7 +73,7 @@ class LentGradient:
         self._last: ArrayCell | None = None
 
     def was_given(self, cell: ArrayCell) -> bool:
-        """Whether the array was given the last time, too: then it is worth being bound."""
+        """Whether the last backward was given this array, too: it is worth binding then."""
         is_last, self._last = cell is self._last, cell
         return is_last
 
@@ -84,7 +84,7 @@ class LentGradient:
             return
         is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
         if is_number and dtype.kind == "f":
-            # For a graph that is rebuilt at every step this is done at every step, so without what `data` looks at.
+            # A graph that is built again at every step comes here at every step: without the checks of `data`.
             storage = self.array.cell.output(HOST, dtype)
             assert isinstance(storage, HostStorage)
             storage.array(self.array.shape, dtype).fill(grad)

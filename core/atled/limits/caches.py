@@ -1,4 +1,4 @@
-"""The caches of the library: each has a bound, is counted, and is cleared with all others."""
+"""The register of the library's caches, by which they are counted and cleared; a cache with a bound."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def clear_caches(*names: str) -> None:
 
 
 class Generations(dict[Hashable, V]):
-    """A cache that forgets what nobody asked for lately, registered by its name.
+    """A registered cache that drops what was not asked for lately.
 
     It is the younger of two generations, so that what is in use is found as quickly as in any dict: by `get`, then by
-    `find_old`. When it is full it becomes the old one, and what is asked for moves back.
+    `find_old`. When it is full it becomes the old one, from which each entry that is asked for moves back.
 
     limit: the most that a generation holds; both together hold twice as much.
     """

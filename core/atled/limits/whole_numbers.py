@@ -9,9 +9,9 @@ import numpy as np
 
 
 def whole(value: Any) -> int:
-    """A whole number as int; TypeError that says why it is none, also for a bool."""
+    """A whole number as int; TypeError with the reason for anything else, a bool included."""
     if type(value) is int:
-        return value  # most are so
+        return value  # the common case
     if isinstance(value, bool | np.bool_):
         raise TypeError("a bool is not a whole number here")
     if isinstance(value, float | np.floating):

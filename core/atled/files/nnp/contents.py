@@ -1,4 +1,4 @@
-"""What `save` is given, as a message: networks, executors, and the settings of a training."""
+"""The contents given to `save`, as a message: networks, executors, and the settings of a training."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _fed(network: Message) -> Iterable[str]:
 def _results(network: Message) -> Iterable[str]:
     """The outputs of a network."""
     read = {name for function in network.function for name in function.input}
-    # Results of one function that nobody asked for have names of their own, which start with @.
+    # Results without a Variable have names that start with @.
     return [
         name
         for function in network.function

@@ -81,7 +81,7 @@ class _Writer:
         made = self.message.function.add(type=function.name)
         made.name = self._unique(f"@{self.message.name}/{function.name}")
         made.input.extend([self.name_of(variable, f"{made.name}_in") for variable in function.inputs])
-        # All of them, also those that nobody holds any more.
+        # All of them, also those whose Variables are gone.
         graph_function = function._function
         outputs = [Variable.on(graph_function.output_value(position)) for position in range(graph_function.visible)]
         if any(variable in self.batched for variable in function.inputs):

@@ -1,4 +1,4 @@
-"""Networks with loops written out: one copy of everything in a loop for each turn."""
+"""Unrolling: networks with loops are written out, with one copy of everything in a loop for each turn."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def unrolled(asked: str, network: Message) -> Message:
     A variable or function in loops (its repeat_id lists them, outer ones first) is there once per turn of each. Its
     copy is named by the turn: where the name holds `{id}`, `[turn]` stands in its place, else `_id[turn]` is added.
 
-        RepeatStart    the first turn takes its first input, later ones the second one as the turn before left it
-        Delay          the other way round: the first turn takes its second input, later ones the first of before
-        RepeatEnd      its input as the last turn left it
+        RepeatStart    its first input in the first turn, later its second input at the end of the turn before
+        Delay          its second input in the first turn, later its first input at the end of the turn before
+        RepeatEnd      its input at the end of the last turn
         RecurrentInput one piece of its input along an axis per turn
         RecurrentOutput its input of all turns, stacked along an axis
 

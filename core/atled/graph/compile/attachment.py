@@ -1,4 +1,4 @@
-"""Attachment: elementwise steps that another step has computed piece by piece, on what it makes or is about to read."""
+"""Attachment: elementwise steps that the kernel beside them computes, range by range, while data are in the cache."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def fuse(
 
 
 def formulas_of(node: IRNode) -> Sequence[Expr] | None:
-    """The formulas of a node that could be fused where it is to run, in the names of its inputs; None for others.
+    """The formulas of a node, in the names of its inputs; None for one that its backend cannot fuse.
 
     One for its output, or one for each array that it changes in place.
     """
@@ -75,7 +75,7 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
 
 
 def _is_whole(value: IRValue | None) -> bool:
-    """Whether a value is an outside array as it is there, no view of one and no second number of it."""
+    """Whether a value is an outside array itself: no view of one, and no second number of it."""
     return value is not None and value.external >= 0 and value.base is value
 
 

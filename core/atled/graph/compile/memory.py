@@ -17,7 +17,7 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     A step and those that it carries count as one.
     """
     remaining = {slot.memory for slot in slots if slot.source[0] != "internal"}
-    # Code of the user may hold on to a view of what it was given.
+    # Code of the user may keep a view of its arguments.
     opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
     remaining.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
     units = _units(steps)

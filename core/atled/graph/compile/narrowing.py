@@ -1,4 +1,4 @@
-"""Matrix products of which only some columns are read, computed from as much of the second factor."""
+"""Narrowing: matrix products of which only some columns are read are computed for these columns only."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _Part(NamedTuple):
 def narrow_products(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNode]:
     """The nodes to run instead of `nodes`: products only as wide as they are read, where that saves work.
 
-    Such are gradients that arrive at several arrays beside each other, as [x h] in recurrent layers, where not all of
-    them need one. The part of the factor is copied once for all products.
+    These arise as gradients of several arrays side by side, as [x h] in recurrent layers, of which not all need one.
+    The part of the factor is copied once for all products.
 
     results: values that must exist although no node may read them.
     """

@@ -41,7 +41,7 @@ class Slot:
 
 
 class Carried:
-    """A step that another one has computed piece by piece.
+    """A step that another one computes, range by range.
 
     word: first of the two words, in the carrier's argument block, that say so.
     ranged: argument of the step of which only ranges are ever in memory, or -1; then two more words say so.
@@ -60,9 +60,9 @@ class Step:
 
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
-    parts: the most shares that are worth having, with what it computes on the way.
+    parts: largest useful number of shares, the carried steps included.
     random_state: argument position of the random state, or -1.
-    carried: elementwise steps that this one has computed on the way.  carrier: the step that so carries this one.
+    carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
     """
 
     __slots__ = (
@@ -202,10 +202,10 @@ class Template:
         return self.slots[step.arguments[-1]].place
 
     def _causes(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Which fallback is to blame for each copy between memories: who made what is copied, else who reads it."""
+        """Which fallback causes each copy between memories: the one that made the array, else the one that reads it."""
         fallbacks = set(self.fallbacks)
         made: dict[int, int] = {}  # memory -> the step that wrote it last
-        waiting: dict[int, int] = {}  # memory -> the transfer into it that nobody is to blame for yet
+        waiting: dict[int, int] = {}  # memory -> the transfer into it whose cause is not found yet
         readers: dict[int, list[int]] = {}
         owners: dict[int, int] = {}
         for number, step in enumerate(self.steps):
@@ -244,7 +244,7 @@ class Template:
         return segments
 
     def _lay_out_blocks(self) -> None:
-        """Put all argument blocks into one array, with what goes where as index arrays: binding is then two copies."""
+        """Join all argument blocks to one array, with index arrays for the words of addresses and of floats."""
         blocks: list[np.ndarray] = []
         self.block_offsets: list[int] = []
         address_words: list[int] = []

@@ -64,7 +64,7 @@ class TemplateCache:
 
 
 def _step_count(made: Any) -> int:
-    """How many steps what was compiled holds; 1 for what is no template."""
+    """Count of steps of a template; 1 for anything else that is cached."""
     template = getattr(made, "template", made)
     return len(template.steps) if isinstance(template, Template) else 1
 
@@ -72,4 +72,4 @@ def _step_count(made: Any) -> int:
 TEMPLATES = TemplateCache("plans", 1024)
 
 PLANNING = lock_across_forks()
-"""Held by whoever makes a plan and binds it: what it finds out about arrays, and does to them, must be of one piece."""
+"""Held while a plan is made and bound, so that no other thread plans on arrays half way through."""

@@ -1,4 +1,4 @@
-"""Asks the selection which implementation computes a call, with the dtypes each type config means."""
+"""Dispatch: describes a call as its backend would get it, and asks the selection for the implementation."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def choose(
 
     if spec.opaque:
         return _decide_opaque(spec, context, make_call)
-    # Whoever runs the decision counts it, if it is a fallback: a plan is compiled once and runs often.
+    # A fallback is counted at each run, not here: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static), make_call, count=False)
 
 

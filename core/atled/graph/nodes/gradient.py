@@ -1,4 +1,4 @@
-"""Backpropagation on the representation: every gradient is again nodes."""
+"""Backpropagation over nodes: gradients are nodes again, added to the same graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The intermediate representation: values and nodes, with the implementation of each node already chosen."""
+"""The intermediate representation: nodes, whose implementations are chosen when they are added, and their values."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class IRValue:
 
     @property
     def place(self) -> Place | None:
-        """The memory; None for an external value that nothing computes with yet: it is wanted at its first use."""
+        """The memory; None for an external value without a reader so far, whose place its first reader decides."""
         return self.base._place
 
     def settle(self, place: Place | None) -> None:
-        """Want it at a place, if it has none yet."""
+        """Decide on a place, if it has none yet."""
         if self.base._place is None:
             self.base._place = place
 

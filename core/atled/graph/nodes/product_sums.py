@@ -1,4 +1,4 @@
-"""Sums of matrix products, which arise where one weight is used several times, as one product of longer sums."""
+"""Gradients of a weight that is used several times: the sum of matrix products becomes one product of longer sums."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from atled.ops.spec import SPECS
 def is_short_product(value: IRValue) -> bool:
     """Whether a value is a product `a^T b` whose factors are together smaller than it.
 
-    Such is the gradient of a weight from few rows, as in one step of a recurrent layer. To add many of these costs more
-    than to compute them; one product of all their rows only has to copy the factors.
+    An example is the gradient of a weight from few rows, as in one step of a recurrent layer. Adding many of
+    these costs more than computing them; one product of all their rows only has to copy the factors.
     """
     return _product(value) is not None
 
@@ -21,7 +21,7 @@ def is_short_product(value: IRValue) -> bool:
 def sum_of_products(graph: Graph, values: Sequence[IRValue]) -> IRValue:
     """The sum of values for which `is_short_product` holds, all of one shape; nodes are added to the graph.
 
-    The products themselves stay in the graph, for lowering to drop where nobody else reads them.
+    The products themselves stay in the graph; lowering drops those that nothing else reads.
     """
     alike: dict[object, list[IRValue]] = {}
     for value in values:

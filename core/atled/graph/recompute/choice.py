@@ -1,4 +1,4 @@
-"""Which values of a graph its backward had better compute again than read."""
+"""Which values a backward computes again because that is quicker than to store and read them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ITEM_BYTES = 4  # of nearly all that is computed
 def choose_recomputed(
     structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]
 ) -> list[list[int]]:
-    """Per value that is to be computed again: its number, then those of the calls that this takes.
+    """Per value that a backward is to compute again: its number, then those of the calls that compute it.
 
     candidates: values that need not be stored.  read: values that a backward from `root` reads.
     """

@@ -1,4 +1,4 @@
-"""Which values a backward reads, found before it is planned."""
+"""Which values the backward of a graph will read, found before its forward runs."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def planned_gradients(structure: Structure, root: int) -> PlannedGradients | Non
     try:
         found = backpropagate(graph, recorded.nodes, {values[root]: seed}, wanted, recorded.blocked_values({root}))
     except RuntimeError:
-        return None  # whoever calls backward is told why
+        return None  # a call of backward raises it
     gradients = list(found.values())
     return PlannedGradients(recorded, gradients, nodes_for(graph, gradients))
 
 
 def _find_read(structure: Structure, root: int) -> frozenset[int]:
-    """Work out which values the gradients of a graph that is still to run are made of."""
+    """Find the values that are inputs of the nodes of the gradients."""
     planned = planned_gradients(structure, root)
     if planned is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Values and gradients that a plan computes and does not store: how they come back when somebody asks for them."""
+"""Recipes of the values and gradients that a plan does not store: they are computed again when they are read."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class LastRun:
 
 
 class GraphRecipe(ABC):
-    """The recipe of all that the plans of one root do not store.
+    """The recipe of everything that the plans of one root do not store.
 
-    last_run: of these plans.  root: what they are for. It is referred to weakly, because arrays hold recipes.
+    last_run: of these plans.  root: referred to weakly, because arrays hold recipes.
     """
 
     __slots__ = ("_held", "last_run", "root")
@@ -42,7 +42,7 @@ class GraphRecipe(ABC):
         self._held = self.root()
 
     def recover(self, cell: ArrayCell) -> None:
-        """Compute what the cell would hold; from the next run on it is stored.
+        """Compute the values into the cell; from the next run on they are stored.
 
         Raises RuntimeError if what it is computed from changed since the last run.
         """
@@ -69,7 +69,7 @@ class GraphRecipe(ABC):
 
     @abstractmethod
     def _compute(self, value: Value, cell: ArrayCell) -> None:
-        """Compute what was lost into the cell."""
+        """Compute the value into the cell."""
 
     def _check_inputs(self, what: str, functions: Sequence[RecordedCall], others: Iterable[ArrayCell] = ()) -> None:
         """Refuse to compute from arrays that others may have written since the last run."""
@@ -93,9 +93,9 @@ class GraphRecipe(ABC):
 
 
 class ValueRecipe(GraphRecipe):
-    """What a forward does not store: the functions are computed once more, one by one.
+    """What a forward does not store: the calls are run again, one by one.
 
-    values: those that are lost.
+    values: those that are not stored.
     """
 
     __slots__ = ("_values",)
@@ -115,7 +115,7 @@ class ValueRecipe(GraphRecipe):
         self.restore(value)
 
     def restore(self, value: Value) -> None:
-        """Compute a lost value from what is stored, whose values the caller knows to be those of the last run."""
+        """Compute a value from stored ones, which the caller knows to be those of the last run."""
         cell = value.data.cell
         functions = functions_before(value)
         computed: list[tuple[Value | None, int | None]] = []
@@ -127,11 +127,11 @@ class ValueRecipe(GraphRecipe):
         for output, version in computed:
             if output is not None and version is not None:
                 output.data.cell.plans = Plans.NONE  # the plans of the single calls are gone
-                output.data.cell.version = version  # it has the values that it had
+                output.data.cell.version = version  # its values are those of that version
 
 
 def _spared(function: RecordedCall) -> list[Value | None]:
-    """The inputs of a function, with copies in place of those that it changes: it must not change them once more."""
+    """The inputs of a call, with copies in place of those that it changes, which must not be changed a second time."""
     inputs = list(function.inputs)
     for position in function.spec.mutated:
         value = inputs[position]
@@ -143,7 +143,7 @@ def _spared(function: RecordedCall) -> list[Value | None]:
 
 
 def _leading_to(cell: ArrayCell, functions: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Those of the functions before a lost value, in order, that lead to it from what is stored."""
+    """The calls that make a value from stored ones, in order, of all calls before it."""
     wanted = {id(cell)}
     result: list[RecordedCall] = []
     for function in reversed(functions):
@@ -194,7 +194,7 @@ class _Latest:
             recipe.hold()
 
     def recover(self, cell: ArrayCell) -> None:
-        """Compute what the plan that ran last made."""
+        """Follow the recipe of the plan that ran last."""
         max(self.recipes, key=lambda recipe: recipe.last_run.number).recover(cell)
 
 

@@ -1,4 +1,4 @@
-"""What a forward stores: the values that somebody holds, or that a backward reads."""
+"""What a forward stores: the values that a user can see, and those that its backward reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from atled.graph.record.value import RecordedCall, Value
 
 
 def results_of(structure: Structure, unstored: Collection[int]) -> list[tuple[int, int]]:
-    """The outputs that a forward writes: (call, position), views and lost values left out."""
+    """The outputs that a forward writes: (call, position), without views and the values of the numbers `unstored`."""
     return [
         (number, position)
         for number, (function, made) in enumerate(zip(structure.functions, structure.made, strict=True))
@@ -25,7 +25,7 @@ def results_of(structure: Structure, unstored: Collection[int]) -> list[tuple[in
 
 
 def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[ArrayCell | None]:
-    """The array of each output, given as (call, position); None for one that nobody has."""
+    """The array of each output, given as (call, position); None for one whose value is gone."""
     cells: list[ArrayCell | None] = []
     for number, position in results:
         cell = structure.functions[number].auxiliary[position]
@@ -39,8 +39,8 @@ def cells_of(structure: Structure, results: Sequence[tuple[int, int]]) -> list[A
 class Unstored(NamedTuple):
     """What of a graph a forward does not store.
 
-    numbers: of the values that a forward need not store: nobody looks at them, and no backward reads them.
-    trust: those that backward may compute again; they are unstored as well if it is known that it may.
+    numbers: of the values that are not stored: no user can see them, and the backward does not read them.
+    trust: those that the backward may compute again; they are among `numbers` while they are trusted.
     """
 
     numbers: frozenset[int]
@@ -48,7 +48,7 @@ class Unstored(NamedTuple):
 
 
 def find_unstored(structure: Structure, root: Value, before: Trust | None) -> Unstored:
-    """Find what a forward of `root` need not store; before: what was found the last time."""
+    """Find what a forward of `root` does not store; before: the trust of the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
     candidates = unobserved(structure, root, _can_recompute, own)
     if not candidates:
@@ -74,7 +74,7 @@ def find_unstored(structure: Structure, root: Value, before: Trust | None) -> Un
 def unobserved(
     structure: Structure, root: Value, may_leave: Callable[[RecordedCall], bool], own: Collection[int] = ()
 ) -> list[int]:
-    """The results, by number, that nobody looks at, that no plan has memory of, and whose functions are as asked.
+    """The results, by number, that no user can see, that no plan has memory of, and whose calls pass `may_leave`.
 
     own: identities of arrays of which plans may have memory.
     """
@@ -83,7 +83,7 @@ def unobserved(
     cells = structure.cells
     stored = {id(root.data.cell)}
     candidates = []
-    # By arrays: who looks at a view looks at what it shows.
+    # By arrays: a view shows the memory of its source.
     for number, origin in enumerate(structure.origins):
         if origin is None:
             continue
@@ -101,7 +101,7 @@ def unobserved(
 
 
 def _can_recompute(function: RecordedCall) -> bool:
-    """Whether a function can be computed again at any time, and gives the same then: no draw, no state."""
+    """Whether a call gives the same results when it is run again: no draw, no state, no effect."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:
         return False

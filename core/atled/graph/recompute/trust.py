@@ -1,4 +1,4 @@
-"""Values that a backward computes again instead of reading: whether what they are made of is still there."""
+"""Trust: whether the arrays from which a backward computes values again still have the values of its forward."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from atled.graph.recompute.recipes import ValueRecipe
 
 _REGULAR_RUNS = 2
-"""So many times one backward, and nothing between it and its forward, must have been seen before a root is trusted."""
+"""Count of regular steps, one backward per forward with no write in between, before a root is trusted."""
 
 
 class Trust:
-    """The values of one root that its backward computes again, and what keeps that exact.
+    """The values of one root that its backward computes again, and the record of whether that gives what forward found.
 
-    Gradients are those of the values that the forward found. So a root is looked at first: only where each forward was
-    followed by one backward, and nothing was written in between, its forward stops storing the values. From then on
-    whoever is going to write a source before the backward has run has the values stored first, and the root goes back
-    to storing them. After the backward sources may be written; a second backward of that forward is then an error, if
-    it was seen before that sources are written there and none follows. Until that was seen the values are stored first.
+    - At first the root is watched: if each forward is followed by one backward, with no write to a source in between,
+      forward stops storing the values.
+    - From then on, before a source is written between forward and backward, the values are stored, and the root goes
+      back to storing them for good.
+    - Sources may be written after the backward. When that happens for the first time, the values are stored before, in
+      case a second backward follows. If none did, they are not stored the next time, and a second backward is an error.
 
     values: what backward would read.  functions: those to be called again for them.
     sources: the arrays that these read.  before: those that computed sources are made of.
@@ -64,12 +65,12 @@ class Trust:
         self.before = tuple(_arrays_before(functions))
         self.recipe: ValueRecipe | None = None
         self.watched = frozenset(map(id, [*self.sources, *(value.data.cell for value in self.values())]))
-        # Who is going to write waits for a backward that runs. Nothing is planned while this is held alone.
+        # A writer waits for a backward that runs. Nothing is planned while this is held without PLANNING.
         self._lock = lock_across_forks()
         self._number = 0  # of the last forward, among the writes
-        self._is_open = False  # whether whoever writes a source says so before
+        self._is_open = False  # whether the values are stored before a source is written
         self._is_used = False  # whether a backward has run since the last forward
-        self._is_written_after = False  # whether sources were seen to be written after a backward that was the last one
+        self._is_written_after = False  # whether sources were written after the only backward of a forward
         self._is_refused = False
         self._regular_count = 0
 
@@ -92,17 +93,17 @@ class Trust:
 
     @property
     def is_watching(self) -> bool:
-        """Whether it is still to be seen if the root can be trusted."""
+        """Whether regular steps of the root are still being counted."""
         return self._regular_count < _REGULAR_RUNS and not self._is_refused
 
     def refuse(self) -> None:
-        """Have the values stored from the next forward on, for good."""
+        """Never trust the root again: forwards store the values from the next one on."""
         if not self._is_refused:
             self._is_refused = True
             EPOCH.bump()
 
     def forward_begins(self) -> None:
-        """What the last forward left is going to be replaced."""
+        """A forward is going to replace the values of the last one."""
         if self._is_used and not self._is_written_after:
             self._is_written_after = self._differ(self.sources)
         self._close()
@@ -113,7 +114,7 @@ class Trust:
         """There are new values."""
         self._number = next(WRITES)
         self._is_used = False
-        # Not by what is known of the root: that may have changed, by other threads, since the plan was made.
+        # Not by `is_trusted`: another thread may have changed that since the plan was made.
         if any(value.data.cell.is_unstored for value in self.values()):
             self._is_open = True
             open_watch(self)
@@ -121,8 +122,8 @@ class Trust:
     def run_backward(self, run: Callable[[], None], recomputes: bool) -> bool:
         """Run a plan of the backward, which computes values again or does not.
 
-        Returns whether it ran: not if it was made before somebody had the values stored.
-        Raises RuntimeError if they are not what they were any more.
+        Returns whether it ran: a plan that computes values again is stale once they are stored.
+        Raises RuntimeError if the values cannot be computed any more, because a source was written.
         """
         with self._lock:
             if recomputes and not any(value.data.cell.is_unstored for value in self.values()):
@@ -153,9 +154,8 @@ class Trust:
             self._regular_count = 0 if self._differ(self.sources) else self._regular_count + 1
             if not self.is_watching:
                 for value in self.values():
-                    value.data.cell.plans = (
-                        Plans.NONE
-                    )  # all plans look again, and the one that stored it need not any more
+                    # So that no plan counts on its memory, not even the one that stored it.
+                    value.data.cell.plans = Plans.NONE
                 EPOCH.bump()
 
     def _close(self) -> None:
@@ -163,15 +163,15 @@ class Trust:
         close_watch(self)
 
     def before_write(self) -> None:
-        """A source is going to be written, or a value."""
+        """A source or a value is going to be written: store the values."""
         self.store()
 
     def store(self) -> None:
-        """Store the values that the forward did not, and from now on."""
+        """Store the values that the forward did not store, and have later forwards store them."""
         with PLANNING, self._lock:
             if self._is_used:
                 self._is_written_after = True
-                self._regular_count = 0  # the next ones are looked at with that in mind
+                self._regular_count = 0  # count again: sources are written after the backward
             else:
                 self._is_refused = True
             is_open = self._is_open
@@ -181,9 +181,8 @@ class Trust:
                     cell = value.data.cell
                     if cell.is_unstored:
                         self.recipe.restore(value)
-                        cell.plans = (
-                            Plans.READ
-                        )  # a backward is going to read it: what other plans make there must be stored
+                        # A backward is going to read it: other plans that make it must store it.
+                        cell.plans = Plans.READ
             EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:

@@ -1,1 +1,1 @@
-"""Calls as they are recorded, and what is asked of a record."""
+"""Recorded calls, and what is derived from them: shapes, structure, nodes."""

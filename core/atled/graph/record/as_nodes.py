@@ -19,7 +19,7 @@ class AsNodes:
     values: per value of the structure its IRValue.
     computed: the calls ran already; their outputs are then read from the outside arrays.
     planned: the calls are going to run; the outside arrays of their outputs need not be there yet.
-    recomputed: numbers of calls that ran already and are to run once more.
+    recomputed: numbers of calls that ran already and whose nodes run again in this graph.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class AsNodes:
 
 
 def float_values(template: Template, structure: Structure) -> list[float]:
-    """The present value of every float of a template; 0 for those of a solver, which come with each run."""
+    """The value of each float of a template now; 0 for those of a solver, which are given at each run."""
     return [
         0.0
         if source[0] == "solver"

@@ -1,4 +1,4 @@
-"""Shapes of results, and small numbers for calls: each worked out once."""
+"""Shapes of results and kinds of calls, computed once for equal calls."""
 
 from __future__ import annotations
 

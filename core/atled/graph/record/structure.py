@@ -15,7 +15,7 @@ from atled.graph.record.value import RecordedCall, Value
 class CallSite:
     """One function with the values it is called on, which need not be those it was recorded with.
 
-    outputs: per visible output the value, None where nobody holds it.
+    outputs: per visible output the value, None where it is gone.
     """
 
     __slots__ = ("function", "inputs", "outputs")
@@ -32,7 +32,7 @@ class Structure:
     functions: per call.  shapes: per value, leaves and outputs alike, each once.
     origins: per value (call number, output number), or None for a leaf.
     references: per call the value numbers of its inputs, -1 where one is absent.
-    made: per call the value numbers of its visible outputs, -1 where nobody holds one.
+    made: per call the value numbers of its visible outputs, -1 where the value is gone.
     cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
         auxiliary cells and its random state.
     key: everything that a plan depends on, hashable; equal keys mean equal templates.
@@ -83,7 +83,7 @@ class Structure:
         return not read.isdisjoint(written)
 
     def value(self, number: int) -> Value | None:
-        """The value of a number; None if it was a result that nothing used and nobody holds any more."""
+        """The value of a number; None if it was a result that nothing reads and that is gone."""
         found = self._values[number]
         return found() if isinstance(found, weakref.ref) else found
 
@@ -97,7 +97,7 @@ class Structure:
     # that one holds it for ever in a child.
     @property
     def flags(self) -> list[bool | None]:
-        """Per value its need_grad, as it was set when this was first asked for; what changes one raises the epoch."""
+        """Per value its need_grad at the first access to this; setting one raises the epoch."""
         if self._flags is None:
             values = map(self.value, range(len(self.shapes)))
             self._flags = [None if value is None else value.need_grad for value in values]
@@ -105,7 +105,7 @@ class Structure:
 
     @property
     def needs(self) -> list[bool]:
-        """Per value whether a gradient is to reach it: as it was set, else by what it is computed from."""
+        """Per value whether a gradient is to reach it: by its need_grad, else by those of what it is computed from."""
         if self._needs is None:
             self._needs = self._find_needs()
         return self._needs
@@ -181,7 +181,7 @@ def dtype_number(cell: ArrayCell) -> int:
 
 
 def calls_before(root: Value) -> list[CallSite]:
-    """The calls that make a value, in an order in which they can run; shapes are worked out anew as needed."""
+    """The calls that make a value, in an order in which they can run, their shapes updated from those of the leaves."""
     order = functions_before(root)
     for function in order:
         function.refresh()

@@ -1,4 +1,4 @@
-"""Walks over recorded calls."""
+"""Walks over recorded calls: those before a value in order, and whether a gradient reaches it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from atled.graph.record.value import RecordedCall, Value
 
 
 def needs_gradient(value: Value) -> bool:
-    """Whether a gradient reaches a value: as it was set, else if one reaches what it is computed from."""
+    """Whether a gradient reaches a value: by its need_grad, else by those of the values that it is computed from."""
     if value.need_grad is not None or value.parent is None:
         return bool(value.need_grad)
     needs: dict[int, bool] = {}

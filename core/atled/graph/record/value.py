@@ -1,4 +1,4 @@
-"""The nodes of a recorded graph: values, and the functions that connect them."""
+"""Recorded graphs: values, and the recorded calls that connect them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from atled_contexts import Context, lock_across_forks
 
 
 class Sharing:
-    """Values that stand for one pair of arrays (`unlinked`, `rewire_on`): what one of them is given, all have.
+    """Values over the same arrays (`unlinked`, `rewire_on`): an array set on one of them is set on all.
 
     identity: their common hash, that of the first one.
     """
@@ -39,7 +39,7 @@ Extra = tuple[Mapping[str, float] | None, Sequence[ArrayCell | None] | None, Arr
 
 
 class Details:
-    """What few values have, kept apart so that the many of a graph that is rebuilt at every step cost little.
+    """The attributes that few values set, apart so that the values of a graph built again at every step cost little.
 
     See `Value` for what each is.
 
@@ -93,7 +93,7 @@ class Details:
 
 
 PLAIN = Details(is_shared=True)
-"""Of the values of which nothing is to be said."""
+"""The details of values that have set none."""
 
 
 def _detail(name: str) -> property:
@@ -119,8 +119,8 @@ class Value:
     seed: likewise, the gradient lent to this value as the root.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
-        cell that keeps what the gradient needs (None: there are none), and the random state. None for all others, and
-        as soon as somebody asked for the parent, which is made of them then.
+        cell that keeps what the gradient needs (None: there are none), and the random state. All are None for other
+        values, and once `parent` was read: it is made of them then.
     """
 
     __slots__ = (
@@ -259,7 +259,7 @@ class Value:
         return grad is not None and (grad.cell.plans is not Plans.NONE or grad.cell.has_live_view)
 
     def leave_gradient_unstored(self, recipe: Recipe) -> bool:
-        """Note how to get the gradient where there is no array for it yet; whether that is so."""
+        """Note how to get the gradient, unless there is an array for it; whether it was noted."""
         if self.details.grad is not None or self.details.gradient_recipe is not None:
             return False
         self.own_details().gradient_recipe = recipe
@@ -267,14 +267,14 @@ class Value:
 
     @property
     def is_stored(self) -> bool:
-        """Whether its data and gradient must have memory of their own in plans: somebody may look at them."""
+        """Whether a user may read its data and gradient, which need memory of their own in plans then."""
         handle, details = self.handle, self.details
         if details.exposed or details.persistent or details.sharing is not None:
             return True
         return handle is not None and handle() is not None
 
     def expose(self) -> None:
-        """Let a user get at the arrays: from now on plans store them, whether or not somebody holds the Variable."""
+        """A user gets at the arrays: from now on plans store them, even if the Variable is gone."""
         if self.is_leaf or self.exposed:
             return
         self.exposed = True
@@ -319,7 +319,7 @@ class Value:
         other.expose()
         self.shape = other.shape
         self._share_with(other)
-        # To values that were computed from this one it is as if it had been written.
+        # For values that were computed from this one that is a write.
         self.data.cell.version = next(WRITES)
         self.parent = other.parent
         self.position = other.position
@@ -343,7 +343,7 @@ class Value:
         details.gradient_recipe = None
 
     def _announce(self) -> None:
-        """Graphs will find another array here: to them it is as if the present one were written."""
+        """Announce a write of the present array: for graphs, to replace it is one."""
         if WATCHES and self._cell is not None:
             announce((id(self._cell),))
 
@@ -352,14 +352,14 @@ class Value:
 
 
 class RecordedValue(Value):
-    """The result of a call that was recorded from a pattern; whoever makes it sets all fields, details to PLAIN."""
+    """The result of a call that was recorded from a pattern. Its maker sets all fields, details to PLAIN."""
 
     __slots__ = ()
     __init__ = object.__init__  # no arguments; `Value.__new__(Value)` takes twice as long
 
 
 class RecordedCall:
-    """One recorded op call: it keeps its attributes, its Context, and the state of its last forward.
+    """One recorded op call: inputs, attributes, Context, and the state of its last forward.
 
     inputs: the values it was called with, None where an optional one is absent.
     outputs: weak references to the values it makes: those that the user sees, then, where a recorded gradient asked for
@@ -458,7 +458,7 @@ class RecordedCall:
         return values
 
     def output_value(self, position: int) -> Value:
-        """The value of an output, auxiliary ones included; made anew where nobody held it any more."""
+        """The value of an output, auxiliary ones included; a new one where the former is gone."""
         while len(self.outputs) <= position:
             self.outputs.append(weakref.ref(self._remade(len(self.outputs))))
         value = self.outputs[position]()
@@ -479,7 +479,7 @@ class RecordedCall:
         return [reference() for reference in self.outputs]
 
     def refresh(self) -> None:
-        """Work out the shapes anew if an input changed its shape since, and what outputs share if one was replaced.
+        """Update shapes after an input changed its shape, and the cells that outputs share after one was replaced.
 
         Raises RuntimeError if an output was given a shape that the function does not make.
         """

@@ -1,4 +1,4 @@
-"""A plan bound to arrays: storages for the slots of a template, and the running of its steps."""
+"""Binding: a template with storages for its slots and addresses in its argument blocks, and how its steps run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Binding:
         self.template = template
         self.cells = list(cells)
         runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in template.steps)
-        # Re-entrant where nobody is told: a signal handler or a finalizer may run the graph amid its run.
+        # Re-entrant, without an error, for the rest: a signal handler or a finalizer may run the graph amid its run.
         self._lock = _LockOfUserCode() if runs_user_code else threading.RLock()
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
@@ -75,7 +75,7 @@ class Binding:
         self._segments = [self._segment(*segment) for segment in template.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
-        """The identities of the arrays that this plan has on a device, wherever else it has them too."""
+        """The identities of the arrays that this plan uses on a device, whether or not also elsewhere."""
         template = self.template
         if template.is_on_host:
             return set()
@@ -130,9 +130,9 @@ class Binding:
             self._storages[slot.memory] = storage
 
     def is_current(self, gradients: Sequence[ArrayCell] = ()) -> bool:
-        """Whether every array still has the storage that this binding uses; marks them as bound again if so.
+        """Whether every array still has the storage that this binding uses; if so, sets their `plans` again.
 
-        gradients: results whose lazy mark means "not written" and must stay.
+        gradients: results that stay UNWRITTEN until a run has ended well.
         """
         if any(cell.storage is not storage or cell.travels for cell, storage in self._heads):
             return False
@@ -217,7 +217,7 @@ class Binding:
         return storage.array(slot.desc.shape, slot.desc.dtype)
 
     def _whole(self, slot: Slot) -> HostStorage:
-        """Memory for all of a value of which only ranges are in memory otherwise: for steps that run alone."""
+        """Memory for the whole of a value of which programs have only ranges: for steps that run alone."""
         if slot.memory not in self._whole_storages:
             self._whole_storages[slot.memory] = HostStorage(slot.desc.nbytes)
         return self._whole_storages[slot.memory]
@@ -288,7 +288,7 @@ class Binding:
         return self._with_workspace(launch) if prepared.workspace else launch
 
     def _launch_opaque(self, step: Step) -> Callable[[], None]:
-        """Code of the user: it gets NdArrays over the storages, which it may move or replace at its will."""
+        """The launch of an opaque op: the user's code gets NdArrays over the storages, which it may move or replace."""
         assert step.prepared is not None and step.prepared.run is not None
         run, floats, numbers, count = step.prepared.run, self.floats, step.floats, step.input_count
         lent: list[tuple[Slot, Storage]] = []
@@ -369,7 +369,7 @@ class Binding:
             run_observed(self)
 
     def _fetch(self, trace: Trace | None) -> None:
-        """Bring what travels to where the steps find it, and disown the copies that the steps are going to outdate."""
+        """Fetch the travelling inputs to the place of the steps, and outdate the copies of what the steps write."""
         start = time.perf_counter()
         calls, moved = TRANSFERS.calls, TRANSFERS.bytes_moved
         for item in self._reads:
@@ -447,7 +447,7 @@ class Binding:
 
 
 class _LockOfUserCode:
-    """A lock that tells the thread which holds it, and in whose run the code of the user stands, that it does."""
+    """A lock that raises an error if code of the user, within the run of a plan, runs that same plan."""
 
     __slots__ = ("_is_held", "_lock")
 

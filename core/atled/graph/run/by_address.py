@@ -1,4 +1,4 @@
-"""A native template in host memory that is run on addresses: for arrays that differ at every run."""
+"""Running a native template on addresses, without a binding: for arrays that are others at every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shadow verification of one step: its inputs copied before it runs, its results compared with the reference."""
+"""Verification of one step by the reference: its inputs are copied before it runs, its results compared after."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ArrayAt = Callable[[int], Any]
 
 
 class Shadow:
-    """One run of one step, as the reference would have it.
+    """One run of one step by the reference, to compare with.
 
     outputs: memory with guards for the step to write to, by position among its arguments: for outputs in host memory
         that share it with no input.

@@ -1,4 +1,4 @@
-"""Workspace of plans on the host: those that a thread binds share it, because it matters only while one runs."""
+"""Shared workspace: plans that one thread bound use the same host memory, which each needs only while it runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shared_workspace(nbytes: int) -> SharedWorkspace:
     """Workspace of at least that size: what this thread's plans have, or else a new one.
 
     A new one has half of it to spare, so that a plan that needs more than the one before, as a backward does after its
-    forward, shares it, too. Pages that nobody touches are no memory.
+    forward, shares it, too. Pages that are never touched take no memory.
     """
     latest = None if _of_thread.latest is None else _of_thread.latest()
     if latest is None or latest.storage.nbytes < nbytes:

@@ -125,7 +125,7 @@ class Training:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing happened that plans must look at."""
+        """Whether the epoch is that of the plan."""
         return self._bound.epoch == EPOCH.value
 
     def run(self, floats: Sequence[Mapping[str, float]]) -> None:
@@ -146,7 +146,7 @@ class Training:
 
 
 class _Gone(GraphRecipe):
-    """The recipe of what a step computes on the way: it is gone, for the parameters have changed since."""
+    """The recipe of values in the middle of a step: an error, because the parameters they were made of have changed."""
 
     __slots__ = ()
 
@@ -206,7 +206,7 @@ def _compile_safely(
     parameters: Sequence[Moved],
     rule: Rule,
 ) -> StepTemplate:
-    """The best step that moves no parameter before something may fail: a failed step leaves all as they were."""
+    """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
     given = structure, root, unstored, leaves, parameters, rule
     compiled = _compile(*given, is_early=True)
     return compiled if _is_safe(compiled.template) else _compile(*given, is_early=False)

@@ -1,4 +1,4 @@
-"""Programs of update ops: what a solver does to its parameters, all of them in one run."""
+"""Programs of update ops: one run moves all parameters of a solver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Updated(NamedTuple):
 class UpdatePlans(dict[Hashable, BoundPlan]):
     """The bound programs of a solver by op names, Context and parameters.
 
-    parameters: those whose gradients were changed last, as whoever changes them knows them.
+    parameters: the record of those whose gradients were changed last (`waiting_changes.Parameters`).
     """
 
     __slots__ = ("__weakref__", "parameters")
@@ -69,7 +69,7 @@ def run_updates(
         with PLANNING:
             epoch = EPOCH.value
             if bound is None and len(plans) >= _MOST_PLANS:
-                plans.clear()  # arrays were put into the place of others again and again
+                plans.clear()  # the parameters were replaced many times
             bound = plans[whole_key] = _bind(ops, parameters(), context, floats, epoch, bound)
     bound.run(floats)
 

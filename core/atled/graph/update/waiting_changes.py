@@ -1,4 +1,4 @@
-"""Changes of gradients that wait: an update takes them in, and whoever looks before sees them done."""
+"""Deferred decay and scaling of gradients: fused into the next update, or applied when a gradient is read before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled_contexts import Context
 
 _MOST_CHANGES = 4
-"""That wait together: each sequence of ops is a kernel of its own, to be compiled when it is first met."""
+"""Deferred at a time: each sequence of ops is a kernel of its own, compiled when it is first met."""
 
 
 class Change(NamedTuple):
@@ -61,7 +61,7 @@ class Parameters:
 
 
 class WaitingChanges:
-    """What was to be done to gradients and is not done yet: their recipe, while it waits.
+    """Deferred changes of gradients, and the recipe of these gradients until the changes are made.
 
     changes: in order.  parameters: whose gradients these are.  context: under which the changes were asked for.
     """
@@ -77,38 +77,38 @@ class WaitingChanges:
 
     @property
     def watched(self) -> frozenset[int]:
-        """The parameters: what the changes read has to be there as it was."""
+        """The parameters, which the changes read."""
         return self.parameters.read
 
     def before_write(self) -> None:
-        """A parameter is going to be written."""
+        """A parameter is going to be written: make the changes first."""
         self.finish()
 
     def hold(self) -> None:
-        """Nothing more is needed than what is held anyway."""
+        """Nothing to do: the gradient refers to all that is needed."""
 
     def recover(self, cell: ArrayCell) -> None:
-        """Make the changes, of all gradients that wait for them."""
+        """Make the changes, of all gradients that wait for them, not only of this one."""
         self.finish()
 
     def finish(self) -> None:
         """Make the changes, of all gradients that wait for them, in passes of their own."""
         with PLANNING:
             if self._is_taken:
-                return  # who makes the changes wants what is in the memory
+                return  # the changes are being made, from what is in the memory
             waiting = self.parameters.waiting_for(self)
             if not waiting:
                 return
             with self.taken([gradient for _, _, gradient in waiting]):
                 while self.changes:
                     _run_alone(self.changes[0], waiting, self.context, self._plans())
-                    self.changes = self.changes[1:]  # those that are made before one fails wait no more
+                    self.changes = self.changes[1:]  # if the next one fails, this one is done
 
     @contextmanager
     def taken(self, gradients: Sequence[ArrayCell]) -> Iterator[None]:
-        """Make the changes within this, under PLANNING: until the end others who look at a gradient are kept waiting.
+        """Make the changes within this block, under PLANNING: other threads that read a gradient wait for its end.
 
-        Gradients go on waiting where that fails.
+        If the block fails, the changes stay deferred.
         """
         self._is_taken = True
         try:
@@ -139,10 +139,9 @@ def _run_alone(
 
 
 def change_gradients(change: Change, values: Sequence[Value], context: Context, plans: UpdatePlans) -> None:
-    """Change the gradients of values, as soon as somebody looks at them, or as a part of the next update.
+    """Change the gradients of values: as a part of the next update, or when one of them is read before.
 
-    At once where the change could be missed: somebody holds a view of a gradient or a parameter, or a plan reads a
-    gradient as data.
+    At once if it could be missed: a user holds a view of a gradient or a parameter, or a plan reads a gradient as data.
     """
     with PLANNING:
         gradients = [value.grad.cell for value in values]
@@ -165,7 +164,7 @@ def change_gradients(change: Change, values: Sequence[Value], context: Context, 
 
 
 def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:
-    """The parameters as they were known the last time, if they are the same."""
+    """The record of these parameters; that of the last time if it is of the same ones."""
     before = plans.parameters
     if isinstance(before, Parameters) and len(before.data) == len(values) and before.are(values):
         return before
@@ -174,7 +173,7 @@ def _parameters(values: Sequence[Value], plans: UpdatePlans) -> Parameters:
 
 
 def common_changes(values: Sequence[Value], gradients: Sequence[ArrayCell], context: Context) -> WaitingChanges | None:
-    """What the gradients of all values wait for, under a Context; None where that is not one and the same."""
+    """The deferred changes that the gradients of all values have in common, under a Context; None if they differ."""
     first = gradients[0].pending
     if not isinstance(first, WaitingChanges) or first.context != context:
         return None
@@ -184,7 +183,7 @@ def common_changes(values: Sequence[Value], gradients: Sequence[ArrayCell], cont
 
 
 def _may_wait(values: Sequence[Value]) -> bool:
-    """Whether everybody who could notice a change of the gradients asks first."""
+    """Whether every read of the gradients, and every write of the parameters, is announced."""
     for value in values:
         data, gradient = value.cell, value.grad.cell
         if data.pending is not None or gradient.pending is not None or data.storage is None or gradient.storage is None:
