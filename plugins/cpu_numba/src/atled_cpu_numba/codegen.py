@@ -2,13 +2,18 @@
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 
-    from numba import carray
     from atled_cpu_numba.codegen import floats32, words
 
+    @layout                                    # of kernels.shared.layout
+    class Block:
+        count: int
+        x: int
+        y: int
+
     def negate(block, part, parts):            # a kernel, see store.Kernel
-        w = carray(words(block), 3)            # or index the pointer itself: words(block)[0]
-        x, y = floats32(w[1]), floats32(w[2])
-        for i in range(w[0] * part // parts, w[0] * (part + 1) // parts):
+        w = words(block)
+        x, y = floats32(w[Block.x]), floats32(w[Block.y])
+        for i in range(w[Block.count] * part // parts, w[Block.count] * (part + 1) // parts):
             y[i] = -x[i]
         return 0
 
@@ -48,7 +53,6 @@ def _pointer_cast(name: str, item: Any, ir_item: Any) -> Any:  # numba and llvml
 
 
 words = _pointer_cast("words", types.int64, ir.IntType(64))
-ints32 = _pointer_cast("ints32", types.int32, ir.IntType(32))
 ints64 = _pointer_cast("ints64", types.int64, ir.IntType(64))
 ints32 = _pointer_cast("ints32", types.int32, ir.IntType(32))
 bytes8 = _pointer_cast("bytes8", types.uint8, ir.IntType(8))

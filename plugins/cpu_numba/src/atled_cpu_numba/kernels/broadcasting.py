@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared, op_spec
 from atled_cpu_numba import elementwise
+from atled_cpu_numba.kernels.shared.layout import NO_WORD
 
 
 def accepts(call: Call) -> bool | str:
@@ -25,7 +26,7 @@ def prepare(call: Call) -> Prepared:
     whole = Native(
         native.address,
         native.block,
-        (-1, *native.arguments),
+        (NO_WORD, *native.arguments),
         attributes=native.attributes,
         parts=native.parts,
         errors=native.errors,

@@ -152,7 +152,7 @@ def suits(problem: Problem) -> bool:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import interleave_rows, make_lane_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
@@ -162,7 +162,7 @@ def _build() -> Callable[..., int]:
     @piece
     def fill_tables(w, offsets_at, quartets_at):
         """Per result, channel and tap: where it lies in the planes; per result and quartet: where its windows do."""
-        offsets, quartets = words(offsets_at), words(quartets_at)
+        offsets, quartets = ints64(offsets_at), ints64(quartets_at)
         at, done, seen = w[Block.results_at], 0, 0
         for _ in range(w[Block.results]):
             taps, columns = w[at + ResultWords.taps], w[at + ResultWords.columns]

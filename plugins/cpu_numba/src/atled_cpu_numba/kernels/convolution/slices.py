@@ -88,7 +88,7 @@ _PHASE_WORDS = size_of(PhaseWords)
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import copy_rows
 
@@ -107,7 +107,7 @@ def _build() -> Callable[..., int]:
     def deliver(w, phase, block, piece_number, first, taken, results):
         """The results of some slices to y, or the bias to those that see nothing: `results` is 0 then."""
         slices, maps, elements = phase[PhaseWords.slices], w[Block.result_planes], w[Block.result_elements]
-        table = words(block + 8 * phase[PhaseWords.slices_at])
+        table = ints64(block + 8 * phase[PhaseWords.slices_at])
         for number in range(first, first + taken):
             image = number // slices
             place = table[(number - image * slices) * (1 + phase[PhaseWords.taps])]

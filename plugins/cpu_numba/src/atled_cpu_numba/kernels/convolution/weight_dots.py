@@ -66,7 +66,7 @@ _PHASE_START, _INNER_BYTES = 8 * size_of(CopyImages), 192
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_dots
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
@@ -138,7 +138,7 @@ def _build() -> Callable[..., int]:
         q, one_phase = words(inner), inner + _PHASE_START
         words(one_phase)[SourcePhase.row], words(one_phase)[SourcePhase.column] = 0, 0
         offsets_at = inner + _INNER_BYTES
-        offsets = words(offsets_at)
+        offsets = ints64(offsets_at)
         x_at = offsets_at + 8 * (all_channels * taps + tile_columns)
         planes = floats32(x_at)
         for unit in range(groups * pieces * part // parts, groups * pieces * (part + 1) // parts):

@@ -60,7 +60,7 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
     real, sum_up, sum_four = Real(dtype), plain_sum(dtype), sums_of_four(dtype)
     number, floats, size = real.kind, real.pointer, real.size
-    open_share, range_at = ranges_of(real)
+    open_share, range_at = ranges_of(real, Block.carried)
 
     @kernel
     def sum_rows(block, part, parts):
@@ -116,7 +116,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
-    open_share, range_at = ranges_of(real)
+    open_share, range_at = ranges_of(real, Block.carried)
 
     @kernel
     def sum_columns(block, part, parts):

@@ -34,7 +34,7 @@ class Block:
     scale: int  # bits of a float64
     sums: int  # workspace: address of the sum of each stretch, as a float64
     done: int  # shares that are; 0 before and after each run
-    unread: int  # what is carried begins where `carrying` says
+    unread: int  # any_axes has a word more before what is carried
     carried: int = size_of(carrying.Carried)  # an elementwise step that is computed before x is read
 
 
@@ -45,7 +45,7 @@ def _build(dtype: str) -> Callable[..., int]:
 
     real, sum_up = Real(dtype), plain_sum(dtype)
     number, floats = real.kind, real.pointer
-    open_share, range_at = carrying.ranges_of(real)
+    open_share, range_at = carrying.ranges_of(real, Block.carried)
 
     @kernel
     def sum_stretches(block, part, parts):

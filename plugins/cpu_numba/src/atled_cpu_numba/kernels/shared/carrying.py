@@ -1,6 +1,6 @@
 """Elementwise steps that a kernel has computed on each range of its input, just before it reads that range.
 
-The kernel's block holds the words of `Carried`, beginning with FIRST.
+The kernel's block holds the words of `Carried`.
 
 Scratch memory stands where the input would: per share a block for the range kernel of its own, then one range.
 """
@@ -28,7 +28,6 @@ class Carried:
     share_bytes: int  # of scratch memory
 
 
-FIRST = 10
 PARAMETERS = (RANGE_BLOCK_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
 _BLOCK_BYTES = 8 * RANGE_BLOCK_WORDS
 
@@ -38,8 +37,8 @@ def share_bytes(range_bytes: int) -> int:
     return _BLOCK_BYTES + -(-range_bytes // 64) * 64
 
 
-def ranges_of(real: Real) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Two functions for kernels on arrays of a dtype.
+def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two functions for kernels on arrays of a dtype, in whose blocks the words of `Carried` begin with word `first`.
 
     open_share(w, x, part) -> the scratch memory of a share, 0 if it has none; w: the block, x: address of the input.
     range_at(w, x, own, begin, end, skip) -> the address of element `begin` of the input, from which those up to `end`
@@ -52,24 +51,24 @@ def ranges_of(real: Real) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     @inlined
     def open_share(w, x, part):
-        if w[FIRST + Carried.copied] == 0:
+        if w[first + Carried.copied] == 0:
             return 0
-        own = x + part * w[FIRST + Carried.share_bytes]
-        block, copied = words(w[FIRST + Carried.block]), words(own)
-        for i in range(w[FIRST + Carried.copied]):
+        own = x + part * w[first + Carried.share_bytes]
+        block, copied = words(w[first + Carried.block]), words(own)
+        for i in range(w[first + Carried.copied]):
             copied[i] = block[i]
         return own
 
     @inlined
     def range_at(w, x, own, begin, end, skip):
         address = x + size * begin
-        if w[FIRST + Carried.kernel] != 0:
+        if w[first + Carried.kernel] != 0:
             if own == 0:
-                call3(w[FIRST + Carried.kernel], w[FIRST + Carried.block], begin, end)
+                call3(w[first + Carried.kernel], w[first + Carried.block], begin, end)
             else:
                 address = own + _BLOCK_BYTES + size * skip
-                words(own)[w[FIRST + Carried.made]] = address - size * begin
-                call3(w[FIRST + Carried.kernel], own, begin, end)
+                words(own)[w[first + Carried.made]] = address - size * begin
+                call3(w[first + Carried.kernel], own, begin, end)
         return address
 
     return open_share, range_at
