@@ -81,7 +81,7 @@ class Block:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_offset_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import copy_rows, copy_rows_plus
@@ -216,7 +216,7 @@ def _build() -> Callable[..., int]:
         planes = floats32(planes_at)
         for i in range(channels * w[Block.channel_length]):
             planes[i] = 0.0
-        fill_offsets(w, words(offsets_at))
+        fill_offsets(w, ints64(offsets_at))
         packed_group = -1
         for unit in range(first_unit, last_unit):
             group = unit // chunks

@@ -76,7 +76,7 @@ def suits(problem: Problem) -> bool:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.products.tiles import make_pair_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
@@ -90,7 +90,7 @@ def _build() -> Callable[..., int]:
     @piece
     def fill_tables(w, offsets_at, windows_at, results_at):
         """Where the elements of a sum are in the planes, and where vectors have their windows and their results."""
-        offsets, windows, results = words(offsets_at), words(windows_at), words(results_at)
+        offsets, windows, results = ints64(offsets_at), ints64(windows_at), ints64(results_at)
         for channel in range(w[Block.channels]):
             for t in range(w[Block.taps]):
                 start = channel * w[Block.channel_length] + w[Block.front]
@@ -173,7 +173,7 @@ def _build() -> Callable[..., int]:
                 call3(w[Block.copy_images], inner, 0, 1)
                 x = planes_at
             start = (image * groups + group) * maps * plane
-            windows, results = words(windows_at), words(results_at)
+            windows, results = ints64(windows_at), ints64(results_at)
             for first in range(0, maps, tile_rows):
                 left = maps - first
                 a, s, y = packed_at + 4 * first * k, bias_at + 4 * first, w[Block.y] + 4 * (start + first * plane)

@@ -34,7 +34,7 @@ class CollectSlices:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import floats32, words
+    from atled_cpu_numba.codegen import floats32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.vectors import copy_rows
 
@@ -54,7 +54,7 @@ def _build() -> Callable[..., int]:
                     + 4 * (image * w[CollectSlices.image_planes] + plane) * w[CollectSlices.plane_slices] * elements
                 )
                 for t in range(max(1, taps)):
-                    place = words(seen)[t]
+                    place = ints64(seen)[t]
                     if place >= 0:
                         copy_rows((source + 4 * place * elements, elements, to, elements, 1, elements))
                     else:

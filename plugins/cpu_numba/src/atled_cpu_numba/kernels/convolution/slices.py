@@ -138,7 +138,7 @@ def _build() -> Callable[..., int]:
         inner[phase[PhaseWords.weight]] = weight + start * w[Block.leading_places] * w[Block.places]
         if phase[PhaseWords.rearranges] != 0:
             weight, taps = inner[phase[PhaseWords.weight]], phase[PhaseWords.taps]
-            places = words(block + 8 * phase[PhaseWords.places_at])
+            places = ints64(block + 8 * phase[PhaseWords.places_at])
             rearrange_weights(w, weight, taps, places, share + w[Block.weights_start])
             inner[phase[PhaseWords.weight]] = share + w[Block.weights_start]
         if phase[PhaseWords.bias] >= 0:

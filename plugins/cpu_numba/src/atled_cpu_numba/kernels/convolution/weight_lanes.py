@@ -104,7 +104,7 @@ def suits(problem: Problem) -> bool:
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.convolution.lane_tiles import make_run_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import copy_rows
@@ -159,7 +159,7 @@ def _build() -> Callable[..., int]:
             number = min(line * tile_lines + i, kernel_lines - 1)  # what is beyond is dropped in the end
             row = number * w[Block.beside] // w[Block.kernel_w]
             column = number * w[Block.beside] - row * w[Block.kernel_w]
-            words(lines)[i] = (row * w[Block.dilation_h] * length + column * w[Block.dilation_w]) * lanes
+            ints64(lines)[i] = (row * w[Block.dilation_h] * length + column * w[Block.dilation_w]) * lanes
         x = x_at + 4 * (channel_vector * lanes * w[Block.lines] * length + block * elements)
         gy = gy_at + 4 * vector * maps_vector * w[Block.rows] * w[Block.columns]
         x_row, x_step = w[Block.stride_h] * length * lanes, w[Block.stride_w] * lanes

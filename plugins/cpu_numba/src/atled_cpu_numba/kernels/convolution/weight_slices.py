@@ -104,7 +104,7 @@ class Problem(NamedTuple):
 
 
 def _build() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
     @piece
@@ -146,7 +146,7 @@ def _build() -> Callable[..., int]:
     @piece
     def add_up(w, phase, block, number, sums_at):
         """More of gw of a piece."""
-        taps, places = phase[PhaseWords.taps], words(block + 8 * phase[PhaseWords.places_at])
+        taps, places = phase[PhaseWords.taps], ints64(block + 8 * phase[PhaseWords.places_at])
         for m in range(w[Block.maps]):
             for channel in range(w[Block.map_channels]):
                 gw_at, start = w[Block.gw], number * w[Block.gw_piece_step] + m * w[Block.gw_map_step]
