@@ -56,6 +56,11 @@ def test_a_function_has_a_name_and_a_docstring(name):
     assert function.__doc__
 
 
+def test_the_text_of_a_function_can_be_read():
+    text = inspect.getsource(F.relu)
+    assert text.startswith("def relu(x, inplace=") and "_apply(" in text
+
+
 # Arguments.
 
 

@@ -5,6 +5,7 @@ The text checks nothing twice and calls nothing it can do without: a call of Pyt
 
 from __future__ import annotations
 
+import linecache
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -142,7 +143,10 @@ class _Functions(dict[str, Callable[..., Any]]):
         defaults = {item.argument: item.default for item in spec.attributes}
         # The name of a module: warnings look for the first frame outside of the library.
         namespace = {**_NAMES, "__name__": _MODULE, "_spec": spec, "_defaults": defaults}
-        exec(compile(source(spec), f"<{_MODULE}.{spec.function}>", "exec"), namespace)  # text made just here
+        text, name = source(spec), f"<{_MODULE}.{spec.function}>"
+        exec(compile(text, name, "exec"), namespace)  # text made just here
+        # So that tracebacks show its lines, and inspect.getsource all of it.
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         function: Callable[..., Any] = namespace[spec.function]
         if "_references" in function.__code__.co_names:
             namespace.update(proven_counts(function, spec))
