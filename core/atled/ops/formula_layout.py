@@ -3,11 +3,11 @@
 A kernel `int64 name(int64 block, int64 part, int64 parts)` gets the address of these 64-bit words, for an outer rank
 R, P operands (inputs, then outputs) and A attributes:
 
-    0                  length of the inner, contiguous axis, in elements
-    1 ... R            sizes of the outer axes, outermost first
-    then P             addresses of the operands
-    then P * R         outer strides in elements: all of the first operand, then all of the second ...
-    then A             attributes, as the bits of a float64
+    1                  length of the inner, contiguous axis, in elements
+    R                  sizes of the outer axes, outermost first
+    P                  addresses of the operands
+    P * R              outer strides in elements: all of the first operand, then all of the second ...
+    A                  attributes, as the bits of a float64
 
 Along the inner axis an operand has stride 1, or 0 where it is broadcast.
 """
@@ -59,9 +59,19 @@ class Layout:
         raise AttributeError(f"a Layout cannot be changed (attribute {attribute!r}); make a new one")
 
     @property
+    def length_word(self) -> int:
+        """Word of the block that holds the length of the inner axis."""
+        return 0
+
+    @property
+    def first_size(self) -> int:
+        """Word of the block where the sizes of the outer axes begin."""
+        return self.length_word + 1
+
+    @property
     def first_address(self) -> int:
         """Word of the block where the addresses begin."""
-        return 1 + self.rank
+        return self.first_size + self.rank
 
     @property
     def first_stride(self) -> int:

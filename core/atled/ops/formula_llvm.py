@@ -186,11 +186,11 @@ class _Writer:
         """
         code, let = self.code, self.code.let
         code.do("%words = inttoptr i64 %block to ptr")
-        (length,) = self.words(0, 1)
+        (length,) = self.words(self.layout.length_word, 1)
         grains = let(f"udiv i64 {let(f'add i64 {length}, {_GRAIN - 1}')}, {_GRAIN}")
         ends = [let(f"mul i64 {bound}, {_GRAIN}") for bound in self.share(grains)]
         begin, end = [let(f"select i1 {let(f'icmp ult i64 {e}, {length}')}, i64 {e}, i64 {length}") for e in ends]
-        sizes = self.words(1, self.layout.rank)
+        sizes = self.words(self.layout.first_size, self.layout.rank)
         rows = sizes[0] if sizes else "1"
         for size in sizes[1:]:
             rows = let(f"mul i64 {rows}, {size}")
@@ -214,7 +214,7 @@ class _Writer:
         self.code.do(f"%any = icmp ult i64 {', '.join(self.range_names())}")
         self.code.do("br i1 %any, label %work, label %done")
         self.code.label("work")
-        return self.words(1, self.layout.rank)
+        return self.words(self.layout.first_size, self.layout.rank)
 
     def range_names(self) -> tuple[str, str]:
         """The arguments of the form that computes a range."""
@@ -242,7 +242,7 @@ class _Writer:
         rank, count = len(sizes), len(addresses)
         words = self.words(self.layout.first_stride, count * rank)
         strides = [words[operand * rank :][:rank] for operand in range(count)]
-        (length,) = self.words(0, 1)
+        (length,) = self.words(self.layout.length_word, 1)
         if ranges:
             last = let("sub i64 %end, 1")
             code.do(f"%row.start = udiv i64 %begin, {length}")

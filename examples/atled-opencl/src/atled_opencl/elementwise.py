@@ -52,12 +52,13 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc]) 
     where = device(call.device_id)
     # The layout only asks for shapes and strides here; a copy may write any dtype.
     plan = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
-    words, rank = plan.words.tolist(), plan.layout.rank
-    sizes = [*words[: 1 + rank], *words[plan.layout.first_stride : plan.layout.first_attribute]]
+    layout, words = plan.layout, plan.words.tolist()
+    length, outer = words[layout.length_word], words[layout.first_size : layout.first_address]
+    sizes = [length, *outer, *words[layout.first_stride : layout.first_attribute]]
     # Attributes in the widest type: 1 - beta loses digits in float.
-    source = _source(program, plan.layout, tuple(desc.dtype.name for desc in operands), where.widest)
+    source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest)
     numbers = [np.float64 if where.widest == "double" else np.float32] * len(program.attributes)
-    return Launch(where, source, "formula", (words[0], math.prod(words[1 : 1 + rank])), sizes, numbers)
+    return Launch(where, source, "formula", (length, math.prod(outer)), sizes, numbers)
 
 
 @functools.lru_cache(maxsize=4096)
