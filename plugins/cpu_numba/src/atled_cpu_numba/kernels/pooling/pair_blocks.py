@@ -108,9 +108,9 @@ def make_max_block(columns: int) -> Any:
 
 
 def make_average_block(columns: int) -> Any:
-    """An intrinsic average_block((top, bottom, y, count)) for the averages; arguments as in `make_max_block`."""
+    """An intrinsic for the averages; arguments as in `make_max_block`, of which `place` is not read."""
 
-    def generate(w, top, bottom, y, count):
+    def generate(w, top, bottom, y, place, count):
         builder = w.builder
         top, bottom, y = w.pointer(top), w.pointer(bottom), w.pointer(y)
 
@@ -121,7 +121,7 @@ def make_average_block(columns: int) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("average_block", 4, generate, "Averages of windows of 2 x 2; see make_average_block.")
+    return vector_intrinsic("average_block", 5, generate, "Averages of windows of 2 x 2; see make_average_block.")
 
 
 def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
@@ -135,12 +135,12 @@ def _spread(w: Writer, columns: int, values: Any, part: int) -> Any:
 
 
 def make_spread_block(columns: int) -> Any:
-    """An intrinsic spread_block((gy, gx, count)): a quarter of each window's gy goes to its elements.
+    """An intrinsic spread_block((gy, place, row, gx, count)): a quarter of each window's gy goes to its elements.
 
-    With `columns`, to all four elements; else to the two elements of one row, the one at `gx`.
+    With `columns`, to all four elements; else to the two elements of one row, the one at `gx`. place, row: not read.
     """
 
-    def generate(w, gy, gx, count):
+    def generate(w, gy, place, row, gx, count):
         builder = w.builder
         gy, gx = w.pointer(gy), w.pointer(gx)
 
@@ -153,7 +153,7 @@ def make_spread_block(columns: int) -> Any:
 
         _whole_or_masked(w, count, write)
 
-    return vector_intrinsic("spread_block", 3, generate, "The gradient of averages; see make_spread_block.")
+    return vector_intrinsic("spread_block", 5, generate, "The gradient of averages; see make_spread_block.")
 
 
 def make_place_block(columns: int) -> Any:

@@ -18,16 +18,16 @@ MOST_PAST_CACHES = 512
 _BUFFERED = 2 * MOST_PAST_CACHES  # elements of rows that go to memory together; they stay in the nearest cache
 
 
-def _build_max() -> Callable[..., int]:
+def _build_forward(maxima: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import make_max_block
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block, make_max_block
     from atled_cpu_numba.kernels.shared.options import kernel
 
-    vector = host_lanes().vector
-    in_row, one, two, four, eight = (make_max_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    vector, make = host_lanes().vector, make_max_block if maxima else make_average_block
+    in_row, one, two, four, eight = (make(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
 
     @kernel
-    def max_pairs(block, part, parts):
+    def pairs(block, part, parts):
         w = words(block)
         width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
@@ -53,31 +53,33 @@ def _build_max() -> Callable[..., int]:
                 in_row((top + 8 * j, bottom + 8 * j, w[Block.small] + 4 * f, w[Block.place] + f, after * windows - f))
         return 0
 
-    return max_pairs
+    return pairs
 
 
-def _build_max_grad(past: bool) -> Callable[..., int]:
+def _build_backward(maxima: bool, past: bool) -> Callable[..., int]:
+    """past: whether the gradient is written past the caches."""
     from atled_cpu_numba.codegen import bytes8, words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import make_place_block
+    from atled_cpu_numba.kernels.pooling.pair_blocks import make_place_block, make_spread_block
     from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.past_caches import make_buffer, move_lines, settle_lines
 
-    vector = host_lanes().vector
-    in_row, one, two, four, eight = (make_place_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
+    vector, make = host_lanes().vector, make_place_block if maxima else make_spread_block
+    in_row, one, two, four, eight = (make(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
     # A vector of windows may reach beyond its row.
     buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
 
     @kernel
-    def max_pairs_grad(block, part, parts):
+    def pairs_grad(block, part, parts):
         w = words(block)
         width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
         windows = rows * columns
         first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
-        places, wrong = bytes8(w[Block.place]), 0
-        for f in range(first * windows, after * windows):
-            wrong |= places[f] & 252
-        if wrong != 0:
-            return PLACE_OUT_OF_RANGE
+        if maxima:
+            places, wrong = bytes8(w[Block.place]), 0
+            for f in range(first * windows, after * windows):
+                wrong |= places[f] & 252
+            if wrong != 0:
+                return PLACE_OUT_OF_RANGE
         if columns < vector and columns & (columns - 1) == 0:
             for f in range(first * windows, after * windows, vector):
                 gy, place = w[Block.small] + 4 * f, w[Block.place] + f
@@ -110,95 +112,7 @@ def _build_max_grad(past: bool) -> Callable[..., int]:
             settle_lines((0,))
         return 0
 
-    return max_pairs_grad
-
-
-def _build_average() -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import make_average_block
-    from atled_cpu_numba.kernels.shared.options import kernel
-
-    vector = host_lanes().vector
-    in_row, one, two, four, eight = (make_average_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
-
-    @kernel
-    def average_pairs(block, part, parts):
-        w = words(block)
-        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
-        windows = rows * columns
-        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
-        if columns < vector and columns & (columns - 1) == 0:
-            for f in range(first * windows, after * windows, vector):
-                x, y, left = w[Block.large] + 16 * f, w[Block.small] + 4 * f, after * windows - f
-                if columns == 8:
-                    eight((x, 0, y, left))
-                elif columns == 4:
-                    four((x, 0, y, left))
-                elif columns == 2:
-                    two((x, 0, y, left))
-                else:
-                    one((x, 0, y, left))
-            return 0
-        for row in range(first * rows, after * rows):
-            top = w[Block.large] + 8 * row * width
-            bottom = top + 4 * width
-            for j in range(0, columns, vector):
-                f = row * columns + j
-                in_row((top + 8 * j, bottom + 8 * j, w[Block.small] + 4 * f, after * windows - f))
-        return 0
-
-    return average_pairs
-
-
-def _build_average_grad(past: bool) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.pooling.pair_blocks import make_spread_block
-    from atled_cpu_numba.kernels.shared.options import kernel
-    from atled_cpu_numba.kernels.shared.past_caches import make_buffer, move_lines, settle_lines
-
-    vector = host_lanes().vector
-    in_row, one, two, four, eight = (make_spread_block(columns) for columns in (0, 1, 2, 4, 8 if vector > 8 else 4))
-    # A vector of windows may reach beyond its row.
-    buffer = make_buffer(_BUFFERED + 16 + 2 * vector)
-
-    @kernel
-    def average_pairs_grad(block, part, parts):
-        w = words(block)
-        width, rows, columns = w[Block.width], w[Block.rows], w[Block.columns]
-        windows = rows * columns
-        first, after = w[Block.planes] * part // parts, w[Block.planes] * (part + 1) // parts
-        if columns < vector and columns & (columns - 1) == 0:
-            for f in range(first * windows, after * windows, vector):
-                gy, gx, left = w[Block.small] + 4 * f, w[Block.large] + 16 * f, after * windows - f
-                if columns == 8:
-                    eight((gy, gx, left))
-                elif columns == 4:
-                    four((gy, gx, left))
-                elif columns == 2:
-                    two((gy, gx, left))
-                else:
-                    one((gy, gx, left))
-            return 0
-        gx_row, last = 2 * first * rows, 2 * after * rows
-        while gx_row < last:
-            band = min(last - gx_row, 2 * (_BUFFERED // (2 * width))) if past else last - gx_row
-            target = w[Block.large] + 4 * gx_row * width
-            gx = buffer() + target % 64 if past else target
-            for row in range(gx_row, gx_row + band):
-                f = row // 2 * columns
-                for j in range(0, columns, vector):
-                    # Both what is left of gx, in pairs, and of gy: the last row may not reach beyond gy either.
-                    left = min((last - row) * columns, (after * rows - row // 2) * columns) - j
-                    in_row((w[Block.small] + 4 * (f + j), gx + 8 * j, left))
-                gx += 4 * width
-            if past:
-                move_lines((gx - 4 * width * band, target, width * band))
-            gx_row += band
-        if past:
-            settle_lines((0,))
-        return 0
-
-    return average_pairs_grad
+    return pairs_grad
 
 
 def _build_plane_average() -> Callable[..., int]:
@@ -237,15 +151,19 @@ def _build_plane_average_grad() -> Callable[..., int]:
     return plane_average_grad
 
 
+def _kernel(name: str, build: Callable[..., Callable[..., int]], *parameters: bool) -> Kernel:
+    return Kernel(name, partial(build, *parameters), parameters=parameters)
+
+
 PAIRS = {
-    "MaxPooling": Kernel("max_pairs", _build_max),
-    "MaxPoolingGrad": Kernel("max_pairs_grad", partial(_build_max_grad, False), parameters=(False,)),
-    "AveragePooling": Kernel("average_pairs", _build_average),
-    "AveragePoolingGrad": Kernel("average_pairs_grad", partial(_build_average_grad, False), parameters=(False,)),
+    "MaxPooling": _kernel("max_pairs", _build_forward, True),
+    "MaxPoolingGrad": _kernel("max_pairs_grad", _build_backward, True, False),
+    "AveragePooling": _kernel("average_pairs", _build_forward, False),
+    "AveragePoolingGrad": _kernel("average_pairs_grad", _build_backward, False, False),
 }
 PAIRS_PAST_CACHES = {
-    "MaxPoolingGrad": Kernel("max_pairs_grad_past", partial(_build_max_grad, True), parameters=(True,)),
-    "AveragePoolingGrad": Kernel("average_pairs_grad_past", partial(_build_average_grad, True), parameters=(True,)),
+    "MaxPoolingGrad": _kernel("max_pairs_grad_past", _build_backward, True, True),
+    "AveragePoolingGrad": _kernel("average_pairs_grad_past", _build_backward, False, True),
 }
 PLANES = {
     "AveragePooling": Kernel("plane_average", _build_plane_average),
