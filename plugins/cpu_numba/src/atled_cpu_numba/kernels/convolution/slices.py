@@ -22,7 +22,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     share_count,
     undivided,
 )
-from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import Phase, extents, leading_phases, pair_count, slices_note
 from atled_cpu_numba.store import Kernel
 
@@ -79,9 +79,9 @@ class PhaseWords:
     rearranges: int  # whether the weights are to be rearranged
     source: int  # words of the inner block: for the source,
     weight: int
-    bias: int  # or -1
+    bias: int  # or NO_WORD
     result: int
-    workspace: int  # or -1
+    workspace: int  # or NO_WORD
 
 
 _PHASE_WORDS = size_of(PhaseWords)
@@ -315,9 +315,9 @@ def _inner_words(problem: Problem, phase: Phase, prepared: Prepared, inner_at: i
         "rearranges": int(not problem.in_order(phase)),
         "source": source,
         "weight": weight,
-        "bias": rest[0] if any(problem.biases) else -1,
+        "bias": rest[0] if any(problem.biases) else NO_WORD,
         "result": result,
-        "workspace": workspace[0] if workspace else -1,
+        "workspace": workspace[0] if workspace else NO_WORD,
     }
 
 

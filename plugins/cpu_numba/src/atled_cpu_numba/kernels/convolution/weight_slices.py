@@ -16,7 +16,7 @@ from atled.plugin import Native, Prepared
 from atled_cpu_numba.kernels.convolution.slice_pieces import BLOCK_WORDS, COLLECT_SLICES, CollectSlices
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count, undivided
-from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
+from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import (
     Axis,
     Phase,
@@ -83,7 +83,7 @@ class PhaseWords:
     x: int  # words of the inner block
     gy: int
     gw: int
-    workspace: int  # or -1
+    workspace: int  # or NO_WORD
 
 
 _PHASE_WORDS = size_of(PhaseWords)
@@ -309,7 +309,7 @@ def _phase_words(phases: Sequence[Phase], inner: Sequence[tuple[int, Prepared]])
             x=x,
             gy=gy,
             gw=gw,
-            workspace=workspace[0] if workspace else -1,
+            workspace=workspace[0] if workspace else NO_WORD,
         )
         tables += [*phase.taps, *slices, *(found[0] for found in phase.slices), *native.block.tolist()]
     return heads + tables

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import Call, Native, Prepared
+from atled_cpu_numba.kernels.shared.layout import NO_WORD
 from atled_cpu_numba.store import IRKernel, Kernel
 
 # What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
@@ -70,8 +71,8 @@ def float_bits(value: float) -> int:
 
 
 def optional_words(word: int, there: Sequence[bool]) -> tuple[int, ...]:
-    """For each optional input, whether it is there or not: `word`, or -1, among the arguments of a Native."""
-    return tuple(word if is_there else -1 for is_there in there)
+    """For each optional input, whether it is there or not: `word` or NO_WORD, among the arguments of a Native."""
+    return tuple(word if is_there else NO_WORD for is_there in there)
 
 
 def piece_starts(first: int, sizes: Mapping[str, int]) -> dict[str, int]:
