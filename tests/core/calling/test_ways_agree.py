@@ -1,0 +1,284 @@
+"""The ways of a call leave the same state: `apply` the first time, `CachedCall`, and the text of functions."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.random
+from atled.arrays.array import NdArray
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Plans
+from atled.arrays.epoch import EPOCH
+from atled.arrays.place import HOST
+from atled.arrays.spares import all_spares, clear_spares
+from atled.calling.apply import apply
+from atled.calling.cached_calls import (
+    CachedCall,
+    find_call,
+    forget_calls,
+    given_floats,
+    is_memorable,
+    key_of,
+    present_state,
+)
+from atled.calling.function_text import FUNCTIONS
+from atled.conformance.cases import samples_of
+from atled.conformance.running import typed
+from atled.generators.catalogue import catalogue
+from atled.graph.record.value import PLAIN, RecordedCall, Value
+from atled.ops.samples import Sample
+from atled.ops.spec import SPECS, OpSpec
+from atled.variable import Variable
+from atled_contexts import fallback_counts, reset_fallback_counts
+
+# Calls of an op with state of its own are never cached, as the last test says.
+CACHED = [spec for spec in catalogue() if spec.function and is_memorable(spec) and not spec.states]
+SAMPLES = 3  # of each op: more of them check kernels, not ways
+
+Snapshot = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is seeded here is so in this test only, and calls are cached anew."""
+    monkeypatch.setattr(atled.random, "_SEEDS", atled.random._Seeds())
+    forget_calls()
+    yield
+    forget_calls()
+    reset_fallback_counts()
+
+
+class Sampled:
+    """The call of a sample: makes its inputs anew for each way, and calls in each way."""
+
+    def __init__(self, spec: OpSpec, sample: Sample, kind: type[NdArray] | type[Variable]) -> None:
+        self.spec = spec
+        self.attributes = sample.attributes
+        self.kind = kind
+        self._arrays = typed(sample.draw(), "float")
+        names = {item.name: item.argument for item in spec.attributes}
+        self._named = {names[name]: value for name, value in sample.attributes.items()}
+
+    def inputs(self) -> list[Any]:
+        """New arrays or Variables with the values of the sample."""
+        return [None if array is None else self.kind.from_numpy_array(array) for array in self._arrays]
+
+    def by_apply(self, inputs: Sequence[Any]) -> Any:
+        return apply(self.spec, inputs, self.attributes)
+
+    def by_cached_call(self, inputs: Sequence[Any]) -> Any:
+        floats = given_floats(self.spec, self.attributes)
+        assert floats is not None
+        if self.kind is NdArray:
+            return self.cached(inputs).on_arrays([None if x is None else x.cell for x in inputs], floats)
+        return self.cached(inputs).on_values(tuple(None if x is None else x.value for x in inputs), floats)
+
+    def by_text(self, inputs: Sequence[Any]) -> Any:
+        """By the function, whose text finds the call by itself where it can tell the inputs from attributes."""
+        function = FUNCTIONS[self.spec.name]
+        if self.spec.variadic or not self.spec.user_inputs:
+            return function(*inputs, **self._named)
+        with mock.patch.dict(function.__globals__, _apply=_long_way):
+            return function(*inputs, **self._named)
+
+    def cached(self, inputs: Sequence[Any]) -> CachedCall:
+        """What was remembered of it."""
+        call = find_call(present_state(), key_of(self.spec, inputs, self.attributes))
+        assert call is not None, "the first call is remembered"
+        return call
+
+
+def _long_way(*arguments: Any) -> None:
+    raise AssertionError("the text does not find the cached call")
+
+
+@contextlib.contextmanager
+def recording(kind: type[NdArray] | type[Variable]) -> Iterator[None]:
+    with nn.auto_forward(kind is Variable):
+        yield
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def cell_of(array: NdArray | Variable) -> ArrayCell:
+    return array.cell if isinstance(array, NdArray) else array.value.cell
+
+
+def of_cell(cell: ArrayCell | None) -> Snapshot | None:
+    """The state of a cell but for its version, which counts the writes of the whole process."""
+    if cell is None:
+        return None
+    state = {name: getattr(cell, name) for name in ("size", "dtype", "place", "code", "zeroed", "plans", "is_data")}
+    state["pending"] = cell.pending
+    state["is alone"] = cell.is_alone
+    if cell.storage is not None and cell.place is HOST:
+        state["exported"] = cell.storage.exported
+        state["bytes"] = cell.storage.array((cell.size,), cell.dtype).tobytes()
+    return state
+
+
+def of_result(result: NdArray | Variable, inputs: Sequence[Any]) -> Snapshot:
+    """What holds of a result in each way, with the function that is made of what was recorded."""
+    state = {"type": type(result), "shape": result.shape, "cell": of_cell(cell_of(result))}
+    cells = [None if x is None else cell_of(x) for x in inputs]
+    state["is input"] = [number for number, cell in enumerate(cells) if cell is cell_of(result)]
+    if isinstance(result, Variable):
+        value = result.value
+        assert value.handle is not None and value.handle() is result
+        state |= {name: getattr(value, name) for name in ("need_grad", "persistent", "position", "seed", "sharing")}
+        state |= {name: getattr(value, name) for name in ("forward", "backwards", "exposed", "gradient_recipe")}
+        state["has grad"] = value.details.grad is not None
+        state["parent"] = of_function(value.parent, value, inputs)
+    return state
+
+
+def of_function(function: RecordedCall | None, value: Value, inputs: Sequence[Any]) -> Snapshot:
+    assert function is not None
+    outputs = function.live_outputs()
+    assert outputs[value.position] is value
+    numbers = {id(x.value): number for number, x in enumerate(inputs) if x is not None}
+    return {
+        "spec": function.spec,
+        "attributes": [(name, type(item), item) for name, item in function.attributes.items()],
+        "context": function.context,
+        "kind": function.kind,
+        "descs": function.output_descs,
+        "visible": function.visible,
+        "outputs": len(outputs),
+        "inputs": [None if x is None else numbers[id(x)] for x in function.inputs],
+        "auxiliary": [of_cell(cell) for cell in function.auxiliary],
+        "random state": of_cell(function.random_state),
+    }
+
+
+def of_record(result: Variable, inputs: Sequence[Any]) -> Snapshot:
+    """The fields of a value that was recorded from a pattern, before anybody asks for the function."""
+    value = result.value
+    floats, saved, random_state = value.extra or (None, None, None)
+    numbers = {id(x.value): number for number, x in enumerate(inputs) if x is not None}
+    given = value.inputs
+    return {
+        "type": type(value),
+        "pattern": value.pattern,
+        "inputs": None if given is None else [None if x is None else numbers[id(x)] for x in given],
+        "has extra": value.extra is not None,
+        "floats": floats and [(name, type(item), item) for name, item in floats.items()],
+        "saved": saved and [of_cell(cell) for cell in saved],
+        "random state": of_cell(random_state),
+        "is plain": value.details is PLAIN,
+    }
+
+
+def traced(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> tuple[tuple[Any, ...], Snapshot]:
+    """The results of a call, and what it did to everything else."""
+    atled.random.seed(5)  # random ops without a seed of their own draw the same then
+    reset_fallback_counts()
+    cells = [None if x is None else cell_of(x) for x in inputs]
+    versions = [cell and cell.version for cell in cells]
+    epoch = EPOCH.value
+    results = as_tuple(way(inputs))
+    return results, {
+        "epoch": EPOCH.value - epoch,
+        "written": [cell and cell.version != version for cell, version in zip(cells, versions, strict=True)],
+        "inputs": [of_cell(cell) for cell in cells],
+        "fallbacks": {key: (count.calls, count.bytes_moved) for key, count in fallback_counts().items()},
+        "next key": atled.random.random_key(-1),
+    }
+
+
+def of_spares() -> dict[Any, tuple[int, int]]:
+    """Of each queue that is not empty, how many it has, and how many of them nobody else has."""
+    return {
+        (type(queue), queue.size, queue.dtype): (queue.count, queue.free_count())
+        for queue in all_spares()
+        if queue.count
+    }
+
+
+def spares_along(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> list[Any]:
+    """The queues of spares along calls whose results are held, changed and dropped, or shown to the user."""
+    clear_spares()
+    found: list[Any] = []
+    atled.random.seed(5)
+    held = way(inputs)
+    found.append(of_spares())
+    other = way(inputs)
+    found.append(of_spares())
+    given = [cell_of(x) for x in inputs if x is not None]
+    for result in as_tuple(held):
+        if not any(cell_of(result) is cell for cell in given):
+            soil(cell_of(result))
+    del other, held, result
+    found.append(of_spares())
+    again = way(inputs)  # in memory of the first one, where that is kept
+    found.append([of_spares(), *(of_cell(cell_of(result)) for result in as_tuple(again))])
+    shown = [np.asarray(result.data if isinstance(result, NdArray) else result.d) for result in as_tuple(again)]
+    del again
+    way(inputs), way(inputs)  # not in memory that is shown
+    found.append([of_spares(), [array.tobytes() for array in shown]])
+    return found
+
+
+def soil(cell: ArrayCell) -> None:
+    """Leave in a cell what another use of it must not find."""
+    cell.plans = Plans.READ
+    cell.zeroed = cell.is_data = True
+    cell.pending = UNWRITTEN
+
+
+@pytest.mark.parametrize("kind", [NdArray, Variable], ids=["arrays", "values"])
+@pytest.mark.parametrize("spec", CACHED, ids=lambda spec: spec.name)
+def test_all_ways_of_a_call_leave_the_same_state(backend: str, spec: OpSpec, kind: type[NdArray] | type[Variable]):
+    if not spec.user_inputs and kind is NdArray:
+        pytest.skip("without an input there is no NdArray: it is recorded")
+    for sample in itertools.islice(samples_of(spec), SAMPLES):
+        call = Sampled(spec, sample, kind)
+        with recording(kind):
+            forget_calls()
+            states, records = {}, {}
+            for way in (call.by_apply, call.by_cached_call, call.by_text, call.by_apply):
+                inputs = call.inputs()
+                results, effects = traced(way, inputs)
+                name = f"{way.__name__} {len(states)}"
+                if kind is Variable:
+                    records[name] = [of_record(result, inputs) for result in results]
+                states[name] = [effects, *(of_result(result, inputs) for result in results)]
+            first, *others = states.values()
+            assert others == [first] * 3, sample
+            # The first call records a function; the others record from a pattern, of which it is made when asked for.
+            patterns = list(records.values())[1:]
+            assert all(fields == patterns[0] for fields in patterns), sample
+            ways = (call.by_cached_call, call.by_text, call.by_apply)
+            along = [spares_along(way, call.inputs()) for way in ways]
+            assert along == [along[0]] * 3, sample
+
+
+@pytest.mark.parametrize("kind", [NdArray, Variable], ids=["arrays", "values"])
+@pytest.mark.parametrize("name", ["Tanh", "Affine", "BatchNormalization", "Dropout", "MaxPooling"])
+def test_all_ways_of_a_fallback_count_it(name: str, kind: type[NdArray] | type[Variable]):
+    sim = pytest.importorskip("atled_sim")
+    context = nn.get_extension_context("sim", fallback="quiet")
+    spec = SPECS[name]
+    with sim.refuse({name}), nn.context_scope(context), recording(kind):
+        call = Sampled(spec, samples_of(spec)[0], kind)
+        effects = [traced(way, call.inputs())[1] for way in (call.by_apply, call.by_cached_call, call.by_text)]
+    assert effects == [effects[0]] * 3
+    assert [calls for calls, _ in effects[0]["fallbacks"].values()] == [1]
+
+
+@pytest.mark.parametrize("spec", [spec for spec in catalogue() if spec.function and spec not in CACHED], ids=repr)
+def test_what_is_left_out_here_is_never_cached(backend: str, spec: OpSpec):
+    forget_calls()
+    for sample in samples_of(spec):
+        call = Sampled(spec, sample, NdArray)
+        call.by_apply(call.inputs()[: len(spec.user_inputs)])
+    assert not present_state().calls
