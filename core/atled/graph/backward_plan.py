@@ -275,7 +275,7 @@ def _put_off(graph: Graph, recomputed: Collection[IRNode]) -> None:
 
 def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
     """The backward of a value from the gradient in `seed`; None where no leaf needs a gradient."""
-    record: Backward | None = root.backwards
+    record: Backward | None = root.backward_plan
     if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
         return record
     with PLANNING:
@@ -297,8 +297,8 @@ def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
 def _planned(root: Value, seed: ArrayCell) -> Backward | None:
     """The backward of a root: with the bound plans that it has, as far as they still hold."""
     epoch = EPOCH.value
-    record: Backward | None = root.backwards
-    bound: BoundPlan | None = root.forward
+    record: Backward | None = root.backward_plan
+    bound: BoundPlan | None = root.forward_plan
     if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
         structure = bound.structure
     else:
@@ -322,7 +322,7 @@ def _planned(root: Value, seed: ArrayCell) -> Backward | None:
             if bound.holds(bound.key, fresh.cells, epoch):
                 fresh.bound[accumulate] = bound
     fresh.epoch = epoch
-    root.backwards = fresh
+    root.backward_plan = fresh
     return fresh
 
 

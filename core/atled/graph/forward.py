@@ -50,7 +50,7 @@ def _bind_forward(
 
 def plan_forward(root: Value) -> BoundPlan:
     """The bound plan that computes a value; the one of last time where nothing changed since."""
-    bound: BoundPlan | None = root.forward
+    bound: BoundPlan | None = root.forward_plan
     if bound is not None and bound.epoch == EPOCH.value:
         return bound
     with PLANNING:
@@ -60,7 +60,7 @@ def plan_forward(root: Value) -> BoundPlan:
 def _planned(root: Value) -> BoundPlan:
     """The plan of a root: the one that it has, if it still holds, else a new one."""
     epoch = EPOCH.value
-    bound: BoundPlan | None = root.forward
+    bound: BoundPlan | None = root.forward_plan
     structure = Structure(calls_before(root))
     unstored = find_unstored(structure, root, None if bound is None else bound.trust)
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
@@ -73,7 +73,7 @@ def _planned(root: Value) -> BoundPlan:
                 # It was read, and so computed, after the last run; this plan does not store it.
                 leave_unstored(cell, bound.recipe)
     else:
-        bound = root.forward = _bind_forward(structure, key, epoch, unstored, root, bound)
+        bound = root.forward_plan = _bind_forward(structure, key, epoch, unstored, root, bound)
     bound.trust = unstored.trust
     if unstored.trust is not None:
         unstored.trust.recipe = bound.recipe

@@ -232,7 +232,7 @@ def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
     )
 
 
-PLANS = TemplateCache("backward plans by structure", 256)
+PLANS = TemplateCache("backward plans of rebuilt graphs", 256)
 """The plans of graphs that were rebuilt, by the keys of walks."""
 
 _UNFIT = object()

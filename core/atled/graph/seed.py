@@ -46,7 +46,7 @@ def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell
 
 def _may_be_read(root: Value, grad: NdArray) -> bool:
     """Whether the last plan of a root can read the given gradient in its own memory, so that no copy is needed."""
-    record: Backward | None = root.backwards
+    record: Backward | None = root.backward_plan
     return (
         record is not None
         and record.epoch == EPOCH.value

@@ -164,14 +164,14 @@ class GradientRecipe(GraphRecipe):
         root = self.root()
         if root is None:
             return None
-        structure = root.backwards.structure
-        values = (structure.value(number) for number in root.backwards.middle)
+        structure = root.backward_plan.structure
+        values = (structure.value(number) for number in root.backward_plan.middle)
         return next((value for value in values if value is not None and value.grad.cell is cell), None)
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         root = self.root()
         assert root is not None
-        record = root.backwards
+        record = root.backward_plan
         functions = record.structure.functions
         # Of what functions keep for their gradients, not what the user sees: to look at a result is no reason.
         saved = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]

@@ -47,10 +47,10 @@ class Details:
     """
 
     __slots__ = (
-        "backwards",
+        "backward_plan",
         "data",
         "exposed",
-        "forward",
+        "forward_plan",
         "grad",
         "gradient_recipe",
         "is_shared",
@@ -81,8 +81,8 @@ class Details:
         self.is_shared = is_shared
         self.persistent = False
         self.exposed = False
-        self.forward: Any = None
-        self.backwards: Any = None
+        self.forward_plan: Any = None
+        self.backward_plan: Any = None
         self.seed: Any = None
         self.sharing: Sharing | None = None
 
@@ -134,8 +134,8 @@ class Value:
         "shape",
     )
 
-    backwards = _detail("backwards")
-    forward = _detail("forward")
+    backward_plan = _detail("backward_plan")
+    forward_plan = _detail("forward_plan")
     exposed = _detail("exposed")
     gradient_recipe = _detail("gradient_recipe")
     need_grad = _detail("need_grad")
@@ -328,7 +328,7 @@ class Value:
             other.parent.outputs[other.position] = weakref.ref(self)
             other.parent = None
         for value in (self, other):
-            value.forward = value.backwards = value.seed = value.gradient_recipe = None
+            value.forward_plan = value.backward_plan = value.seed = value.gradient_recipe = None
         EPOCH.bump()
 
     def _share_with(self, other: Value) -> None:

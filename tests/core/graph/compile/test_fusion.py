@@ -88,7 +88,7 @@ def test_a_long_gradient_fuses_into_few_steps():
             h = F.tanh(h + w) * x - w
         h.forward()
         h.backward()
-        (bound,) = h.value.backwards.bound.values()
+        (bound,) = h.value.backward_plan.bound.values()
     # 350 nodes, of which one step takes up to 40.
     assert len(bound.binding.template.steps) < 12
 
@@ -125,7 +125,7 @@ def test_values_in_the_middle_of_a_backward_share_memory():
         loss.forward()
         x.grad.zero()
         loss.backward()
-        (bound,) = loss.value.backwards.bound.values()
+        (bound,) = loss.value.backward_plan.bound.values()
     template = bound.binding.template
     inside = {slot.memory for slot in template.slots if slot.source[0] == "internal"}
     assert len(inside) <= 4
