@@ -155,7 +155,7 @@ class Spares:
         return sum(array == cell == _IN_QUEUE for array, cell in pairs)
 
     def clear(self) -> None:
-        """Forget all; those that somebody has live on."""
+        """Forget all; those that are in use live on."""
         self._arrays.clear()
 
 
@@ -212,7 +212,7 @@ class SpareCells:
         return _counted(list(self._cells)).count(_IN_QUEUE)
 
     def clear(self) -> None:
-        """Forget all; those that somebody has live on."""
+        """Forget all; those that are in use live on."""
         self._cells.clear()
 
 

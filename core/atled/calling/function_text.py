@@ -54,9 +54,9 @@ if _state.mark is not _mark() or _state.process is not _process.mark:
     _state = _present_state()
 """
 
-# An array for the result: one that nobody else has any more, or a new one. The counts are those that `function_trial`
-# proved for the function at hand. What is kept in slots is called by a local
-# name here and below: the interpreter looks for a method first where it is called as an attribute.
+# An array for the result: one to which nothing else refers any more, or a new one. The counts are those that
+# `function_trial` proved for the function at hand. Functions in slots of the cached call are called by a local name, here
+# and below: called as attributes, they would be looked for among the methods first.
 _ARRAY = """
 try:
     _take = _call.take

@@ -92,7 +92,7 @@ def parse_binary(asked: str, image: bytes, remedy: str = SAVE_AGAIN) -> Message:
     # Nearly any bytes are some message, so what is not known here is a sign of another format, or of damage.
     from google.protobuf import unknown_fields  # there, since the message is
 
-    # In functions it is the mark of another version of NNabla: each numbers their attributes anew.
+    # In functions it is the mark of another version of NNabla: each numbers their attributes in its own way.
     functions = [function for network in root.network for function in network.function]
     for message in (root, *root.parameter, *functions):
         unknown = unknown_fields.UnknownFieldSet(message)

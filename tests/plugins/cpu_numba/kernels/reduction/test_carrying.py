@@ -144,7 +144,7 @@ def threads(request, monkeypatch):
     pool.set_thread_count(request.param)
     if request.param > 1:
         monkeypatch.setattr("atled_cpu_numba.kernels.shared.launch.SHARE_US", 0.1)
-        # So that scratch memory for the ranges of all shares is smaller than the arrays.
+        # So that the workspace for the ranges of all shares is smaller than the arrays.
         monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._RANGE", 256)
     TEMPLATES.clear()
     yield request.param
