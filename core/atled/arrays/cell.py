@@ -60,16 +60,15 @@ class Plans(IntEnum):
 
 
 class ArrayCell:
-    """The values of one logical array: a head copy, further copies that are still true, or what is to be written.
+    """The values of one logical array: a head copy, further copies, and what is pending.
 
-    The head says what the array's dtype is and where it was written last. Arrays that share a cell (a reshaped
+    The head has the array's dtype, and the values that were written last. Arrays that share a cell (a reshaped
     view, `unlinked()`) are the same memory under other shapes.
 
     size: count of elements.
     dtype, place, storage: of the head; storage is None while nothing was allocated.
-    pending: what is still to be done before the storage holds the values; None: nothing, it holds them. UNWRITTEN or
-        another Filled: every element becomes that number. A Recipe: how to get what a plan computed and did not store
-        (there is no storage then), or what is to be changed in the storage.
+    pending: None if the storage holds the values. UNWRITTEN or another Filled: every element is to become that number.
+        A Recipe: the values are not stored (there is no storage then), or a change of them is deferred.
     version: of the last write by others than the plan that computes the array; a view that is handed out counts as one.
         Kept up to date while plans read the array (`plans`).
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
@@ -217,7 +216,7 @@ class ArrayCell:
             self.outdate_copies()
         else:
             self._set_head(place, dtype, storage)
-        self.version = version  # plans are not others
+        self.version = version  # of writes by others, which a plan is not
         self.pending = None
         self.zeroed = False
         host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
@@ -357,7 +356,7 @@ class ArrayCell:
         else:
             self.pending = Filled(float(value))
             if value == 0.0:
-                self.settle()  # its zeros are written ones
+                self.settle()  # these zeros count as written, unlike those of zero()
         self.zeroed = False
         self.touched()
 

@@ -87,7 +87,7 @@ class Pool:
         try:
             whole = _from_system(capacity + ALIGNMENT)
         except MemoryError:
-            self.clear()  # what is kept for later may be what is missing
+            self.clear()  # kept buffers may leave too little memory
             with within_memory("an array in host memory", capacity):
                 whole = _from_system(capacity + ALIGNMENT)
         self.allocated_count += 1

@@ -55,8 +55,8 @@ if _state.mark is not _mark() or _state.process is not _process.mark:
 """
 
 # An array for the result: one to which nothing else refers any more, or a new one. The counts are those that
-# `function_trial` proved for the function at hand. Functions in slots of the cached call are called by a local name, here
-# and below: called as attributes, they would be looked for among the methods first.
+# `function_trial` proved for the function at hand. Functions in slots of the cached call are called by a local name,
+# here and below: called as attributes, they would be looked for among the methods first.
 _ARRAY = """
 try:
     _take = _call.take

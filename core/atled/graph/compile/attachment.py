@@ -174,7 +174,7 @@ class _Units:
         if step.carrier is not None or any(carried.word == word for carried in carrier.carried):
             return False
         if step.executor is not carrier.executor or step.native.parts > 1 >= carrier.native.most_parts:
-            return False  # by another loop, or threads would have nothing to share
+            return False  # run by another loop; or the carrier is for one thread, the step for several
         return all(self._are_in_step(step, carried.step, carrier) for carried in carrier.carried)
 
     def _may_join(self, step: Step, carrier: Step, number: int, position: int, word: int) -> bool:
@@ -183,7 +183,7 @@ class _Units:
         if not self._is_free(step, carrier, word):
             return False
         memory = self._slots[number].memory
-        # An input in the memory of the output is gone where that has been written.
+        # Writing the output overwrites an input that has the same memory.
         same = {
             position,
             *(p for p, output in carrier.native.in_place.items() if carrier.input_count + output == position),
@@ -225,7 +225,7 @@ class _Units:
             end = start
         kept, left = (unit, other) if end == start else (other, unit)
         kept[:] = [*unit, *other]
-        left.clear()  # stays in the order, so that no other unit changes its place
+        left.clear()  # an empty unit stays in the order, so that indices of the others hold
         for step in kept:
             self._unit_of[step] = kept
         return True

@@ -152,7 +152,7 @@ class _Groups:
         self.groups: dict[int, _Group] = {}
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
-            # What was changed is read as the array, as a rule: one who reads it as the result of the change is served.
+            # A node whose changed array is read as the result of the node is not fused; others read the array itself.
             is_read = _is_in_place(node) and any(v in self._readers or v in results for v in node.outputs)
             formulas = None if is_read or node.computed else formulas_of(node)
             if formulas is not None:
@@ -180,7 +180,7 @@ class _Groups:
         group = position
         values = [value for value in node.inputs if value is not None]
         producers = [value.node for value in values if value.node is not None]
-        # The latest of the other readers: one that is far away seldom fits, and all would be many.
+        # Only the latest other reader: those far away seldom fit, and to try all would take long.
         sharers = [self._last_reader.get(value) for value in values]
         for related in (*producers, *sharers):
             other = None if related is None else self.group_of.get(related)
@@ -232,7 +232,7 @@ class _Groups:
             return None
         if any(self._passes_outside(one, node) for node in new.members):
             return None
-        # Nothing depends yet on a node that was placed just now.
+        # No node depends on the one that is being placed.
         is_new = len(new.members) == 1
         if not is_new and any(self._passes_outside(other, node) for node in before.members):
             return None
@@ -267,7 +267,7 @@ class _Groups:
     def _passes_outside(self, group: int, node: IRNode) -> bool:
         """Whether the node must run after the group because of a node of neither: then they cannot be one."""
         own = self.group_of[node]
-        # No group reaches across this place in the order: what is before it depends on nothing behind it.
+        # No group reaches across this position: nodes before it depend on none behind it.
         earliest = self._inside.rfind(0, 0, group + 1)
         seen: set[int | IRNode] = set()
         stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
@@ -279,7 +279,7 @@ class _Groups:
             if unit == group:
                 return True
             if len(seen) >= _SEARCH_LIMIT:
-                return True  # not known: then they stay apart, which is never wrong
+                return True  # not found out: they stay apart, which is always right
             seen.add(unit)
             for related in self.groups[unit].members if isinstance(unit, int) else [unit]:
                 stack += self.nodes_before(related)
@@ -429,7 +429,7 @@ def _fused_node(
 def _fused_op(wires: _Wires, changed: Sequence[int], written: Sequence[int]) -> FusedOp:
     """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
     inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
-    # Of an array that is changed: what it holds after the last row so far.
+    # Per value its expression; for a changed array, of its values after the rows so far.
     expressions = {value: name(identifier) for value, identifier in inputs.items()}
     for row in wires.rows:
         replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))

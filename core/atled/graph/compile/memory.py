@@ -42,14 +42,14 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
         for step in sorted(unit, key=lambda step: step.carrier is not None):
             own = {slots[argument].memory for argument in step.arguments if argument >= 0}
             others = {slots[n].memory for other in unit if other is not step for n in other.arguments if n >= 0}
-            # Of a unit each step has its own pace: what one may overwrite is not for the outputs of another.
+            # Steps of a unit run at different positions: memory that one may overwrite is not for outputs of another.
             early = _overwritable(step, slots, ending.get(number, ())) - others
             for memory in starting.get(number, ()):
                 if memory not in own or memory in begun:
                     continue
                 begun.add(memory)
                 key = _size_key(biggest[memory])
-                # Ranges in memory are not the array element by element.
+                # A memory of ranges does not hold the array element by element.
                 usable = () if biggest[memory].range_bytes else early - gone
                 taken = next((other for other in usable if _size_key(biggest[other]) == key), None)
                 if taken is not None:

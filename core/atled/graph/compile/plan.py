@@ -61,7 +61,7 @@ class Step:
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
     parts: largest useful number of shares, the carried steps included.
-    random_state: argument position of the random state, or -1.
+    random_slot: slot of the random state, or -1.
     carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
     """
 
@@ -77,7 +77,6 @@ class Step:
         "parts",
         "prepared",
         "random_slot",
-        "random_state",
     )
 
     def __init__(

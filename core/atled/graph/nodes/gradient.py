@@ -113,8 +113,8 @@ def backpropagate(
                 if gradient is None or value not in needing:
                     continue
                 assert value is not None
-                # The gradient of whole numbers is none: it stays in the dtype it was computed in. Where it is computed
-                # it stays in any case: what needs it next may be there, wherever the value is.
+                # Cast to the value's dtype, but not to one of whole numbers. Not moved to the value's place: its reader
+                # may be where it was computed.
                 if value.dtype.kind == "f":
                     gradient = graph.coerce(gradient, None, value.dtype, node.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"

@@ -96,8 +96,9 @@ class _Choice:
             calls, sources = made
             cost = sum(self._cost(call) for call in calls)
             new = sources - known
-            # It is not written and not read, but its sources are, as far as nothing else has them read. And the loop
-            # that computes it, over a cotangent, the sources and at least one result, has to wait for memory.
+            # Saved: writing the value and reading it. Paid: reading sources that nothing else reads, so at most one.
+            # The loop goes over a cotangent, the sources and at least one result: arithmetic of that cost is hidden by
+            # its waiting for memory.
             if len(new) < 2 and cost <= 2 + len(sources):
                 self._taken[number] = calls
                 known |= new

@@ -173,7 +173,7 @@ class GradientRecipe(GraphRecipe):
         assert root is not None
         record = root.backward_plan
         functions = record.structure.functions
-        # Of what functions keep for their gradients, not what the user sees: to look at a result is no reason.
+        # Auxiliary outputs, not visible ones: a user who looks at a result gets a view, which counts as a write.
         saved = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
         seeds = [seed for _, seed in record.seeds]
         self._check_inputs(f"gradient of a Variable of shape {value.shape}", functions, [*saved, *seeds])
@@ -206,7 +206,7 @@ def leave_unstored(cell: ArrayCell, recipe: GraphRecipe) -> None:
         return
     known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, GraphRecipe) else []
     others = [other for other in known if other.last_run is not recipe.last_run]
-    # Of roots that are gone only the one that ran last can still count.
+    # Of roots that are gone only the one that ran last can be the last of all.
     gone = sorted((item for item in others if item.root() is None), key=lambda item: item.last_run.number)[-1:]
     others = [*gone, *(item for item in others if item.root() is not None)]
     cell.release(_Latest([*others, recipe]) if others else recipe)

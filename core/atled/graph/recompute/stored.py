@@ -90,7 +90,7 @@ def unobserved(
         value, cell = structure.value(number), cells[number]
         is_bound = cell.plans and id(cell) not in own
         if value is None or is_bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
-            stored.add(id(cell))  # an array that plans have keeps its memory
+            stored.add(id(cell))
         elif may_leave(structure.functions[origin[0]]):
             candidates.append(number)
     for function, references in zip(structure.functions, structure.references, strict=True):
@@ -101,11 +101,11 @@ def unobserved(
 
 
 def _can_recompute(function: RecordedCall) -> bool:
-    """Whether a call gives the same results when it is run again: no draw, no state, no effect."""
+    """Whether a call gives the same results when it is run again: no draw, no state."""
     spec = function.spec
     if spec.random or spec.inplace or spec.opaque or spec.views:
         return False
     if (spec.mutated or spec.auxiliary) and not spec.recomputable:
         return False
-    # Not of several outputs that users see: those that are stored may have been written since.
+    # One visible output only: of several, some may be stored, and written since.
     return spec.visible_count(len(function.output_descs), function.attributes) == 1

@@ -93,8 +93,8 @@ class Structure:
         assert isinstance(found, weakref.ref), "leaves are held"
         return found
 
-    # Not cached_property, which up to Python 3.11 has one lock for all structures, and whatever thread of a parent held
-    # that one holds it for ever in a child.
+    # Not cached_property: up to Python 3.11 it has one lock for all structures, which after a fork stays locked in the
+    # child if another thread held it.
     @property
     def flags(self) -> list[bool | None]:
         """Per value its need_grad at the first access to this; setting one raises the epoch."""
