@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -66,10 +66,8 @@ _KERNEL = Kernel("join", _build)
 
 def accepts(call: Call) -> bool | str:
     """Whether all arrays are float32, or all float64, and none is empty."""
-    refused = refuse_floats(call, ("float32", "float64"), floats=range(len(call.inputs)), outputs=len(call.outputs))
-    if refused:
-        return refused
-    return "an array is empty" if has_empty(call) else True
+    inputs, outputs = range(len(call.inputs)), len(call.outputs)
+    return refuse_floats(call, ("float32", "float64"), floats=inputs, outputs=outputs, empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

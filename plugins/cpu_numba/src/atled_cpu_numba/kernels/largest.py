@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -85,11 +85,9 @@ _KERNELS = {
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64, not empty, and k at most 128."""
-    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,))
+    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False)
     if refused:
         return refused
-    if has_empty(call):
-        return "an array is empty"
     k = call.attributes["k"]
     return k <= _MOST or f"finds up to {_MOST} elements, not {k}; sorting is quicker then"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared, shift_sources
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -78,10 +78,7 @@ _KERNELS = {
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64 and not empty."""
-    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,))
-    if refused:
-        return refused
-    return "an array is empty" if has_empty(call) else True
+    return refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -83,11 +83,9 @@ def _cuts(call: Call) -> list[tuple[int, int, int, int]]:
 
 def accepts(call: Call) -> bool | str:
     """Whether one axis is cut at most, with step 1, and the arrays are float32 or float64 and not empty."""
-    refused = refuse_floats(call, ("float32", "float64"), floats=(0,))
+    refused = refuse_floats(call, ("float32", "float64"), floats=(0,), empty=False)
     if refused:
         return refused
-    if has_empty(call):
-        return "an array is empty"
     cuts = _cuts(call)
     if len(cuts) > 1:
         return f"takes slices that cut one axis, not {len(cuts)}"

@@ -15,7 +15,7 @@ from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.random.random_state import Stream
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -192,11 +192,9 @@ _KERNELS = {
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64, nothing is empty, and rows and columns are counted in 31 bits."""
-    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,))
+    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False)
     if refused:
         return refused
-    if has_empty(call):
-        return "an array is empty"
     assert call.inputs[0] is not None
     if math.prod(call.inputs[0].shape[-2:]) >= 1 << 31 or math.prod(call.outputs[0].shape[-2:]) >= 1 << 31:
         return "an image has 2^31 pixels or more"

@@ -14,10 +14,11 @@ from functools import partial
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
-from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
+from atled_cpu_numba.kernels.reduction.groups import Groups, groups_of
+from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, ranges_of
-from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -186,18 +187,9 @@ _COLUMN_SUMS = {
 }
 
 
-def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64 and its axes collapse into at most four groups."""
-    refused = refuse_floats(call, _DTYPES, floats=(0,))
-    if refused:
-        return refused
-    return _groups(call) is not None or "takes axes that collapse into the groups kept, reduced, kept, reduced"
-
-
 def prepare(call: Call) -> Prepared:
     """Sum, Mean: x -> y."""
-    groups = _groups(call)
-    assert groups is not None
+    groups = groups_of(call)
     dtype = call.outputs[0].dtype.name
     size = call.outputs[0].dtype.itemsize
     kept = groups.kept_outer * groups.kept_inner
@@ -266,9 +258,3 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
         spread={0: Block.spread} if can_carry and is_simple else None,
         note="sums of rows",
     )
-
-
-def _groups(call: Call) -> Groups | None:
-    x = call.inputs[0]
-    assert x is not None
-    return collapse(x.shape, call.attributes["axes"])

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import Groups, collapse
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
+from atled_cpu_numba.kernels.reduction.groups import groups_of
+from atled_cpu_numba.kernels.shared.launch import launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
@@ -202,18 +203,9 @@ _MOVING_KERNELS = {
 }
 
 
-def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64 and its axes collapse into at most four groups."""
-    refused = refuse_floats(call, _DTYPES, floats=(0,))
-    if refused:
-        return refused
-    return _groups(call) is not None or "takes axes that collapse into the groups kept, reduced, kept, reduced"
-
-
 def prepare(call: Call) -> Prepared:
     """Max, Min: x -> y, index.  MaxMinGrad: gy, index -> gx.  MaxMinGather: x, index -> y."""
-    groups = _groups(call)
-    assert groups is not None
+    groups = groups_of(call)
     name, dtype = call.spec.name, call.outputs[0].dtype.name
     work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
     words = filled(Block, **groups._asdict())
@@ -236,9 +228,3 @@ def prepare(call: Call) -> Prepared:
     # Of each unit the elements of x must lie together.
     fits = groups.reduced_outer == 1 if by_rows else blocks == 1
     return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared
-
-
-def _groups(call: Call) -> Groups | None:
-    x = call.outputs[0] if call.spec.name == "MaxMinGrad" else call.inputs[0]
-    assert x is not None
-    return collapse(x.shape, call.attributes["axes"])

@@ -1,9 +1,12 @@
-"""Collapsing the axes of a reduction into alternating groups of kept and reduced ones."""
+"""The axes of a reduction collapsed into alternating groups of kept and reduced ones: what its kernels take."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from atled.plugin import ArrayDesc, Call
+from atled_cpu_numba.kernels.shared.launch import refuse_floats
 
 
 class Groups(NamedTuple):
@@ -16,6 +19,31 @@ class Groups(NamedTuple):
     reduced_outer: int
     kept_inner: int
     reduced_inner: int
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
+    refused = refuse_floats(call, ("float32", "float64"), floats=(0,))
+    if refused:
+        return refused
+    x = _reduced(call)
+    if collapse(x.shape, call.attributes["axes"]) is None:
+        return "takes axes that collapse into the groups kept, reduced, kept, reduced"
+    return True
+
+
+def groups_of(call: Call) -> Groups:
+    """The groups of a call that is accepted."""
+    groups = collapse(_reduced(call).shape, call.attributes["axes"])
+    assert groups is not None
+    return groups
+
+
+def _reduced(call: Call) -> ArrayDesc:
+    """The array whose axes are reduced; of MaxMinGrad, the result."""
+    x = call.outputs[0] if call.spec.name == "MaxMinGrad" else call.inputs[0]
+    assert x is not None
+    return x
 
 
 def collapse(shape: Sequence[int], axes: Sequence[int]) -> Groups | None:

@@ -92,11 +92,14 @@ def in_lines(size: int) -> int:
     return -(-size // 64) * 64
 
 
-def refuse_floats(call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1) -> str:
+def refuse_floats(
+    call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1, empty: bool = True
+) -> str:
     """Why the call's floats are not taken, or "" if they are: all of one dtype that is `accepted`.
 
     floats: positions of the inputs that hold floats, absent ones included.  outputs: how many outputs hold floats,
-    counted from the first.
+        counted from the first.
+    empty: whether arrays without elements are taken, of whatever dtype.
     """
     found = [call.inputs[i] for i in floats if i < len(call.inputs)]
     names = {desc.dtype.name for desc in [*found, *call.outputs[:outputs]] if desc is not None}
@@ -104,7 +107,7 @@ def refuse_floats(call: Call, accepted: Sequence[str], *, floats: Sequence[int],
         return f"mixes {' and '.join(sorted(names))}; the kernel takes one dtype"
     (name,) = names
     if name in accepted:
-        return ""
+        return "an array is empty" if not empty and has_empty(call) else ""
     if name == "float64":
         return "float32 only; double runs on the adopted reference"
     return f"takes {' or '.join(accepted)}, not {name}"
