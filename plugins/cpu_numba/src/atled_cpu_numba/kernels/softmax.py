@@ -8,7 +8,7 @@ All check the labels of their share before they write; as share 0 of 0 all label
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -246,46 +246,70 @@ def prepare(call: Call) -> Prepared:
     """Softmax: x -> y.  SoftmaxCrossEntropy: x, target -> y, p.  SoftmaxCrossEntropyGrad: gy, p, target -> gx."""
     whole = call.outputs[-1]  # of all three ops, the output of x's shape
     axis = call.attributes["axis"] % whole.ndim
-    outer, n, inner = math.prod(whole.shape[:axis]), whole.shape[axis], math.prod(whole.shape[axis + 1 :])
-    dtype, size = whole.dtype.name, whole.dtype.itemsize
-    work_us = whole.size * _NS_PER_ELEMENT * (10 if size == 8 else 1) / 1e3
-    name = call.spec.name
-    if name == "SoftmaxCrossEntropyGrad":
-        parts = share_count(work_us, outer)
-        prepared = launch(
-            _CROSS_ENTROPY_GRAD[dtype],
-            filled(Backward, outer=outer, n=n, inner=inner),
-            (Backward.gy, Backward.p, Backward.target, Backward.gx),
-            parts=parts,
-            errors=_ERRORS,
-        )
-        return in_pieces(prepared, call, outer, source=None, checks=True)
-    share_bytes = 2 * _COLUMNS * size
-    words = filled(Forward, outer=outer, n=n, inner=inner, share_bytes=share_bytes)
-    has_labels = name == "SoftmaxCrossEntropy"
-    arguments: tuple[int, ...] = (Forward.x, Forward.p)
-    if has_labels:
-        arguments = (Forward.x, Forward.target, Forward.loss, Forward.p)
-    errors = _ERRORS if has_labels else None
-    result = len(call.outputs) - 1
-    if inner == 1:
-        parts = share_count(work_us, outer)
-        prepared = launch(_ROWS[dtype], words, arguments, parts=parts, errors=errors, note="rows")
-        return in_pieces(prepared, call, outer, result=result, in_place=True, checks=has_labels)
-    blocks = -(-inner // _COLUMNS)
-    parts = share_count(work_us, outer * blocks)
+    sizes = {
+        "outer": math.prod(whole.shape[:axis]),
+        "n": whole.shape[axis],
+        "inner": math.prod(whole.shape[axis + 1 :]),
+    }
+    work_us = whole.size * _NS_PER_ELEMENT * (10 if whole.dtype.itemsize == 8 else 1) / 1e3
+    if call.spec.name == "SoftmaxCrossEntropyGrad":
+        return _prepare_grad(call, sizes, work_us)
+    return (_prepare_rows if sizes["inner"] == 1 else _prepare_columns)(call, sizes, work_us)
+
+
+def _prepare_grad(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
+    outer = sizes["outer"]
     prepared = launch(
-        _COLUMN_WISE[dtype],
-        words,
-        (*arguments, Forward.workspace),
+        _CROSS_ENTROPY_GRAD[call.outputs[0].dtype.name],
+        filled(Backward, **sizes),
+        (Backward.gy, Backward.p, Backward.target, Backward.gx),
+        parts=share_count(work_us, outer),
+        errors=_ERRORS,
+    )
+    return in_pieces(prepared, call, outer, source=None, checks=True)
+
+
+def _has_labels(call: Call) -> bool:
+    return call.spec.name == "SoftmaxCrossEntropy"
+
+
+def _arguments(call: Call) -> tuple[int, ...]:
+    if _has_labels(call):
+        return (Forward.x, Forward.target, Forward.loss, Forward.p)
+    return (Forward.x, Forward.p)
+
+
+def _prepare_rows(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
+    outer, has_labels = sizes["outer"], _has_labels(call)
+    prepared = launch(
+        _ROWS[call.outputs[-1].dtype.name],
+        filled(Forward, **sizes),
+        _arguments(call),
+        parts=share_count(work_us, outer),
+        errors=_ERRORS if has_labels else None,
+        note="rows",
+    )
+    return in_pieces(prepared, call, outer, result=len(call.outputs) - 1, in_place=True, checks=has_labels)
+
+
+def _prepare_columns(call: Call, sizes: Mapping[str, int], work_us: float) -> Prepared:
+    dtype, outer, has_labels = call.outputs[-1].dtype, sizes["outer"], _has_labels(call)
+    blocks = -(-sizes["inner"] // _COLUMNS)
+    parts = share_count(work_us, outer * blocks)
+    share_bytes = 2 * _COLUMNS * dtype.itemsize
+    prepared = launch(
+        _COLUMN_WISE[dtype.name],
+        filled(Forward, share_bytes=share_bytes, **sizes),
+        (*_arguments(call), Forward.workspace),
         parts=parts,
         workspace=parts * share_bytes,
-        errors=errors,
+        errors=_ERRORS if has_labels else None,
         note="columns",
     )
+    result = len(call.outputs) - 1
     if blocks == 1:
         return in_pieces(prepared, call, outer, result=result, checks=has_labels)
-    if n < _FEWEST_CLASSES or outer < parts:
+    if sizes["n"] < _FEWEST_CLASSES or outer < parts:
         return prepared
     # A piece must not end between the blocks of columns, which lie beside one another.
     return in_pieces(prepared, call, outer, result=result, checks=has_labels, pieces=outer)

@@ -1,8 +1,9 @@
-"""The argument block of pooling over one or two trailing axes; a call with one axis is one of height 1."""
+"""The argument block of pooling over one or two trailing axes; one axis has the height 1."""
 
 from __future__ import annotations
 
 from atled_cpu_numba.kernels.shared.layout import layout
+from atled_cpu_numba.kernels.shared.leading_axes import Axis
 
 PLACE_OUT_OF_RANGE = 1  # the error that kernels for places return
 
@@ -29,3 +30,19 @@ class Block:
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
     wide: int  # whether places are int32 (1) or bytes (0)
+
+
+def window_words(height: Axis, width: Axis) -> dict[str, int]:
+    """The words for sizes and windows along two axes, whose source is the larger array."""
+    return {
+        "height": height.source,
+        "width": width.source,
+        "rows": height.result,
+        "columns": width.result,
+        "kernel_h": height.kernel,
+        "kernel_w": width.kernel,
+        "stride_h": height.stride,
+        "stride_w": width.stride,
+        "pad_h": height.pad,
+        "pad_w": width.pad,
+    }

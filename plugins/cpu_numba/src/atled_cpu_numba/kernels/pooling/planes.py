@@ -11,17 +11,18 @@ from functools import partial
 
 import numpy as np
 
-from atled.plugin import Call, Prepared
+from atled.plugin import ArrayDesc, Call, Prepared
 from atled_cpu_numba.kernels.pooling import slices as slice_pooling
-from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block
+from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, in_lines, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
 from atled_cpu_numba.store import Kernel
 
+_ONE_ROW = Axis(1, 1, 1, 0, 1, 1)  # the height of a call with one axis
 _ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 1000.0  # a cautious rate of one core, for the number of shares
 
@@ -262,51 +263,46 @@ def prepare(call: Call) -> Prepared:
 
     AveragePooling: x -> y.  AveragePoolingGrad: gy -> gx.
     """
-    first, result = call.inputs[0], call.outputs[0]
-    assert first is not None
-    large, small = (result, first) if call.spec.name.endswith("Grad") else (first, result)
-    count = len(call.attributes["kernel"])
-    geometry = (call.attributes[name] for name in ("kernel", "pad", "stride"))
-    axes = list(map(Axis, large.shape[-count:], small.shape[-count:], *geometry, (1,) * count))
+    axes = _axes(call)
     # What is passed through is more planes.
-    if count > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
+    if len(axes) > 2 and not all(axis.is_passed_through for axis in axes[:-2]):
         return slice_pooling.prepare(call, axes, _prepare_planar)
     return _prepare_planar(call)
 
 
-def _prepare_planar(call: Call) -> Prepared:
-    """Pooling over one or two axes."""
-    name, attributes = call.spec.name, call.attributes
-    axes = min(2, len(attributes["kernel"]))
+def _arrays(call: Call) -> tuple[ArrayDesc, ArrayDesc]:
+    """The larger array and the smaller one."""
     first, result = call.inputs[0], call.outputs[0]
     assert first is not None
-    large, small = (result, first) if name.endswith("Grad") else (first, result)
-    planes = math.prod(large.shape[:-axes])
-    height, width = _two(large.shape[-axes:], 1)
-    rows, columns = _two(small.shape[-axes:], 1)
-    kernel_h, kernel_w = _two(attributes["kernel"], 1)
-    stride_h, stride_w = _two(attributes["stride"], 1)
-    pad_h, pad_w = _two(attributes["pad"], 0)
+    return (result, first) if call.spec.name.endswith("Grad") else (first, result)
+
+
+def _axes(call: Call) -> list[Axis]:
+    """The axes of the windows."""
+    large, small = _arrays(call)
+    count = len(call.attributes["kernel"])
+    geometry = (call.attributes[name] for name in ("kernel", "pad", "stride"))
+    return list(map(Axis, large.shape[-count:], small.shape[-count:], *geometry, (1,) * count))
+
+
+def _prepare_planar(call: Call) -> Prepared:
+    """Pooling over one or two axes."""
+    name = call.spec.name
+    large, small = _arrays(call)
+    axes = _axes(call)[-2:]
+    planes = math.prod(large.shape[: -len(axes)])
+    height, width = (_ONE_ROW, *axes)[-2:]
     # For the average: a factor for each column of windows, one for the row, or the sum of some rows.
-    share_bytes = 64 + 2 * -(-4 * small.shape[-1] // 64) * 64 if name.startswith("Average") else 0
+    share_bytes = 64 + 2 * in_lines(4 * small.shape[-1]) if name.startswith("Average") else 0
     words = filled(
         Block,
         planes=planes,
-        height=height,
-        width=width,
-        rows=rows,
-        columns=columns,
-        kernel_h=kernel_h,
-        kernel_w=kernel_w,
-        stride_h=stride_h,
-        stride_w=stride_w,
-        pad_h=pad_h,
-        pad_w=pad_w,
-        including_pad=int(attributes.get("including_pad", False)),
+        including_pad=int(call.attributes.get("including_pad", False)),
         share_bytes=share_bytes,
-        wide=int(kernel_h * kernel_w > MOST_BYTE_PLACES),
+        wide=int(height.kernel * width.kernel > MOST_BYTE_PLACES),
+        **window_words(height, width),
     )
-    kernel, note = _special(name, words) if large.dtype == np.float32 else (None, "")
+    kernel, note = _special(name, height, width) if large.dtype == np.float32 else (None, "")
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     prepared = launch(
         kernel or _KERNELS[name][large.dtype.name],
@@ -325,20 +321,12 @@ def _prepare_planar(call: Call) -> Prepared:
     return in_pieces(prepared, call, planes, alone=alone)
 
 
-def _special(name: str, words: list[int]) -> tuple[Kernel | None, str]:
-    """The kernel of `pairs` for a call with this block, if there is one; the note."""
-    windows = (words[Block.kernel_h], words[Block.kernel_w])
-    strides = (words[Block.stride_h], words[Block.stride_w])
-    large, small = (words[Block.height], words[Block.width]), (words[Block.rows], words[Block.columns])
-    if (words[Block.pad_h], words[Block.pad_w]) != (0, 0):
+def _special(name: str, height: Axis, width: Axis) -> tuple[Kernel | None, str]:
+    """The kernel of `pairs` for windows along these axes, if there is one; the note."""
+    axes = (height, width)
+    if any(axis.pad for axis in axes):
         return None, ""
-    if windows == large and small == (1, 1) and name in PLANES:
+    if all((axis.kernel, axis.result) == (axis.source, 1) for axis in axes) and name in PLANES:
         return PLANES[name], "whole planes"
-    tiles = windows == strides == (2, 2) and large == (2 * small[0], 2 * small[1])
+    tiles = all((axis.kernel, axis.stride, axis.source) == (2, 2, 2 * axis.result) for axis in axes)
     return (PAIRS[name], "2x2 tiles") if tiles and name in PAIRS else (None, "")
-
-
-def _two(values: tuple[int, ...], missing: int) -> tuple[int, int]:
-    """The values for height and width."""
-    padded = (missing, missing, *values)
-    return padded[-2], padded[-1]

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared
-from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, share_count, undivided
+from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, window_words
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count, undivided
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases
 from atled_cpu_numba.store import Kernel
@@ -297,21 +297,11 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
     if name.endswith("Grad"):
         large, small = small, large
     planes = math.prod(large.shape[: -len(axes)])
-    height, width = planar
     sizes = {
         "planes": planes,
         "slices": sources,
-        "height": height.source,
-        "width": width.source,
         "targets": targets,
-        "rows": height.result,
-        "columns": width.result,
-        "kernel_h": height.kernel,
-        "kernel_w": width.kernel,
-        "stride_h": height.stride,
-        "stride_w": width.stride,
-        "pad_h": height.pad,
-        "pad_w": width.pad,
+        **window_words(*planar),
         "wide": int(taps * window > MOST_BYTE_PLACES),
         "wide_slices": int(window > MOST_BYTE_PLACES),
         "table": size_of(Block),
@@ -324,23 +314,12 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
     else:
         with undivided():
             inner = prepare_planar(_planar_call(call, sources, planar))
-        native = inner.native
-        assert native is not None
+        assert inner.native is not None
         table = _pairs(name, leading, including_pad=call.attributes.get("including_pad", False))
-        starts = _starts(8 * len(native.block), inner.workspace, 4 * sources * windows, 4 * sources * windows)
-        share_bytes = starts["share_bytes"]
-        words = filled(
-            Block,
-            inner=native.address,
-            inner_block=size_of(Block) + len(table),
-            count=len(native.block),
-            spreads=int(name == "AveragePoolingGrad"),
-            **_inner_words(name, native),
-            **starts,
-            **sizes,
-        )
-        words += [*table, *native.block.tolist()]
-        owner = native.owner
+        pieces = {"inner_workspace_at": inner.workspace, "pooled_at": 4 * sources * windows}
+        starts = piece_starts(8 * len(inner.native.block), {**pieces, "places_at": 4 * sources * windows})
+        words = _with_inner(name, inner.native, table, {**sizes, **starts})
+        share_bytes, owner = starts["share_bytes"], inner.native.owner
         note += f": {inner.note}" if inner.note else ""
     parts = share_count((large.size + small.size) / _ELEMENTS_PER_US, planes)
     parts = fitting_shares(parts, max(1, share_bytes))
@@ -355,12 +334,6 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
         owner=(kernel, owner),
         note=note,
     )
-
-
-def _starts(*sizes: int) -> dict[str, int]:
-    """Where pieces of so many bytes begin behind the first, each at a cache line, and their end, by their words."""
-    ends = itertools.accumulate(-(-size // 64) * 64 for size in sizes)
-    return dict(zip(("inner_workspace_at", "pooled_at", "places_at", "share_bytes"), ends, strict=True))
 
 
 def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
@@ -378,6 +351,20 @@ def _planar_call(call: Call, slices: int, planar: Sequence[Axis]) -> Call:
         wide = math.prod(attributes["kernel"]) > MOST_BYTE_PLACES
         outputs.append(small.astype(np.int32 if wide else np.uint8))
     return Call(call.spec, (large,), tuple(outputs), attributes)
+
+
+def _with_inner(name: str, native: Native, table: list[int], sizes: dict[str, int]) -> list[int]:
+    """The block of a call with an inner kernel; sizes: the words that do not depend on that."""
+    words = filled(
+        Block,
+        inner=native.address,
+        inner_block=size_of(Block) + len(table),
+        count=len(native.block),
+        spreads=int(name == "AveragePoolingGrad"),
+        **_inner_words(name, native),
+        **sizes,
+    )
+    return [*words, *table, *native.block.tolist()]
 
 
 def _inner_words(name: str, native: Native) -> dict[str, int]:

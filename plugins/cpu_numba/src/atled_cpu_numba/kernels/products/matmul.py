@@ -25,13 +25,12 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     TRANSPOSED_ROWS,
     Product,
     plan_product,
-    round_up,
     unit_sizes,
 )
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
 from atled_cpu_numba.kernels.products.row_products import Across, Rows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
 
@@ -337,7 +336,7 @@ def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float) -> Prepare
     plan = plan_product(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
-    share_bytes = round_up(8 * BLOCK_WORDS + 4 * host_lanes().columns + plan.packed_bytes, 64)
+    share_bytes = in_lines(8 * BLOCK_WORDS + 4 * host_lanes().columns + plan.packed_bytes)
     parts = fitting_shares(min(parts, p.batch * -(-p.m // unit_rows) * -(-p.n // unit_columns)), share_bytes)
     block = filled(
         Block,

@@ -11,10 +11,18 @@ from functools import partial
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.products.matmul_plan import round_up
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, PACK, PACK_SLACK
 from atled_cpu_numba.kernels.products.row_products import MULTIPLY_ROWS
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    has_empty,
+    in_lines,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
 from atled_cpu_numba.store import Kernel
 
@@ -302,8 +310,8 @@ def prepare(call: Call) -> Prepared:
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size
     share_bytes = 8 * BLOCK_WORDS + 4 * columns
-    share_bytes += 4 * (_round_up(n, columns) + 2 * columns) * inner + 8 * PACK_SLACK + 4 * size
-    share_bytes = _round_up(share_bytes, 64)
+    share_bytes += 4 * (round_up(n, columns) + 2 * columns) * inner + 8 * PACK_SLACK + 4 * size
+    share_bytes = in_lines(share_bytes)
     work_us = 2.0 * steps * batch * inner * n / _FLOPS_PER_US
     parts = fitting_shares(share_count(work_us, max(1, batch // _SHARE_ROWS)), share_bytes)
     words = filled(
@@ -326,7 +334,3 @@ def prepare(call: Call) -> Prepared:
         workspace=share_bytes * parts,
         note=f"packed once, {host_lanes().rows}x{columns} tiles",
     )
-
-
-def _round_up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple

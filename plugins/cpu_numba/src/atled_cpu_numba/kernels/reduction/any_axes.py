@@ -18,7 +18,7 @@ from atled_cpu_numba.kernels.reduction.groups import Groups, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, ranges_of
-from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, share_count
+from atled_cpu_numba.kernels.shared.launch import float_bits, in_lines, launch, most_shares, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -209,7 +209,7 @@ def prepare(call: Call) -> Prepared:
     parts = share_count(work_us, groups.kept_outer * -(-groups.kept_inner // _FEWEST_COLUMNS))
     blocks = max(-(-parts // max(1, groups.kept_outer)), -(-groups.kept_inner // _MOST_COLUMNS))
     step = -(-groups.kept_inner // blocks) or 1
-    share_bytes = -(-step * (8 + size) // 64) * 64
+    share_bytes = in_lines(step * (8 + size))
     rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
     scratch = carrying.share_bytes(size * rows_at_once * step)
     words = filled(
