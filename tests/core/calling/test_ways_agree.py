@@ -32,7 +32,7 @@ from atled.calling.function_text import FUNCTIONS
 from atled.conformance.cases import samples_of
 from atled.conformance.running import typed
 from atled.generators.catalogue import catalogue
-from atled.graph.record.value import PLAIN, RecordedCall, Value
+from atled.graph.record.value import PLAIN, Details, RecordedCall, Value
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
@@ -47,6 +47,9 @@ CASES = [
     if spec.user_inputs or kind is Variable  # without inputs a call is recorded
 ]
 SAMPLES = 3  # of each op: more of them check kernels, not ways
+
+MADE_LATER = ("data", "parent")
+"""The details of a value that a recorded call makes when they are asked for."""
 
 Snapshot = dict[str, Any]
 
@@ -140,10 +143,8 @@ def of_result(result: NdArray | Variable, inputs: Sequence[Any]) -> Snapshot:
     if isinstance(result, Variable):
         value = result.value
         assert value.handle is not None and value.handle() is result
-        state |= {name: getattr(value, name) for name in ("need_grad", "persistent", "position", "seed", "sharing")}
-        state |= {name: getattr(value, name) for name in ("forward", "backwards", "exposed", "gradient_recipe")}
-        state["has grad"] = value.details.grad is not None
         state["parent"] = of_function(value.parent, value, inputs)
+        state |= {name: getattr(value.details, name) for name in Details.__slots__ if name not in MADE_LATER}
     return state
 
 
