@@ -141,7 +141,7 @@ def _print_code(code: str) -> None:
         else:
             console = Console()
             if not console.no_color:
-                console.print(Syntax(code, "python", background_color="default"), soft_wrap=True)
+                console.print(Syntax(code, "python", theme="ansi_dark", background_color="default"), soft_wrap=True)
                 return
     print(code, end="")
 

@@ -213,3 +213,16 @@ def test_the_example_of_the_page_is_what_comes_out(capsys):
     text = (DOCS / "dispatch.md").read_text("utf-8")
     ((command, output),) = re.findall(r"^```text\n\$ python -m atled op (.*)\n((?:.*\n)*?)```$", text, re.MULTILINE)
     assert shown(capsys, *command.split()) == output
+
+
+def test_code_is_coloured_on_a_terminal_only_and_not_against_the_wish_of_the_user(capsys, monkeypatch):
+    pytest.importorskip("rich")
+    plain = shown(capsys, "relu", "--part", "text")
+    assert "\x1b[" not in plain
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    coloured = shown(capsys, "relu", "--part", "text")
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == plain.split()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown(capsys, "relu", "--part", "text") == plain
