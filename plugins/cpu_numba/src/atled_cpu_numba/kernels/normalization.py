@@ -95,9 +95,9 @@ def _build_forward_rows(dtype: str) -> Callable[..., int]:
         batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
         decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
-        scratch = w[Forward.workspace] + part * w[Forward.share_bytes]
-        shifts, totals, squares = floats64(scratch), floats64(scratch + 8 * step), floats64(scratch + 16 * step)
-        arounds, scales = floats(scratch + 24 * step), floats(scratch + 32 * step)
+        own = w[Forward.workspace] + part * w[Forward.share_bytes]
+        shifts, totals, squares = floats64(own), floats64(own + 8 * step), floats64(own + 16 * step)
+        arounds, scales = floats(own + 24 * step), floats(own + 32 * step)
         lines = max(1, _STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -168,13 +168,13 @@ def _build_forward_columns(dtype: str) -> Callable[..., int]:
         batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
         decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
         count = float(outer * inner)
-        scratch = w[Forward.workspace] + part * w[Forward.share_bytes]
-        totals, squares = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
-        scratch += 16 * _COLUMNS
+        own = w[Forward.workspace] + part * w[Forward.share_bytes]
+        totals, squares = floats64(own), floats64(own + 8 * _COLUMNS)
+        own += 16 * _COLUMNS
         middles, scales, addends = (
-            floats(scratch),
-            floats(scratch + size * _COLUMNS),
-            floats(scratch + 2 * size * _COLUMNS),
+            floats(own),
+            floats(own + size * _COLUMNS),
+            floats(own + 2 * size * _COLUMNS),
         )
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -242,9 +242,9 @@ def _build_backward_rows(dtype: str) -> Callable[..., int]:
         gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
         gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
-        scratch = w[Backward.workspace] + part * w[Backward.share_bytes]
-        totals, products = floats64(scratch), floats64(scratch + 8 * step)
-        a, b, c = floats(scratch + 16 * step), floats(scratch + 24 * step), floats(scratch + 32 * step)
+        own = w[Backward.workspace] + part * w[Backward.share_bytes]
+        totals, products = floats64(own), floats64(own + 8 * step)
+        a, b, c = floats(own + 16 * step), floats(own + 24 * step), floats(own + 32 * step)
         lines = max(1, _STRETCH // inner)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
@@ -309,11 +309,11 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
         gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
         gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
         count = float(outer * inner)
-        scratch = w[Backward.workspace] + part * w[Backward.share_bytes]
-        totals, products = floats64(scratch), floats64(scratch + 8 * _COLUMNS)
-        scratch += 16 * _COLUMNS
-        middles, a = floats(scratch), floats(scratch + size * _COLUMNS)
-        b, c = floats(scratch + 2 * size * _COLUMNS), floats(scratch + 3 * size * _COLUMNS)
+        own = w[Backward.workspace] + part * w[Backward.share_bytes]
+        totals, products = floats64(own), floats64(own + 8 * _COLUMNS)
+        own += 16 * _COLUMNS
+        middles, a = floats(own), floats(own + size * _COLUMNS)
+        b, c = floats(own + 2 * size * _COLUMNS), floats(own + 3 * size * _COLUMNS)
         units = (channels + step - 1) // step
         for unit in range(units * part // parts, units * (part + 1) // parts):
             first = unit * step

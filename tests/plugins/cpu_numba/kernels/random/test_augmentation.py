@@ -23,12 +23,12 @@ CASES = [
 ]
 
 
-def _run(run, x, stream, parts, attributes):
+def _run(run, x, random_state, parts, attributes):
     spec = SPECS["ImageAugmentation"]
     checked = spec.check_attributes(attributes, [ArrayDesc(x.shape, x.dtype)])
     found = np.full(checked["shape"], np.nan, x.dtype)
     floats = {name: checked[name] for name in augmentation._FLOATS}
-    code = run(augmentation, spec.name, [x, stream], [found], parts=parts, floats=floats, **checked)
+    code = run(augmentation, spec.name, [x, random_state], [found], parts=parts, floats=floats, **checked)
     return code, found, checked
 
 
@@ -36,10 +36,10 @@ def _run(run, x, stream, parts, attributes):
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-6), ("float64", 1e-14)])
 def test_pixels(run, parts, shape, attributes, dtype, tolerance):
     x = np.random.default_rng(4).random(shape).astype(dtype)
-    for stream in (np.array([7, 3]), np.array([-2, 1 << 40])):
-        code, found, checked = _run(run, x, stream, parts, attributes)
+    for random_state in (np.array([7, 3]), np.array([-2, 1 << 40])):
+        code, found, checked = _run(run, x, random_state, parts, attributes)
         assert code == 0
-        expected = SPECS["ImageAugmentation"].reference(x, stream, **checked)
+        expected = SPECS["ImageAugmentation"].reference(x, random_state, **checked)
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * 10)
 
 

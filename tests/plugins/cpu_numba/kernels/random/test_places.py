@@ -27,9 +27,9 @@ CASES = [
 def test_elements_and_places(run, parts, name, shape, attributes, dtype):
     spec, x = SPECS[name], np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     checked = spec.check_attributes(attributes, [ArrayDesc(x.shape, x.dtype)])
-    for stream in (np.array([7, 3]), np.array([-2, 1 << 40])):
-        expected = spec.reference(x, stream, **checked)
+    for random_state in (np.array([7, 3]), np.array([-2, 1 << 40])):
+        expected = spec.reference(x, random_state, **checked)
         found = [np.full(e.shape, -1, e.dtype) for e in expected]
-        assert run(random_places, name, [x, stream], found, parts=parts, **checked) == 0
+        assert run(random_places, name, [x, random_state], found, parts=parts, **checked) == 0
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_array_equal(found[1], expected[1])

@@ -1,6 +1,6 @@
 """Filters of single planes with strides of 2: the gradients and the adjoint of depthwise convolution, in float32.
 
-Both work on flat planes of phases, see `phases`, in scratch that stays in the nearer caches. The adjoint copies
+Both work on flat planes of phases, see `phases`, in a workspace that stays in the nearer caches. The adjoint copies
 a plane of gy to one with zeros in between, filters it to the even and the odd rows of a padded plane, and copies what
 is not padding to gx. The gradient of the weight sorts a plane of x into four and multiplies them by gy.
 
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Counts of elements in the scratch of a share, which the block repeats.
+    """Counts of elements in the workspace of a share, which the block repeats.
 
     gy: of one of its planes.  other: of one phase of x, or of the even rows of gx, or of the odd ones.
     """
@@ -110,9 +110,9 @@ def _build() -> Callable[..., int]:
         taps = 9 if w[Block.kernel] == 0 else 25
         gy_at = w[Block.workspace] + part * w[Block.share_bytes]
         y_at, no_bias = gy_at + 4 * terms * gy_length, gy_at + w[Block.share_bytes] - 64
-        scratch = floats32(gy_at)
+        padded = floats32(gy_at)
         for i in range(terms * gy_length):
-            scratch[i] = 0.0
+            padded[i] = 0.0
         floats32(no_bias)[0] = 0.0
         streams = w[Block.buffer] != 0 and w[Block.after] == 0
         for unit in range(w[Block.images] * planes * part // parts, w[Block.images] * planes * (part + 1) // parts):
@@ -166,9 +166,9 @@ def _build_weight() -> Callable[..., int]:
         gy_at = w[Block.workspace] + part * w[Block.share_bytes]
         x_at = gy_at + 4 * gy_length
         sums_at = x_at + 16 * length
-        scratch, sums = floats32(gy_at), floats32(sums_at)
+        padded, sums = floats32(gy_at), floats32(sums_at)
         for i in range(gy_length + 4 * length):
-            scratch[i] = 0.0
+            padded[i] = 0.0
         seen = min(height, 2 * rows + (2 if taps == 9 else 4) - pad_h)
         for plane in range(planes * part // parts, planes * (part + 1) // parts):
             for i in range(per_plane * taps * vector):

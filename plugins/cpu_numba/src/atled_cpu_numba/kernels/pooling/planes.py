@@ -1,4 +1,4 @@
-"""Pooling over one or two trailing axes: maxima, averages and their gradients; `slice_pooling` brings more to two.
+"""Pooling over one or two trailing axes: maxima, averages and their gradients; `slices` brings more to two.
 
 The forward kernels go through a row of windows in vectors, see `window_rows`.
 """

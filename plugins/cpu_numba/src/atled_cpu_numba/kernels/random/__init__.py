@@ -1,1 +1,1 @@
-"""Random numbers from counter-based streams, and the ops that draw them."""
+"""Random numbers from counters, and the ops that draw them."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.random.random_state import Stream
+from atled_cpu_numba.kernels.random.random_state import RandomState
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
@@ -25,7 +25,7 @@ class Block:
     """What the kernel reads."""
 
     x: int  # address
-    stream: int  # address
+    random_state: int  # address
     y: int  # address
     workspace: int  # address
     images: int
@@ -104,10 +104,10 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def augmentation(block, part, parts):
         w = words(block)
-        stream = words(w[Block.stream])
-        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        random_state = words(w[Block.random_state])
+        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
         # From a call count that no call reaches: no word is used for two numbers.
-        noise_call = uint64(stream[Stream.call] + (1 << 62))
+        noise_call = uint64(random_state[RandomState.call] + (1 << 62))
         channels, x_rows, x_columns = w[Block.channels], w[Block.x_rows], w[Block.x_columns]
         rows, columns = w[Block.rows], w[Block.columns]
         min_scale, max_scale = float64_of_bits(w[Block.min_scale]), float64_of_bits(w[Block.max_scale])
@@ -202,7 +202,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """ImageAugmentation: x, stream -> y."""
+    """ImageAugmentation: x, random_state -> y."""
     x, y = call.inputs[0], call.outputs[0]
     assert x is not None
     channels = x.shape[-3] if x.ndim > 2 else 1
@@ -226,7 +226,7 @@ def prepare(call: Call) -> Prepared:
     return launch(
         _KERNELS[x.dtype.name],
         words,
-        (Block.x, Block.stream, Block.y, Block.workspace),
+        (Block.x, Block.random_state, Block.y, Block.workspace),
         parts=parts,
         workspace=share_bytes * parts,
         attributes={name: getattr(Block, name) for name in _FLOATS},

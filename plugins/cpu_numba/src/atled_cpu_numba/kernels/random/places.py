@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.random.random_state import Stream
+from atled_cpu_numba.kernels.random.random_state import RandomState
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
@@ -38,7 +38,7 @@ class Block:
     """What the kernel reads."""
 
     x: int  # address
-    stream: int  # address
+    random_state: int  # address
     y: int  # address
     index: int  # address
     workspace: int  # address: a table per share
@@ -67,8 +67,13 @@ def _build(dtype: str) -> Callable[..., int]:
     @kernel
     def random_places(block, part, parts):
         w = words(block)
-        x, stream, y, index = floats(w[Block.x]), words(w[Block.stream]), floats(w[Block.y]), ints64(w[Block.index])
-        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        x, random_state, y, index = (
+            floats(w[Block.x]),
+            words(w[Block.random_state]),
+            floats(w[Block.y]),
+            ints64(w[Block.index]),
+        )
+        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
         axes, drawn, x_size, y_size = w[Block.axis_count], w[Block.drawn], w[Block.x_size], w[Block.y_size]
         table = ints64(w[Block.workspace] + 8 * part * w[Block.table])
         last_axis = Block.axes + _AXIS_WORDS * (axes - 1)
@@ -132,7 +137,7 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """RandomCrop, RandomFlip, RandomShift: x, stream -> y, index."""
+    """RandomCrop, RandomFlip, RandomShift: x, random_state -> y, index."""
     x, y = call.inputs[0], call.outputs[0]
     assert x is not None
     base = call.attributes["base_axis"]
@@ -151,7 +156,7 @@ def prepare(call: Call) -> Prepared:
     )
     words += [word for axis in axes for word in axis]
     parts = fitting_shares(share_count(y.size / _ELEMENTS_PER_US, samples), 8 * table)
-    arguments = (Block.x, Block.stream, Block.y, Block.index, Block.workspace)
+    arguments = (Block.x, Block.random_state, Block.y, Block.index, Block.workspace)
     return launch(_KERNELS[x.dtype.name], words, arguments, parts=parts, workspace=8 * table * parts)
 
 

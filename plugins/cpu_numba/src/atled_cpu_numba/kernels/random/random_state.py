@@ -1,6 +1,6 @@
-"""Random numbers from counter-based streams, and dropout: the numbers of `atled.ops.philox`, bit for bit.
+"""Random numbers from counters, and dropout: the numbers of `atled.ops.philox`, bit for bit.
 
-The key and the count of calls are read from the stream input when the kernel runs, so a prepared call draws anew each
+The key and the count of calls are read from the random state when the kernel runs, so a prepared call draws anew each
 time. Words come in blocks of four; a share is a range of blocks.
 """
 
@@ -18,8 +18,8 @@ from atled_cpu_numba.store import Kernel
 
 
 @layout
-class Stream:
-    """The words of the stream input."""
+class RandomState:
+    """The words of the random state."""
 
     key: int
     call: int  # count of the calls so far
@@ -29,7 +29,7 @@ class Stream:
 class Block:
     """What all kernels read."""
 
-    stream: int  # address
+    random_state: int  # address
     x: int  # address, of Dropout
     y: int  # address
     mask: int  # address, of Dropout
@@ -108,8 +108,8 @@ def _build_drawing(op: str, dtype: str) -> Callable[..., int]:
     @exact
     def drawing(block, part, parts):
         w = words(block)
-        stream, y, count = words(w[Block.stream]), pointer(w[Block.y]), w[Block.count]
-        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        random_state, y, count = words(w[Block.random_state]), pointer(w[Block.y]), w[Block.count]
+        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
         a, b = parameter(w[Block.first]), parameter(w[Block.second])
         blocks = (count + 3) // 4
         first, after = blocks * part // parts, blocks * (part + 1) // parts
@@ -146,9 +146,9 @@ def _build_dropout(dtype: str) -> Callable[..., int]:
     @exact
     def dropout(block, part, parts):
         w = words(block)
-        stream, x, y = words(w[Block.stream]), pointer(w[Block.x]), pointer(w[Block.y])
+        random_state, x, y = words(w[Block.random_state]), pointer(w[Block.x]), pointer(w[Block.y])
         mask, count = pointer(w[Block.mask]), w[Block.count]
-        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
         p = float64_of_bits(w[Block.first])
         # A whole number is at least p * 2**24 where it is at least the next whole number from there.
         least = uint64(int64(math.ceil(p * 16777216.0)))
@@ -193,8 +193,8 @@ def _build_normal(dtype: str) -> Callable[..., int]:
     @exact
     def normal(block, part, parts):
         w = words(block)
-        stream, y, count = words(w[Block.stream]), pointer(w[Block.y]), w[Block.count]
-        key, call = uint64(stream[Stream.key]), uint64(stream[Stream.call])
+        random_state, y, count = words(w[Block.random_state]), pointer(w[Block.y]), w[Block.count]
+        key, call = uint64(random_state[RandomState.key]), uint64(random_state[RandomState.call])
         mu, sigma = float64_of_bits(w[Block.first]), float64_of_bits(w[Block.second])
         blocks = (count + 3) // 4
         for i in range(blocks * part // parts, blocks * (part + 1) // parts):
@@ -241,14 +241,16 @@ def accepts(call: Call) -> bool | str:
 
 
 def prepare(call: Call) -> Prepared:
-    """Dropout: x, stream -> y, mask.  Rand, Randn, Randint: stream -> y."""
+    """Dropout: x, random_state -> y, mask.  Rand, Randn, Randint: random_state -> y."""
     name = call.spec.name
     y = call.outputs[0]
     words = filled(Block, count=y.size)
     if name == "Randint":
         low, high = call.attributes["low"], call.attributes["high"]
         words = filled(Block, count=y.size, first=low, second=high - low)
-    arguments = (Block.x, Block.stream, Block.y, Block.mask) if name == "Dropout" else (Block.stream, Block.y)
+    arguments = (
+        (Block.x, Block.random_state, Block.y, Block.mask) if name == "Dropout" else (Block.random_state, Block.y)
+    )
     return launch(
         _KERNELS[name, y.dtype.name],
         words,

@@ -5,9 +5,9 @@ All arguments are addresses of rows of `size` float32, or several of them side b
 reads few, so that LLVM finds in a handful of comparisons that they do not overlap, and computes in vectors.
 
 Forward pieces: (maps, h, c, y, cells, size): the affine maps become gates, in place, then y and cells are written.
-Backward pieces: (gates, h, c, y, cells, of_x, of_h, gh, gc, scratch, size): gh and gc hold what arrives at y and
+Backward pieces: (gates, h, c, y, cells, of_x, of_h, gh, gc, own, size): gh and gc hold what arrives at y and
 cells; of_x and of_h get the gradients of the affine maps of x and of h; gh and gc are left with what goes to the states
-before without passing a matrix. scratch is a row of one's own. h and c are the states before the step.
+before without passing a matrix. own: a row of workspace. h and c are the states before the step.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def _lstm(maps, h, c, y, cells, size):
 
 
 @piece
-def _lstm_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, scratch, size):
+def _lstm_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
     i, f, g, o = floats32(gates), floats32(gates + 4 * size), floats32(gates + 8 * size), floats32(gates + 12 * size)
     before, after = floats32(c), floats32(cells)
     of_i, of_f, of_g = floats32(of_x), floats32(of_x + 4 * size), floats32(of_x + 8 * size)
     of_o = floats32(of_x + 12 * size)
-    to_h, to_c, squashed = floats32(gh), floats32(gc), floats32(scratch)
+    to_h, to_c, squashed = floats32(gh), floats32(gc), floats32(own)
     one = float32(1)
     for j in range(size):
         squashed[j] = tanh(after[j])
@@ -90,7 +90,7 @@ def _gru(maps, h, c, y, cells, size):
 
 
 @piece
-def _gru_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, scratch, size):
+def _gru_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
     r, z, n, new = floats32(gates), floats32(gates + 4 * size), floats32(gates + 8 * size), floats32(gates + 12 * size)
     of_r, of_z, of_n = floats32(of_x), floats32(of_x + 4 * size), floats32(of_x + 8 * size)
     of_r_z, of_new = floats32(of_h), floats32(of_h + 8 * size)
@@ -118,7 +118,7 @@ def _tanh(maps, h, c, y, cells, size):
 
 
 @piece
-def _tanh_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, scratch, size):
+def _tanh_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
     out, of_map, to_h = floats32(y), floats32(of_x), floats32(gh)
     for j in range(size):
         of_map[j] = to_h[j] * (float32(1) - out[j] * out[j])
@@ -132,7 +132,7 @@ def _relu(maps, h, c, y, cells, size):
 
 
 @piece
-def _relu_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, scratch, size):
+def _relu_grad(gates, h, c, y, cells, of_x, of_h, gh, gc, own, size):
     out, of_map, to_h = floats32(y), floats32(of_x), floats32(gh)
     for j in range(size):
         of_map[j] = choose(out[j] > float32(0), to_h[j], float32(0))

@@ -189,7 +189,7 @@ def _build_backward(name: str) -> Callable[..., int]:
         inner = w[Backward.workspace] + part * w[Backward.share_bytes]
         zeros = inner + 8 * BLOCK_WORDS
         packed_w = zeros + 4 * zero_count
-        scratch = packed_w + 4 * padded(size) * maps * size + 4 * PACK_SLACK
+        own = packed_w + 4 * padded(size) * maps * size + 4 * PACK_SLACK
         zero = floats32(zeros)
         for i in range(zero_count):
             zero[i] = 0.0
@@ -219,7 +219,7 @@ def _build_backward(name: str) -> Callable[..., int]:
                     of_h + 4 * (at + r) * maps * size,
                     gh + 4 * r * size,
                     gc + 4 * r * size,
-                    scratch,
+                    own,
                     size,
                 )
             s, s_row, s_column = (gh, size, 1) if carries else (zeros, 0, 0)
@@ -305,7 +305,7 @@ def prepare(call: Call) -> Prepared:
     steps, batch = sequence.shape[:2]
     size = weight.shape[1]
     depth = weight.shape[2] - size
-    # Per share: blocks, zeros, the packed weight, a scratch row.
+    # Per share: blocks, zeros, the packed weight, a row for the cells.
     columns = host_lanes().columns
     inner = depth + size if forward else family.maps * size
     n = family.maps * size if forward else size

@@ -211,7 +211,7 @@ def prepare(call: Call) -> Prepared:
     step = -(-groups.kept_inner // blocks) or 1
     share_bytes = in_lines(step * (8 + size))
     rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
-    scratch = carrying.share_bytes(size * rows_at_once * step)
+    carried_bytes = carrying.share_bytes(size * rows_at_once * step)
     words = filled(
         Block,
         scale=float_bits(scale),
@@ -220,7 +220,7 @@ def prepare(call: Call) -> Prepared:
         rows_at_once=rows_at_once,
         **groups._asdict(),
     )
-    words[Block.carried + Carried.share_bytes] = scratch
+    words[Block.carried + Carried.share_bytes] = carried_bytes
     can_carry = min(step, groups.kept_inner) * min(groups.reduced_outer, rows_at_once) >= _SHORTEST_RANGE
     return launch(
         _COLUMN_SUMS[dtype],
@@ -229,7 +229,7 @@ def prepare(call: Call) -> Prepared:
         parts=parts,
         workspace=share_bytes * parts,
         before={0: Block.carried} if can_carry else None,
-        range_bytes={0: scratch} if can_carry else None,
+        range_bytes={0: carried_bytes} if can_carry else None,
         note="sums of columns",
     )
 
@@ -242,9 +242,9 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
     longest = min(length, _STRETCH)
     if is_simple and length <= _STRETCH:
         longest *= rows_at_once
-    scratch = carrying.share_bytes(_SIZES[dtype] * longest)
+    carried_bytes = carrying.share_bytes(_SIZES[dtype] * longest)
     words = filled(Block, scale=float_bits(scale), rows_at_once=rows_at_once, **groups._asdict())
-    words[Block.carried + Carried.share_bytes] = scratch
+    words[Block.carried + Carried.share_bytes] = carried_bytes
     can_carry = longest >= _SHORTEST_RANGE
     return launch(
         _ROWS[dtype],
@@ -253,7 +253,7 @@ def _prepare_rows(groups: Groups, dtype: str, scale: float, work_us: float) -> P
         parts=share_count(work_us, kept),
         most_parts=most_shares(kept),
         before={0: Block.carried} if can_carry else None,
-        range_bytes={0: scratch} if can_carry else None,
+        range_bytes={0: carried_bytes} if can_carry else None,
         after={0: Block.after} if can_carry and is_simple else None,
         spread={0: Block.spread} if can_carry and is_simple else None,
         note="sums of rows",

@@ -90,9 +90,9 @@ def are_long(groups: Groups) -> bool:
 def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepared:
     """x -> y, sums along the rows times `scale`."""
     units = groups.kept_outer * groups.reduced_outer * groups.kept_inner * -(-groups.reduced_inner // _STRETCH)
-    scratch = carrying.share_bytes((8 if dtype == "float64" else 4) * _STRETCH)
+    carried_bytes = carrying.share_bytes((8 if dtype == "float64" else 4) * _STRETCH)
     words = filled(Block, scale=float_bits(scale), **groups._asdict())
-    words[Block.carried + carrying.Carried.share_bytes] = scratch
+    words[Block.carried + carrying.Carried.share_bytes] = carried_bytes
     return launch(
         _KERNELS[dtype],
         words,
@@ -101,6 +101,6 @@ def prepare(groups: Groups, dtype: str, scale: float, work_us: float) -> Prepare
         most_parts=most_shares(units),
         workspace=8 * max(1, units),  # the kernel wants one, be it for no rows
         before={0: Block.carried},
-        range_bytes={0: scratch},
+        range_bytes={0: carried_bytes},
         note="sums of stretches",
     )

@@ -25,7 +25,7 @@ class Carried:
     block: int  # its block
     copied: int  # words of that block, or 0 where what is made has memory in full
     made: int  # the one of them for the address of what is made, where it has not
-    share_bytes: int  # of scratch memory
+    share_bytes: int  # of workspace
 
 
 PARAMETERS = (RANGE_BLOCK_WORDS,)  # of every kernel that carries: its code has the number, which is the core's
@@ -33,16 +33,16 @@ _BLOCK_BYTES = 8 * RANGE_BLOCK_WORDS
 
 
 def share_bytes(range_bytes: int) -> int:
-    """The scratch memory of one share whose ranges have so many bytes at most."""
+    """The workspace of one share whose ranges have so many bytes at most."""
     return _BLOCK_BYTES + -(-range_bytes // 64) * 64
 
 
 def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two functions for kernels on arrays of a dtype, in whose blocks the words of `Carried` begin with word `first`.
 
-    open_share(w, x, part) -> the scratch memory of a share, 0 if it has none; w: the block, x: address of the input.
+    open_share(w, x, part) -> the workspace of a share, 0 if it has none; w: the block, x: address of the input.
     range_at(w, x, own, begin, end, skip) -> the address of element `begin` of the input, from which those up to `end`
-        can be read; own: what `open_share` gave, skip: elements of a range in scratch memory that are in use already.
+        can be read; own: what `open_share` gave, skip: elements of a range in workspace that are in use already.
     """
     from atled_cpu_numba.codegen import call3, words
     from atled_cpu_numba.kernels.shared.options import inlined

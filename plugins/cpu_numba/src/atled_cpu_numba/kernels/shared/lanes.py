@@ -14,7 +14,7 @@ class Lanes(NamedTuple):
     vector: of one register.
     rows, columns: of the tile of C that a matrix product keeps in registers; rows is a multiple of 3, and of `vector`
         unless it is smaller.
-    dot_rows, dot_columns: of the tile of dot products (one register each) of `dots.py`.
+    dot_rows, dot_columns: of the tile of dot products (one register each) of `products.tiles`.
     """
 
     vector: int

@@ -27,7 +27,7 @@ class CollectRows:
     lines: int  # rows wanted
     left: int  # column of the result in which column 0 of the planes is; zeros outside of them
     length: int  # columns of the result
-    flat: int  # scratch: a vector per element of the rows and a vector's width more, for rows that fill vectors badly
+    flat: int  # workspace: a vector per element of the rows and a vector's width more, for rows that fill vectors badly
     padded: int  # address of the result: lines x length vectors
 
 
