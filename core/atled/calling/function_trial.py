@@ -1,4 +1,4 @@
-"""Trial of a generated function: whether it reuses the arrays of results that are free, and only those."""
+"""Finds, before a generated function is used, which reference counts tell it that a result array is free."""
 
 from __future__ import annotations
 

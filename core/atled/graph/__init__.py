@@ -1,1 +1,1 @@
-"""From recorded functions to running plans: representation, gradients, lowering, execution."""
+"""From recorded calls to running plans: representation, gradients, lowering, execution."""

@@ -1,4 +1,4 @@
-"""The entries of backward: of a recorded graph, and of a single recorded call."""
+"""The entries of backward: of a graph, by the plan of a rebuilt one or one made now, and of a single recorded call."""
 
 from __future__ import annotations
 

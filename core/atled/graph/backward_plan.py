@@ -1,4 +1,4 @@
-"""The plan of a backward: which gradients are computed, which are stored and where, compiled and bound for one root."""
+"""What one root's backward is to compute, and its plans: one per set of leaves that are added to, not overwritten."""
 
 from __future__ import annotations
 

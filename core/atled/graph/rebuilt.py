@@ -130,7 +130,7 @@ class _RebuiltGradientRecipe(GradientRecipe):
     def recover(self, cell: ArrayCell) -> None:
         root = self.root()
         if root is not None:
-            plan_backward(root, self._seed)  # sets root.backwards, which the base class reads
+            plan_backward(root, self._seed)  # sets root.backward_plan, which the base class reads
         super().recover(cell)
 
 

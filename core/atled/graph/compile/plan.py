@@ -1,4 +1,4 @@
-"""The plan: an immutable template of steps and slots, made once per graph structure."""
+"""Templates: compiled plans without data, as steps over slots; one per structure, bound to the arrays of each graph."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class IRNode:
 
 
 class Graph:
-    """Nodes in an order in which they can run, being built.
+    """A graph of nodes, not the user's of recorded calls: in an order in which they can run, being built.
 
     context: that of nodes which gradient rules add; set to the context of the node whose rule runs.
     external_requests: per external value (number, place, dtype): which copy of which outside array is wanted.

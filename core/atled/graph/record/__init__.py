@@ -1,1 +1,1 @@
-"""Recorded calls, and what is derived from them: shapes, structure, nodes."""
+"""The user's graph: values, recorded calls, its structure and key."""

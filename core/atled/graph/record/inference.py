@@ -1,4 +1,4 @@
-"""Shapes of results and kinds of calls, computed once for equal calls."""
+"""Output shapes of a call, and its kind, cached."""
 
 from __future__ import annotations
 

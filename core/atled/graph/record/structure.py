@@ -13,7 +13,7 @@ from atled.graph.record.value import RecordedCall, Value
 
 
 class CallSite:
-    """One function with the values it is called on, which need not be those it was recorded with.
+    """One recorded call (`function`) with the values it is called on, which need not be those it was recorded with.
 
     outputs: per visible output the value, None where it is gone.
     """

@@ -1,4 +1,4 @@
-"""Recorded graphs: values, and the recorded calls that connect them."""
+"""What a user's graph is made of: values (arrays), and the recorded calls that make them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Value:
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
-    forward, backwards: the executor's own records of the plans that compute this value, and backward from it.
+    forward_plan: the bound plan that computes this value.  backward_plan: the Backward from it, with its bound plans.
     seed: likewise, the gradient lent to this value as the root.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
@@ -187,7 +187,7 @@ class Value:
 
     @property
     def parent(self) -> RecordedCall | None:
-        """The function that makes it; None for a leaf."""
+        """The recorded call that makes it; None for a leaf."""
         parent: RecordedCall | None = self.details.parent if self.pattern is None else self._made_parent()
         return parent
 
