@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -89,20 +87,13 @@ def _build_grad(dtype: str) -> Callable[..., int]:
     return embed_grad
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
-    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
-
-
-_KERNELS = {"Embed": _kernels("embed", _build_embed), "EmbedGrad": _kernels("embed_grad", _build_grad)}
+_KERNELS = {"Embed": kernels_by_dtype("embed", _build_embed), "EmbedGrad": kernels_by_dtype("embed_grad", _build_grad)}
 
 
 def accepts(call: Call) -> bool | str:
     """Whether the table is float32 or float64 and the indices are int64."""
     table, indices = (1, 0) if call.spec.name == "Embed" else (0, 1)
-    refused = refuse_floats(call, _DTYPES, floats=(table,))
+    refused = refuse_floats(call, REALS, floats=(table,))
     if refused:
         return refused
     index = call.inputs[indices]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -20,7 +18,6 @@ class Block:
     value: int  # bits of a float64
 
 
-_DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 8000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -42,12 +39,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return fill
 
 
-_KERNELS = {dtype: Kernel(f"fill_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+_KERNELS = kernels_by_dtype("fill", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether the result is float32 or float64."""
-    return refuse_floats(call, _DTYPES, floats=()) or True
+    return refuse_floats(call, REALS, floats=()) or True
 
 
 def prepare(call: Call) -> Prepared:

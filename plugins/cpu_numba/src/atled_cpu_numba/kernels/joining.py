@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -67,7 +67,7 @@ _KERNEL = Kernel("join", _build)
 def accepts(call: Call) -> bool | str:
     """Whether all arrays are float32, or all float64, and none is empty."""
     inputs, outputs = range(len(call.inputs)), len(call.outputs)
-    return refuse_floats(call, ("float32", "float64"), floats=inputs, outputs=outputs, empty=False) or True
+    return refuse_floats(call, REALS, floats=inputs, outputs=outputs, empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -35,7 +33,6 @@ class Block:
 
 
 _OUT_OF_RANGE = 1
-_DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core for writing, for the number of shares
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -125,15 +122,10 @@ def _build_loss_grad(dtype: str) -> Callable[..., int]:
     return categorical_cross_entropy_grad
 
 
-_BUILDS: dict[str, Callable[[str], Callable[..., int]]] = {
-    "OneHot": _build_one_hot,
-    "CategoricalCrossEntropy": _build_loss,
-    "CategoricalCrossEntropyGrad": _build_loss_grad,
-}
 _KERNELS = {
-    (op, dtype): Kernel(f"{op}_{dtype}", partial(build, dtype), parameters=(dtype,))
-    for op, build in _BUILDS.items()
-    for dtype in _DTYPES
+    "OneHot": kernels_by_dtype("OneHot", _build_one_hot),
+    "CategoricalCrossEntropy": kernels_by_dtype("CategoricalCrossEntropy", _build_loss),
+    "CategoricalCrossEntropyGrad": kernels_by_dtype("CategoricalCrossEntropyGrad", _build_loss_grad),
 }
 
 # Per op the position of the labels and those of the inputs that hold floats, then the words of inputs and output.
@@ -152,7 +144,7 @@ _ARGUMENTS = {
 def accepts(call: Call) -> bool | str:
     """Whether floats are float32 or float64 and the labels int64."""
     position, floats = _LABELS_AND_FLOATS[call.spec.name]
-    refused = refuse_floats(call, _DTYPES, floats=floats)
+    refused = refuse_floats(call, REALS, floats=floats)
     if refused:
         return refused
     labels = call.inputs[position]
@@ -172,7 +164,7 @@ def prepare(call: Call) -> Prepared:
         assert x is not None
         outer, classes, inner, sizes = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]), ()
     prepared = launch(
-        _KERNELS[name, result.dtype.name],
+        _KERNELS[name][result.dtype.name],
         [*filled(Block, outer=outer, classes=classes, inner=inner, entries=len(sizes)), *sizes],
         _ARGUMENTS[name],
         parts=share_count(result.size / _ELEMENTS_PER_US, outer),

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -78,14 +76,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return largest
 
 
-_KERNELS = {
-    dtype: Kernel(f"largest_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("largest", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64, not empty, and k at most 128."""
-    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False)
+    refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
     k = call.attributes["k"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -23,7 +21,6 @@ class Block:
     eps: int  # bits of a float64
 
 
-_DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -53,12 +50,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return vat_noise
 
 
-_KERNELS = {dtype: Kernel(f"vat_noise_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
+_KERNELS = kernels_by_dtype("vat_noise", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64; w is not read."""
-    return refuse_floats(call, _DTYPES, floats=(0,)) or True
+    return refuse_floats(call, REALS, floats=(0,)) or True
 
 
 def prepare(call: Call) -> Prepared:

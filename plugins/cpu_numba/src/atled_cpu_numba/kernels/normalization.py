@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, words_of
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -359,19 +357,12 @@ def _build_backward_columns(dtype: str) -> Callable[..., int]:
     return normalize_grad_columns
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
-    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
-
-
 # By op and whether it goes by rows.
 _KERNELS = {
-    ("BatchNormalization", True): _kernels("normalize_rows", _build_forward_rows),
-    ("BatchNormalization", False): _kernels("normalize_columns", _build_forward_columns),
-    ("BatchNormalizationGrad", True): _kernels("normalize_grad_rows", _build_backward_rows),
-    ("BatchNormalizationGrad", False): _kernels("normalize_grad_columns", _build_backward_columns),
+    ("BatchNormalization", True): kernels_by_dtype("normalize_rows", _build_forward_rows),
+    ("BatchNormalization", False): kernels_by_dtype("normalize_columns", _build_forward_columns),
+    ("BatchNormalizationGrad", True): kernels_by_dtype("normalize_grad_rows", _build_backward_rows),
+    ("BatchNormalizationGrad", False): kernels_by_dtype("normalize_grad_columns", _build_backward_columns),
 }
 
 
@@ -388,7 +379,7 @@ def accepts(call: Call) -> bool | str:
         return f"takes one axis of channels, not {len(call.attributes['axes'])}"
     if any(desc is None for desc in call.inputs):
         return "takes no call without scale, shift or statistics"
-    refused = refuse_floats(call, _DTYPES, floats=range(len(call.inputs)), outputs=len(call.outputs))
+    refused = refuse_floats(call, REALS, floats=range(len(call.inputs)), outputs=len(call.outputs))
     if refused:
         return refused
     if has_empty(call):

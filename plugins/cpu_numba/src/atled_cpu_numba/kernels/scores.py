@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -31,7 +29,6 @@ class Block:
 
 
 _OUT_OF_RANGE = 1
-_DTYPES = ("float32", "float64")
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 
 
@@ -102,15 +99,14 @@ def _build_confusion(dtype: str) -> Callable[..., int]:
 
 
 _KERNELS = {
-    (op, dtype): Kernel(f"{op}_{dtype}", partial(build, dtype), parameters=(dtype,))
-    for op, build in {"TopNError": _build_top_n, "ConfusionMatrix": _build_confusion}.items()
-    for dtype in _DTYPES
+    "TopNError": kernels_by_dtype("TopNError", _build_top_n),
+    "ConfusionMatrix": kernels_by_dtype("ConfusionMatrix", _build_confusion),
 }
 
 
 def accepts(call: Call) -> bool | str:
     """Whether scores are float32 or float64 and the labels int64."""
-    refused = refuse_floats(call, _DTYPES, floats=(0,), outputs=call.spec.name == "TopNError")
+    refused = refuse_floats(call, REALS, floats=(0,), outputs=call.spec.name == "TopNError")
     if refused:
         return refused
     labels = call.inputs[1]
@@ -125,7 +121,7 @@ def prepare(call: Call) -> Prepared:
     outer, classes, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
     is_top = call.spec.name == "TopNError"
     return launch(
-        _KERNELS[call.spec.name, x.dtype.name],
+        _KERNELS[call.spec.name][x.dtype.name],
         filled(Block, outer=outer, classes=classes, inner=inner, n=call.attributes["n"] if is_top else 0),
         (Block.x, Block.labels, Block.result),
         parts=share_count(x.size / _ELEMENTS_PER_US, outer * inner) if is_top else 1,

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared, shift_sources
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -71,14 +69,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return shift
 
 
-_KERNELS = {
-    dtype: Kernel(f"shift_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("shift", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64 and not empty."""
-    return refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False) or True
+    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -83,7 +83,7 @@ def _cuts(call: Call) -> list[tuple[int, int, int, int]]:
 
 def accepts(call: Call) -> bool | str:
     """Whether one axis is cut at most, with step 1, and the arrays are float32 or float64 and not empty."""
-    refused = refuse_floats(call, ("float32", "float64"), floats=(0,), empty=False)
+    refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
     cuts = _cuts(call)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import has_empty, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, has_empty, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -207,16 +205,9 @@ def _build_cross_entropy_grad(dtype: str) -> Callable[..., int]:
     return cross_entropy_grad
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
-    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
-
-
-_ROWS = _kernels("softmax_rows", _build_rows)
-_COLUMN_WISE = _kernels("softmax_columns", _build_columns)
-_CROSS_ENTROPY_GRAD = _kernels("cross_entropy_grad", _build_cross_entropy_grad)
+_ROWS = kernels_by_dtype("softmax_rows", _build_rows)
+_COLUMN_WISE = kernels_by_dtype("softmax_columns", _build_columns)
+_CROSS_ENTROPY_GRAD = kernels_by_dtype("cross_entropy_grad", _build_cross_entropy_grad)
 
 # Positions of the inputs with floats, of the target, and the number of outputs, all of floats.
 _ARGUMENTS: dict[str, tuple[tuple[int, ...], int | None, int]] = {
@@ -229,7 +220,7 @@ _ARGUMENTS: dict[str, tuple[tuple[int, ...], int | None, int]] = {
 def accepts(call: Call) -> bool | str:
     """Whether the floats are float32 or float64, the labels int64, and there is something to compute."""
     floats, labels, outputs = _ARGUMENTS[call.spec.name]
-    refused = refuse_floats(call, _DTYPES, floats=floats, outputs=outputs)
+    refused = refuse_floats(call, REALS, floats=floats, outputs=outputs)
     if refused:
         return refused
     if labels is not None:

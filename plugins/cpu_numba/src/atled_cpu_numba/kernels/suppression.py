@@ -6,12 +6,17 @@ Only boxes whose score is not 0 are sorted and compared: the others neither supp
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -103,14 +108,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return suppress
 
 
-_KERNELS = {
-    dtype: Kernel(f"suppress_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("suppress", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64 and not empty."""
-    return refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False) or True
+    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

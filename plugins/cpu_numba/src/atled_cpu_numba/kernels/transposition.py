@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -103,9 +101,7 @@ def _build(dtype: str) -> Callable[..., int]:
     return transpose
 
 
-_KERNELS = {
-    dtype: Kernel(f"transpose_{dtype}", partial(_build, dtype), parameters=(dtype,)) for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("transpose", _build)
 
 
 class _Axis(NamedTuple):
@@ -118,7 +114,7 @@ class _Axis(NamedTuple):
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64."""
-    return refuse_floats(call, tuple(_KERNELS), floats=(0,)) or True
+    return refuse_floats(call, REALS, floats=(0,)) or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -16,7 +16,14 @@ from atled_cpu_numba.kernels.pooling import slices as slice_pooling
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, Block, window_words
 from atled_cpu_numba.kernels.pooling.pairs import MOST_PAST_CACHES, PAIRS, PAIRS_PAST_CACHES, PLANES
 from atled_cpu_numba.kernels.pooling.slices import MOST_BYTE_PLACES
-from atled_cpu_numba.kernels.shared.launch import STREAMED_BYTES, in_lines, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    STREAMED_BYTES,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled
 from atled_cpu_numba.kernels.shared.leading_axes import Axis
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
@@ -217,17 +224,10 @@ def _build_average_grad() -> Callable[..., int]:
     return average_pooling_grad
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, build: Callable[[str], Callable[..., int]]) -> dict[str, Kernel]:
-    return {dtype: Kernel(f"{name}_{dtype}", partial(build, dtype), parameters=(dtype,)) for dtype in _DTYPES}
-
-
 _KERNELS = {
     "MaxPooling": {"float32": Kernel("max_pooling", _build_max)},
-    "MaxPoolingGrad": _kernels("max_pooling_grad", partial(_build_placed, gathering=False)),
-    "MaxPoolingGather": _kernels("max_pooling_gather", partial(_build_placed, gathering=True)),
+    "MaxPoolingGrad": kernels_by_dtype("max_pooling_grad", partial(_build_placed, gathering=False)),
+    "MaxPoolingGather": kernels_by_dtype("max_pooling_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": {"float32": Kernel("average_pooling", _build_average)},
     "AveragePoolingGrad": {"float32": Kernel("average_pooling_grad", _build_average_grad)},
 }

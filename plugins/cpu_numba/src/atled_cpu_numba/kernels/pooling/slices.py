@@ -16,7 +16,14 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, window_words
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, piece_starts, share_count, undivided
+from atled_cpu_numba.kernels.shared.launch import (
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    piece_starts,
+    share_count,
+    undivided,
+)
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
 from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases
 from atled_cpu_numba.store import Kernel
@@ -266,21 +273,11 @@ def _build_placed(dtype: str, *, gathering: bool) -> Callable[..., int]:
     return placed_slices
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, *, gathering: bool) -> dict[str, Kernel]:
-    return {
-        dtype: Kernel(f"{name}_{dtype}", partial(_build_placed, dtype, gathering=gathering), parameters=(dtype,))
-        for dtype in _DTYPES
-    }
-
-
 _AVERAGE = {"float32": Kernel("average_slices", _build_average)}
 _KERNELS = {
     "MaxPooling": {"float32": Kernel("max_slices", _build_max)},
-    "MaxPoolingGrad": _kernels("max_slices_grad", gathering=False),
-    "MaxPoolingGather": _kernels("max_slices_gather", gathering=True),
+    "MaxPoolingGrad": kernels_by_dtype("max_slices_grad", partial(_build_placed, gathering=False)),
+    "MaxPoolingGather": kernels_by_dtype("max_slices_gather", partial(_build_placed, gathering=True)),
     "AveragePooling": _AVERAGE,
     "AveragePoolingGrad": _AVERAGE,
 }

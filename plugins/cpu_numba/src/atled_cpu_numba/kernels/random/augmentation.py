@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.random.random_state import RandomState
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout
-from atled_cpu_numba.store import Kernel
 
 
 @layout
@@ -184,15 +189,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return augmentation
 
 
-_KERNELS = {
-    dtype: Kernel(f"augmentation_{dtype}", partial(_build, dtype), parameters=(dtype,))
-    for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("augmentation", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64, nothing is empty, and rows and columns are counted in 31 bits."""
-    refused = refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False)
+    refused = refuse_floats(call, REALS, floats=(0,), empty=False)
     if refused:
         return refused
     assert call.inputs[0] is not None

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.random.random_state import RandomState
-from atled_cpu_numba.kernels.shared.launch import fitting_shares, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    REALS,
+    fitting_shares,
+    kernels_by_dtype,
+    launch,
+    refuse_floats,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 # What becomes of place i of y and the number drawn.
 _ADD, _REVERSE, _NEAREST, _REFLECT = range(4)
@@ -125,15 +130,12 @@ def _build(dtype: str) -> Callable[..., int]:
     return random_places
 
 
-_KERNELS = {
-    dtype: Kernel(f"random_places_{dtype}", partial(_build, dtype), parameters=(dtype,))
-    for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("random_places", _build)
 
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64 and nothing is empty."""
-    return refuse_floats(call, tuple(_KERNELS), floats=(0,), empty=False) or True
+    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
 
 
 def prepare(call: Call) -> Prepared:

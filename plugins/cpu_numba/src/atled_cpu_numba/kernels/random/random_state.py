@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, launch, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.store import Kernel
 
@@ -37,8 +37,6 @@ class Block:
     first: int  # bits of a float64: low, mu or p; for Randint low as a whole number
     second: int  # the same of high or sigma; for Randint high - low as a whole number
 
-
-_DTYPES = ("float32", "float64")
 
 # Cautious rates of one core, for the number of shares.
 _ELEMENTS_PER_US = {"Dropout": 500.0, "Rand": 500.0, "Randn": 50.0, "Randint": 500.0}
@@ -218,7 +216,7 @@ def _kernel(op: str, dtype: str) -> Kernel:
     return Kernel(f"{op.lower()}_{dtype}", partial(build, dtype), parameters=(op, dtype))
 
 
-_KERNELS = {(op, dtype): _kernel(op, dtype) for op in ("Dropout", "Rand", "Randn") for dtype in _DTYPES}
+_KERNELS = {(op, dtype): _kernel(op, dtype) for op in ("Dropout", "Rand", "Randn") for dtype in REALS}
 _KERNELS["Randint", "int32"] = _kernel("Randint", "int32")
 
 # The words of the float attributes.
@@ -236,7 +234,7 @@ def accepts(call: Call) -> bool | str:
     if name == "Randint":
         return True
     outputs = 2 if name == "Dropout" else 1
-    refused = refuse_floats(call, _DTYPES, floats=(0,) if name == "Dropout" else (), outputs=outputs)
+    refused = refuse_floats(call, REALS, floats=(0,) if name == "Dropout" else (), outputs=outputs)
     return refused or True
 
 

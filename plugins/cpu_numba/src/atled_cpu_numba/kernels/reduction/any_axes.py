@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
@@ -18,9 +17,15 @@ from atled_cpu_numba.kernels.reduction.groups import Groups, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
 from atled_cpu_numba.kernels.shared.carrying import Carried, ranges_of
-from atled_cpu_numba.kernels.shared.launch import float_bits, in_lines, launch, most_shares, share_count
+from atled_cpu_numba.kernels.shared.launch import (
+    float_bits,
+    in_lines,
+    kernels_by_dtype,
+    launch,
+    most_shares,
+    share_count,
+)
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
 # Of one unit: as many as may be, since memory is read ahead where it goes on and on; the sums stay in the cache.
@@ -176,15 +181,8 @@ def _build_columns(dtype: str) -> Callable[..., int]:
 
 
 _SIZES = {"float32": 4, "float64": 8}
-_DTYPES = tuple(_SIZES)
-_ROWS = {
-    dtype: Kernel(f"sum_rows_{dtype}", partial(_build_rows, dtype), parameters=(dtype, *carrying.PARAMETERS))
-    for dtype in _DTYPES
-}
-_COLUMN_SUMS = {
-    dtype: Kernel(f"sum_columns_{dtype}", partial(_build_columns, dtype), parameters=(dtype, *carrying.PARAMETERS))
-    for dtype in _DTYPES
-}
+_ROWS = kernels_by_dtype("sum_rows", _build_rows, depends=carrying.PARAMETERS)
+_COLUMN_SUMS = kernels_by_dtype("sum_columns", _build_columns, depends=carrying.PARAMETERS)
 
 
 def prepare(call: Call) -> Prepared:

@@ -7,15 +7,13 @@ MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.reduction.groups import groups_of
-from atled_cpu_numba.kernels.shared.launch import launch, share_count
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
-from atled_cpu_numba.store import Kernel
 
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
@@ -180,26 +178,16 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     return extremum_gather
 
 
-_DTYPES = ("float32", "float64")
-
-
-def _kernels(name: str, build: Callable[..., Callable[..., int]], *parameters: int) -> dict[str, Kernel]:
-    return {
-        dtype: Kernel(f"{name}_{dtype}", partial(build, dtype, *parameters), parameters=(dtype, *parameters))
-        for dtype in _DTYPES
-    }
-
-
 # By op and whether its sums run along rows.
 _KERNELS = {
-    ("Max", True): _kernels("max_rows", _build_rows, 1),
-    ("Max", False): _kernels("max_columns", _build_columns, 1),
-    ("Min", True): _kernels("min_rows", _build_rows, -1),
-    ("Min", False): _kernels("min_columns", _build_columns, -1),
+    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1),
+    ("Max", False): kernels_by_dtype("max_columns", _build_columns, 1),
+    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1),
+    ("Min", False): kernels_by_dtype("min_columns", _build_columns, -1),
 }
 _MOVING_KERNELS = {
-    "MaxMinGrad": _kernels("extremum_grad", _build_grad),
-    "MaxMinGather": _kernels("extremum_gather", _build_gather),
+    "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad),
+    "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atled.plugin import ArrayDesc, Call
-from atled_cpu_numba.kernels.shared.launch import refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats
 
 
 class Groups(NamedTuple):
@@ -23,7 +23,7 @@ class Groups(NamedTuple):
 
 def accepts(call: Call) -> bool | str:
     """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
-    refused = refuse_floats(call, ("float32", "float64"), floats=(0,))
+    refused = refuse_floats(call, REALS, floats=(0,))
     if refused:
         return refused
     x = _reduced(call)

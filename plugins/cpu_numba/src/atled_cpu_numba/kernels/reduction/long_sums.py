@@ -7,14 +7,12 @@ does not depend on the threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.reduction.groups import Groups
 from atled_cpu_numba.kernels.shared import carrying
-from atled_cpu_numba.kernels.shared.launch import float_bits, launch, most_shares, share_count
+from atled_cpu_numba.kernels.shared.launch import float_bits, kernels_by_dtype, launch, most_shares, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
-from atled_cpu_numba.store import Kernel
 
 _STRETCH = 4096
 _FEWEST_STRETCHES = 8  # of a row that is worth it
@@ -76,10 +74,7 @@ def _build(dtype: str) -> Callable[..., int]:
     return sum_stretches
 
 
-_KERNELS = {
-    dtype: Kernel(f"sum_stretches_{dtype}", partial(_build, dtype), parameters=(dtype, *carrying.PARAMETERS))
-    for dtype in ("float32", "float64")
-}
+_KERNELS = kernels_by_dtype("sum_stretches", _build, depends=carrying.PARAMETERS)
 
 
 def are_long(groups: Groups) -> bool:

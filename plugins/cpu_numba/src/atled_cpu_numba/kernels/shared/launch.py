@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from atled.plugin import Call, Native, Prepared
 from atled_cpu_numba.kernels.shared.layout import NO_WORD
 from atled_cpu_numba.store import IRKernel, Kernel
+
+REALS = ("float32", "float64")
 
 # What one share should take, about. Below two of them a second thread costs more than it brings: handing a row over and
 # waiting for it takes 1 us, but what one core has in its caches is then read by the other.
@@ -116,6 +119,19 @@ def refuse_floats(
 def has_empty(call: Call) -> bool:
     """Whether any input or output has no elements."""
     return any(desc is not None and desc.size == 0 for desc in (*call.inputs, *call.outputs))
+
+
+def kernels_by_dtype(
+    name: str, build: Callable[..., Callable[..., int]], *parameters: Any, depends: tuple[Any, ...] = ()
+) -> dict[str, Kernel]:
+    """A kernel `name`_dtype for float32 and one for float64, by dtype: what build(dtype, *parameters) returns.
+
+    depends: values besides that the code depends on.
+    """
+    return {
+        dtype: Kernel(f"{name}_{dtype}", partial(build, dtype, *parameters), parameters=(dtype, *parameters, *depends))
+        for dtype in REALS
+    }
 
 
 def launch(
