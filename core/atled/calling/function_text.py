@@ -190,11 +190,12 @@ def source(spec: OpSpec) -> str:
 
 
 class _ShortWay:
-    """The text for calls on NdArrays and, under `auto_forward`, on Variables that were made before."""
+    """The text for calls that were made before: on NdArrays, on both kinds, and under `auto_forward` on Variables."""
 
     def __init__(self, spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> None:
         self.spec = spec
         self.inputs = inputs
+        self.arguments = arguments
         self.floats = [item for item in arguments if item.kind == "float"]
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
         # An int of a thousand bits is no float: `apply` says so.
@@ -214,6 +215,7 @@ class _ShortWay:
             f"    el{first}",
             "        if _state.auto_forward:",
             *_indented(variables, 2),
+            *_indented(self._on_both() if len(self.inputs) > 1 else []),
         ]
         return "\n".join(_indented(lines)) + "\n"
 
@@ -238,6 +240,20 @@ class _ShortWay:
             *_indented(self._assigned("_c{n}", "_v{n}._cell", "_absent")),
             f"    if {' and '.join([*settled, *self.are_floats])}:",
             *_indented(self._found("_v{n}.shape", f"_call.on_values(({values})", _CELL, recorded), 2),
+        ]
+
+    def _on_both(self) -> list[str]:
+        """Calls on NdArrays and Variables, as layers make them, compute at once: they are calls on the arrays."""
+        arrays = " or ".join(self._each("type({x}) is _NdArray"))
+        either = self._each("(type({x}) is _NdArray or type({x}) is _Variable)")
+        known = [
+            f"({x.name} is None or {text})" if x.optional else text for x, text in zip(self.inputs, either, strict=True)
+        ]
+        given = self._each("({x}.value.data if type({x}) is _Variable else {x})")
+        attributes = [f"{item.argument}={item.argument}" for item in self.arguments]
+        return [
+            f"elif ({arrays}) and {' and '.join(known)}:",
+            f"    return {self.spec.function}({', '.join([*given, *attributes])})",
         ]
 
     def _found(self, shape: str, general: str, taken: str, result: str) -> list[str]:

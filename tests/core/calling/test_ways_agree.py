@@ -266,6 +266,35 @@ def test_all_ways_of_a_call_leave_the_same_state(backend: str, spec: OpSpec, kin
             assert along == [along[0]] * 3, sample
 
 
+class Mixed(Sampled):
+    """The same with every other input a Variable, such as the parameters that a layer gives to its function."""
+
+    def inputs(self) -> list[Any]:
+        kinds = itertools.cycle((NdArray, Variable))
+        return [
+            None if array is None else kind.from_numpy_array(array)
+            for array, kind in zip(self._arrays, kinds, strict=False)
+        ]
+
+
+MIXED = [spec for spec in CACHED if len(spec.user_inputs) > 1 and not spec.variadic]
+
+
+@pytest.mark.parametrize("spec", MIXED, ids=repr)
+def test_calls_on_arrays_and_variables_are_those_on_arrays(backend: str, spec: OpSpec):
+    for sample in itertools.islice(samples_of(spec), SAMPLES):
+        arrays, call = Sampled(spec, sample, NdArray), Mixed(spec, sample, NdArray)
+        forget_calls()
+        arrays.by_apply(arrays.inputs())
+        states = []
+        for way in (call.by_apply, call.by_text):
+            inputs = call.inputs()
+            results, effects = traced(way, inputs)
+            exposed = [x.value.exposed for x in inputs if isinstance(x, Variable)]
+            states.append([effects, exposed, *(of_result(result, inputs) for result in results)])
+        assert states[0] == states[1], sample
+
+
 @pytest.mark.parametrize("kind", [NdArray, Variable], ids=["arrays", "values"])
 @pytest.mark.parametrize("name", ["Tanh", "Affine", "BatchNormalization", "Dropout", "MaxPooling"])
 def test_all_ways_of_a_fallback_count_it(name: str, kind: type[NdArray] | type[Variable]):
