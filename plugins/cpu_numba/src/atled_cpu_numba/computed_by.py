@@ -41,7 +41,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "kernels.reduction.any_axes": ("Sum", "Mean"),
     "kernels.scores": ("ConfusionMatrix", "TopNError"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
-    "kernels.normalization": ("BatchNormalization", "BatchNormalizationGrad"),
+    "kernels.normalization.channels": ("BatchNormalization", "BatchNormalizationGrad"),
     "kernels.pooling.planes": (
         "AveragePooling",
         "AveragePoolingGrad",

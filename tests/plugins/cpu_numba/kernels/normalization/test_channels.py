@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba.kernels import normalization
+from atled_cpu_numba.kernels.normalization import channels
 
 CASES = [
     ((7, 5), 1),
@@ -34,7 +34,7 @@ def forward(run, arrays, axis, batch_stat, parts=1):
     x, beta, gamma, mean, variance = arrays
     y, batch_mean, batch_variance = np.full_like(x, np.nan), np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     code = run(
-        normalization, "BatchNormalization", [x, beta, gamma, mean, variance], [y, batch_mean, batch_variance],
+        channels, "BatchNormalization", [x, beta, gamma, mean, variance], [y, batch_mean, batch_variance],
         parts=parts, floats={"decay_rate": DECAY, "eps": EPS}, mutated=(3, 4), axes=(axis,), batch_stat=batch_stat,
     )  # fmt: skip
     assert code == 0
@@ -76,7 +76,7 @@ def test_gradient(run, parts, shape, axis, batch_stat, dtype):
         mean, variance = x.mean(others, keepdims=True), x.var(others, keepdims=True)
     gx, gbeta, ggamma = np.full_like(x, np.nan), np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     code = run(
-        normalization, "BatchNormalizationGrad", [gy, x, gamma, mean, variance], [gx, gbeta, ggamma],
+        channels, "BatchNormalizationGrad", [gy, x, gamma, mean, variance], [gx, gbeta, ggamma],
         parts=parts, floats={"eps": EPS}, axes=(axis,), batch_stat=batch_stat,
     )  # fmt: skip
     assert code == 0
@@ -111,8 +111,8 @@ def test_calls_without_some_array_are_refused(make_call):
     call = make_call(
         "BatchNormalization", [x, small, None, small, small], [x, small, small], axes=(1,), batch_stat=True
     )
-    assert "without" in normalization.accepts(call)
+    assert "without" in channels.accepts(call)
     call = make_call(
         "BatchNormalization", [x, small, small, small, small], [x, small, small], axes=(0, 1), batch_stat=True
     )
-    assert "one axis" in normalization.accepts(call)
+    assert "one axis" in channels.accepts(call)

@@ -1,0 +1,1 @@
+"""Normalization by the statistics of a batch, per channel."""

@@ -1,0 +1,172 @@
+"""The kernels of BatchNormalization's gradient: one that goes through rows, and one that goes through columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled_cpu_numba.kernels.normalization.forward import COLUMNS, STRETCH
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.layout import layout
+
+
+@layout
+class Backward:
+    """What the gradient's kernels read."""
+
+    x: int  # address
+    gy: int  # address
+    outer: int
+    channels: int
+    inner: int
+    gamma: int  # addresses, one value per channel each
+    mean: int
+    variance: int
+    gx: int  # address
+    gbeta: int
+    ggamma: int
+    batch_stat: int  # whether the statistics are those of the batch
+    unread: int  # decay_rate in the block of the forward kernels
+    eps: int  # bits of a float64
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    unit_channels: int
+    before: int  # range kernel to run on what is about to be read of gy, or 0; gy may then be gx
+    before_block: int  # its block
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import plain_and_mixed
+
+    real, sum_up = Real(dtype), plain_and_mixed(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_grad_rows(block, part, parts):
+        w = words(block)
+        outer, channels, inner = w[Backward.outer], w[Backward.channels], w[Backward.inner]
+        batch_stat, step = w[Backward.batch_stat], w[Backward.unit_channels]
+        gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
+        gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
+        count = float(outer * inner)
+        own = w[Backward.workspace] + part * w[Backward.share_bytes]
+        totals, products = floats64(own), floats64(own + 8 * step)
+        a, b, c = floats(own + 16 * step), floats(own + 24 * step), floats(own + 32 * step)
+        lines = max(1, STRETCH // inner)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            for i in range(taken):
+                totals[i] = 0.0
+                products[i] = 0.0
+            for n in range(outer):
+                for begin in range(0, taken, lines):
+                    row = (n * channels + first + begin) * inner
+                    end = min(taken, begin + lines)
+                    if w[Backward.before] != 0:
+                        call3(w[Backward.before], w[Backward.before_block], row, row + (end - begin) * inner)
+                    for i in range(begin, end):
+                        middle = mean[first + i]
+                        for start in range(0, inner, STRETCH):
+                            at = size * (row + (i - begin) * inner + start)
+                            plain, mixed = sum_up(
+                                w[Backward.gy] + at, w[Backward.x] + at, min(STRETCH, inner - start), middle
+                            )
+                            totals[i] += plain
+                            products[i] += mixed
+            for i in range(taken):
+                channel = first + i
+                inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
+                gbeta[channel] = number(totals[i])
+                ggamma[channel] = number(products[i] * inverse)
+                # gx = gamma inverse (gy - mean(gy) - x_hat mean(gy x_hat)), as gy * a + (x - middle) * b + c
+                slope = gamma[channel] * inverse
+                a[i] = number(slope)
+                b[i] = number(-slope * products[i] * inverse * inverse / count) if batch_stat != 0 else number(0)
+                c[i] = number(-slope * totals[i] / count) if batch_stat != 0 else number(0)
+            for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
+                for i in range(taken):
+                    at = size * ((n * channels + first + i) * inner)
+                    x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
+                    middle, a_, b_, c_ = mean[first + i], a[i], b[i], c[i]
+                    if w[Backward.gy] == w[Backward.gx]:  # one pointer for both, or the loop would not run in vectors
+                        for j in range(inner):
+                            gx[j] = gx[j] * a_ + ((x[j] - middle) * b_ + c_)
+                    else:
+                        for j in range(inner):
+                            gx[j] = gy[j] * a_ + ((x[j] - middle) * b_ + c_)
+        return 0
+
+    return normalize_grad_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_grad_columns(block, part, parts):
+        w = words(block)
+        outer, channels, inner = w[Backward.outer], w[Backward.channels], w[Backward.inner]
+        batch_stat, step = w[Backward.batch_stat], w[Backward.unit_channels]
+        gamma, mean, variance = floats(w[Backward.gamma]), floats(w[Backward.mean]), floats(w[Backward.variance])
+        gbeta, ggamma, eps = floats(w[Backward.gbeta]), floats(w[Backward.ggamma]), float64_of_bits(w[Backward.eps])
+        count = float(outer * inner)
+        own = w[Backward.workspace] + part * w[Backward.share_bytes]
+        totals, products = floats64(own), floats64(own + 8 * COLUMNS)
+        own += 16 * COLUMNS
+        middles, a = floats(own), floats(own + size * COLUMNS)
+        b, c = floats(own + 2 * size * COLUMNS), floats(own + 3 * size * COLUMNS)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            width = taken * inner
+            for j in range(width):
+                totals[j] = 0.0
+                products[j] = 0.0
+                middles[j] = mean[first + j // inner]
+            for n in range(outer):
+                row = (n * channels + first) * inner
+                if w[Backward.before] != 0:
+                    call3(w[Backward.before], w[Backward.before_block], row, row + width)
+                x, gy = floats(w[Backward.x] + size * row), floats(w[Backward.gy] + size * row)
+                for j in range(width):
+                    totals[j] += gy[j]
+                    products[j] += gy[j] * (x[j] - middles[j])
+            for i in range(taken):
+                channel = first + i
+                total, product = 0.0, 0.0
+                for j in range(i * inner, (i + 1) * inner):
+                    total += totals[j]
+                    product += products[j]
+                inverse = 1.0 / math.sqrt(float(variance[channel]) + eps)
+                gbeta[channel] = number(total)
+                ggamma[channel] = number(product * inverse)
+                slope = gamma[channel] * inverse  # a, b, c as in the kernel for rows
+                for j in range(i * inner, (i + 1) * inner):
+                    a[j] = number(slope)
+                    b[j] = number(-slope * product * inverse * inverse / count) if batch_stat != 0 else number(0)
+                    c[j] = number(-slope * total / count) if batch_stat != 0 else number(0)
+            for n in range(outer):
+                at = size * (n * channels + first) * inner
+                x, gy, gx = floats(w[Backward.x] + at), floats(w[Backward.gy] + at), floats(w[Backward.gx] + at)
+                if w[Backward.gy] == w[Backward.gx]:  # as in the kernel for rows
+                    for j in range(width):
+                        gx[j] = gx[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+                else:
+                    for j in range(width):
+                        gx[j] = gy[j] * a[j] + ((x[j] - middles[j]) * b[j] + c[j])
+        return 0
+
+    return normalize_grad_columns
+
+
+ROWS = kernels_by_dtype("normalize_grad_rows", _build_rows)
+COLUMN_WISE = kernels_by_dtype("normalize_grad_columns", _build_columns)

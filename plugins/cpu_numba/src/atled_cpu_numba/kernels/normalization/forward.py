@@ -1,0 +1,195 @@
+"""The kernels of BatchNormalization: one that goes through rows, and one that goes through columns.
+
+Statistics are taken around the mean of the stretch before, or the first value, and added up in float64: a mean far
+from zero costs no digits of the variance. Where stretches differ a lot, that is the variance: what it costs around the
+wrong mean is a rounding of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
+from atled_cpu_numba.kernels.shared.layout import layout
+
+STRETCH = 2048  # elements that stay in the level-1 cache between two passes
+COLUMNS = 256  # side by side
+
+
+@layout
+class Forward:
+    """What the forward kernels read."""
+
+    x: int  # address
+    y: int  # address
+    outer: int
+    channels: int
+    inner: int
+    beta: int  # addresses, one value per channel each
+    gamma: int
+    mean: int
+    variance: int
+    batch_mean: int
+    batch_variance: int
+    batch_stat: int  # whether the statistics of the batch are taken
+    decay_rate: int  # bits of a float64
+    eps: int  # bits of a float64
+    workspace: int  # address
+    share_bytes: int  # of the workspace, per share
+    unit_channels: int
+    after: int  # range kernel to run on what is written of y, or 0
+    after_block: int  # its block
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.sums import moments, plain_sum
+
+    real, sum_up, sum_moments = Real(dtype), plain_sum(dtype), moments(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_rows(block, part, parts):
+        w = words(block)
+        outer, channels, inner = w[Forward.outer], w[Forward.channels], w[Forward.inner]
+        batch_stat, step = w[Forward.batch_stat], w[Forward.unit_channels]
+        beta, gamma = floats(w[Forward.beta]), floats(w[Forward.gamma])
+        mean, variance = floats(w[Forward.mean]), floats(w[Forward.variance])
+        batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
+        decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
+        count = float(outer * inner)
+        own = w[Forward.workspace] + part * w[Forward.share_bytes]
+        shifts, totals, squares = floats64(own), floats64(own + 8 * step), floats64(own + 16 * step)
+        arounds, scales = floats(own + 24 * step), floats(own + 32 * step)
+        lines = max(1, STRETCH // inner)
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            if batch_stat != 0:
+                for i in range(taken):
+                    length = min(STRETCH, inner)
+                    arounds[i] = number(sum_up(w[Forward.x] + size * (first + i) * inner, length) / number(length))
+                    shifts[i] = float(arounds[i])
+                    totals[i] = 0.0
+                    squares[i] = 0.0
+                for n in range(outer):
+                    for i in range(taken):
+                        for start in range(0, inner, STRETCH):
+                            x = w[Forward.x] + size * ((n * channels + first + i) * inner + start)
+                            length, around = min(STRETCH, inner - start), arounds[i]
+                            rest, square = sum_moments(x, length, around)
+                            offset = float(around) - shifts[i]
+                            totals[i] += length * offset + rest
+                            squares[i] += square + offset * (2.0 * rest + length * offset)
+                            arounds[i] = around + rest / number(length)
+            for i in range(taken):
+                channel = first + i
+                middle, spread = float(mean[channel]), float(variance[channel])
+                if batch_stat != 0:
+                    total = totals[i]
+                    middle = shifts[i] + total / count
+                    spread = max(0.0, (squares[i] - total * (total / count)) / count)
+                    unbiased = spread * (count / max(1.0, count - 1.0))
+                    mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
+                    variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
+                batch_mean[channel] = number(middle)
+                batch_variance[channel] = number(spread)
+                arounds[i] = number(middle)
+                scales[i] = number(gamma[channel] / math.sqrt(spread + eps))
+            for n in range(outer - 1, -1, -1):  # what was read last is still in the cache
+                for begin in range(0, taken, lines):
+                    row = (n * channels + first + begin) * inner
+                    end = min(taken, begin + lines)
+                    for i in range(begin, end):
+                        at = size * (row + (i - begin) * inner)
+                        x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
+                        subtrahend, scale, addend = arounds[i], scales[i], beta[first + i]
+                        for j in range(inner):
+                            y[j] = (x[j] - subtrahend) * scale + addend
+                    if w[Forward.after] != 0:
+                        call3(w[Forward.after], w[Forward.after_block], row, row + (end - begin) * inner)
+        return 0
+
+    return normalize_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def normalize_columns(block, part, parts):
+        w = words(block)
+        outer, channels, inner = w[Forward.outer], w[Forward.channels], w[Forward.inner]
+        batch_stat, step = w[Forward.batch_stat], w[Forward.unit_channels]
+        beta, gamma = floats(w[Forward.beta]), floats(w[Forward.gamma])
+        mean, variance = floats(w[Forward.mean]), floats(w[Forward.variance])
+        batch_mean, batch_variance = floats(w[Forward.batch_mean]), floats(w[Forward.batch_variance])
+        decay, eps = float64_of_bits(w[Forward.decay_rate]), float64_of_bits(w[Forward.eps])
+        count = float(outer * inner)
+        own = w[Forward.workspace] + part * w[Forward.share_bytes]
+        totals, squares = floats64(own), floats64(own + 8 * COLUMNS)
+        own += 16 * COLUMNS
+        middles, scales, addends = (
+            floats(own),
+            floats(own + size * COLUMNS),
+            floats(own + 2 * size * COLUMNS),
+        )
+        units = (channels + step - 1) // step
+        for unit in range(units * part // parts, units * (part + 1) // parts):
+            first = unit * step
+            taken = min(step, channels - first)
+            width = taken * inner
+            if batch_stat != 0:
+                shift = floats(w[Forward.x] + size * first * inner)
+                for j in range(width):
+                    totals[j] = 0.0
+                    squares[j] = 0.0
+                    middles[j] = shift[j // inner * inner]
+                for n in range(outer):
+                    x = floats(w[Forward.x] + size * (n * channels + first) * inner)
+                    for j in range(width):
+                        d = float(x[j]) - float(middles[j])
+                        totals[j] += d
+                        squares[j] += d * d
+            for i in range(taken):
+                channel = first + i
+                middle, spread = float(mean[channel]), float(variance[channel])
+                if batch_stat != 0:
+                    total, square = 0.0, 0.0
+                    for j in range(i * inner, (i + 1) * inner):
+                        total += totals[j]
+                        square += squares[j]
+                    middle = float(middles[i * inner]) + total / count
+                    spread = max(0.0, (square - total * (total / count)) / count)
+                    unbiased = spread * (count / max(1.0, count - 1.0))
+                    mean[channel] = number(decay * mean[channel] + (1.0 - decay) * middle)
+                    variance[channel] = number(decay * variance[channel] + (1.0 - decay) * unbiased)
+                batch_mean[channel] = number(middle)
+                batch_variance[channel] = number(spread)
+                scale = number(gamma[channel] / math.sqrt(spread + eps))
+                for j in range(i * inner, (i + 1) * inner):
+                    middles[j] = number(middle)
+                    scales[j] = scale
+                    addends[j] = beta[channel]
+            for n in range(outer):
+                at = size * (n * channels + first) * inner
+                x, y = floats(w[Forward.x] + at), floats(w[Forward.y] + at)
+                for j in range(width):
+                    y[j] = (x[j] - middles[j]) * scales[j] + addends[j]
+                if w[Forward.after] != 0:
+                    row = (n * channels + first) * inner
+                    call3(w[Forward.after], w[Forward.after_block], row, row + width)
+        return 0
+
+    return normalize_columns
+
+
+ROWS = kernels_by_dtype("normalize_rows", _build_rows)
+COLUMN_WISE = kernels_by_dtype("normalize_columns", _build_columns)
