@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from atled.plugin import RANGE_BLOCK_WORDS
-from atled_cpu_numba.kernels.shared.launch import in_lines
 from atled_cpu_numba.kernels.shared.layout import layout
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _BLOCK_BYTES = 8 * RANGE_BLOCK_WORDS
 
 def share_bytes(range_bytes: int) -> int:
     """The workspace of one share whose ranges have so many bytes at most."""
-    return _BLOCK_BYTES + in_lines(range_bytes)
+    return _BLOCK_BYTES + -(-range_bytes // 64) * 64
 
 
 def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
