@@ -7,7 +7,6 @@ Shares are made of planes.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Native, Prepared
 from atled_cpu_numba.kernels.pooling.block import PLACE_OUT_OF_RANGE, window_words
+from atled_cpu_numba.kernels.pooling.slice_table import PAIR_WORDS, TARGET_WORDS, Pair, Target, pair_words, place_words
 from atled_cpu_numba.kernels.shared.launch import (
     fitting_shares,
     kernels_by_dtype,
@@ -25,7 +25,7 @@ from atled_cpu_numba.kernels.shared.launch import (
     undivided,
 )
 from atled_cpu_numba.kernels.shared.layout import NO_WORD, filled, layout, size_of
-from atled_cpu_numba.kernels.shared.leading_axes import OUTSIDE, Axis, extents, leading_phases
+from atled_cpu_numba.kernels.shared.leading_axes import Axis, extents
 from atled_cpu_numba.store import Kernel
 
 MOST_BYTE_PLACES = 256  # of a window; with more, MaxPooling numbers them by int32
@@ -69,27 +69,6 @@ class Block:
     places_at: int  # where their places begin there
     spreads: int  # whether averages go from windows to elements
 
-
-@layout
-class Target:
-    """What the table has of each target slice, for maxima and averages.
-
-    For places it has of each slice of windows, for each leading place of the window, the slice of elements, or -1.
-    """
-
-    count: int  # of sources
-    pairs: int = 0  # a `Pair` each
-
-
-@layout
-class Pair:
-    """What the table has of each source of a target."""
-
-    number: int  # the place of the window's slice, or the divisor
-    source: int
-
-
-_TARGET_WORDS, _PAIR_WORDS = size_of(Target), size_of(Pair)
 
 # Words of inputs and outputs.
 _ARGUMENTS = {
@@ -152,8 +131,8 @@ def _build_max() -> Callable[..., int]:
             for target in range(w[Block.targets]):
                 to = (plane * w[Block.targets] + target) * windows
                 for pair in range(w[at + Target.count]):
-                    begin = w[at + Target.pairs + Pair.number + _PAIR_WORDS * pair] * window
-                    source = w[at + Target.pairs + Pair.source + _PAIR_WORDS * pair] * windows
+                    begin = w[at + Target.pairs + Pair.number + PAIR_WORDS * pair] * window
+                    source = w[at + Target.pairs + Pair.source + PAIR_WORDS * pair] * windows
                     compare(
                         windows,
                         share + w[Block.pooled_at] + 4 * source,
@@ -165,7 +144,7 @@ def _build_max() -> Callable[..., int]:
                         pair == 0,
                         begin,
                     )
-                at += _TARGET_WORDS + _PAIR_WORDS * w[at + Target.count]
+                at += TARGET_WORDS + PAIR_WORDS * w[at + Target.count]
         return 0
 
     return max_slices
@@ -184,11 +163,11 @@ def _build_average() -> Callable[..., int]:
             for i in range(count):
                 y[i] = 0.0
             for pair in range(w[at + Target.count]):
-                factor = np.float32(1.0) / np.float32(w[at + Target.pairs + Pair.number + _PAIR_WORDS * pair])
-                x = floats32(source_at + 4 * w[at + Target.pairs + Pair.source + _PAIR_WORDS * pair] * count)
+                factor = np.float32(1.0) / np.float32(w[at + Target.pairs + Pair.number + PAIR_WORDS * pair])
+                x = floats32(source_at + 4 * w[at + Target.pairs + Pair.source + PAIR_WORDS * pair] * count)
                 for i in range(count):
                     y[i] += factor * x[i]
-            at += _TARGET_WORDS + _PAIR_WORDS * w[at + Target.count]
+            at += TARGET_WORDS + PAIR_WORDS * w[at + Target.count]
 
     @kernel
     def average_slices(block, part, parts):
@@ -305,14 +284,14 @@ def prepare(call: Call, axes: Sequence[Axis], prepare_planar: Callable[[Call], P
     }
     share_bytes, owner, note, errors = 0, None, "slices", None
     if name in ("MaxPoolingGrad", "MaxPoolingGather"):
-        table = [dict(seen).get(tap, OUTSIDE) for seen in _seen(leading) for tap in range(taps)]
+        table = place_words(leading, taps)
         words = [*filled(Block, count=taps, **sizes), *table]
         errors = {PLACE_OUT_OF_RANGE: "place out of range"}
     else:
         with undivided():
             inner = prepare_planar(_planar_call(call, sources, planar))
         assert inner.native is not None
-        table = _pairs(name, leading, including_pad=call.attributes.get("including_pad", False))
+        table = pair_words(name, leading, including_pad=call.attributes.get("including_pad", False))
         pieces = {"inner_workspace_at": inner.workspace, "pooled_at": 4 * sources * windows}
         starts = piece_starts(8 * len(inner.native.block), {**pieces, "places_at": 4 * sources * windows})
         words = _with_inner(name, inner.native, table, {**sizes, **starts})
@@ -372,44 +351,3 @@ def _inner_words(name: str, native: Native) -> dict[str, int]:
     names = (small, large, more) if name.endswith("Grad") else (large, small, more)
     absent = {"inner_place": NO_WORD, "inner_workspace": NO_WORD}
     return {**absent, **dict(zip(names, native.arguments, strict=True))}
-
-
-def _pairs(name: str, leading: Sequence[Axis], *, including_pad: bool) -> list[int]:
-    """The table for maxima and averages."""
-    seen = _seen(leading)
-    if name == "MaxPooling":
-        pairs = seen
-    else:
-        divisors = [
-            math.prod(counts)
-            for counts in itertools.product(*(_counted(axis, including_pad=including_pad) for axis in leading))
-        ]
-        pairs = [[(divisor, source) for _, source in of_one] for divisor, of_one in zip(divisors, seen, strict=True)]
-        if name.endswith("Grad"):
-            windows: list[list[tuple[int, int]]] = [[] for _ in range(extents(leading)[1])]
-            for number, of_one in enumerate(pairs):
-                for divisor, source in of_one:
-                    windows[source].append((divisor, number))
-            pairs = windows
-    words: list[int] = []
-    for of_one in pairs:
-        words += filled(Target, count=len(of_one))
-        for number, source in of_one:
-            words += filled(Pair, number=number, source=source)
-    return words
-
-
-def _counted(axis: Axis, *, including_pad: bool) -> list[int]:
-    """Per window of an axis, how many places count; 1 if none does."""
-    margin = axis.pad if including_pad else 0
-    lefts = [i * axis.stride - axis.pad for i in range(axis.result)]
-    return [max(1, min(left + axis.kernel, axis.source + margin) - max(left, -margin)) for left in lefts]
-
-
-def _seen(leading: Sequence[Axis]) -> list[list[tuple[int, int]]]:
-    """Per slice of windows the pairs of a leading place of the window and the slice of elements there."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for phase in leading_phases(leading, forward=True, least=1):
-        for number, *places in phase.slices:
-            found[number] = list(zip(phase.taps, places, strict=True))
-    return [found[number] for number in sorted(found)]
