@@ -56,7 +56,7 @@ class Carried:
 
 
 class Step:
-    """One launch: an op's prepared implementation, or a copy between memories (`prepared` is None).
+    """One op call of a plan, fused ones counted once, or a copy between memories (`prepared` is None).
 
     arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
