@@ -70,6 +70,13 @@ def test_code_of_a_page_prints_what_its_comments_say(page, tmp_path):
         assert said in output
 
 
+def test_each_section_of_the_speed_page_runs_by_itself(tmp_path):
+    sections = re.split(r"^## ", (ROOT / "docs/speed.md").read_text("utf-8"), flags=re.MULTILINE)
+    blocks = ["\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)) for text in sections]
+    assert len([code for code in blocks if code]) > 9
+    run(f"for code in {blocks!r}:\n    exec(code, {{}})", tmp_path)
+
+
 def test_plugin_of_the_contributing_page_computes(tmp_path):
     (plugin,) = (block for block in python_blocks("CONTRIBUTING.md") if "PLUGIN" in block)
     use = """
