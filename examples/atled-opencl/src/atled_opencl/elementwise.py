@@ -51,14 +51,13 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc]) 
     """A formula over arrays that broadcast: inputs, then outputs; attributes are given at launch."""
     where = device(call.device_id)
     # The layout only asks for shapes and strides here; a copy may write any dtype.
-    plan = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
-    layout, words = plan.layout, plan.words.tolist()
-    length, outer = words[layout.length_word], words[layout.first_size : layout.first_address]
-    sizes = [length, *outer, *words[layout.first_stride : layout.first_attribute]]
+    layout, words, _, _ = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
+    sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
     # Attributes in the widest type: 1 - beta loses digits in float.
     source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest)
     numbers = [np.float64 if where.widest == "double" else np.float32] * len(program.attributes)
-    return Launch(where, source, "formula", (length, math.prod(outer)), sizes, numbers)
+    grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
+    return Launch(where, source, "formula", grid, sizes, numbers)
 
 
 @functools.lru_cache(maxsize=4096)
