@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import atled.call
 import atled.plugin
 
 
@@ -32,3 +33,8 @@ def test_importing_it_loads_nothing_beyond_the_library_itself():
     # pluggy comes with `hookimpl`.
     found = {name for name in done.stdout.split() if name.startswith("atled")}
     assert found <= {"atled.plugin", "atled.reference", "atled_contexts.hooks"}
+
+
+def test_the_contract_is_importable_from_call_too():
+    for name in ("ArrayDesc", "Call", "Native", "Prepared"):
+        assert getattr(atled.call, name) is getattr(atled.plugin, name)
