@@ -264,7 +264,7 @@ class OpaqueForward(PythonOp, abstract=True):
         Attribute("dtype", "dtype", hidden=True),
     )
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, doc: str | None = None) -> None:
         super().__init__(name, doc)
         self.backward = OpaqueBackward(f"{name}Grad", doc)
 

@@ -29,7 +29,7 @@ class ReplacedWeight(OpSpec, abstract=True):
     category = "quantized"
     layer: ClassVar[type[OpSpec]]
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, doc: str | None = None) -> None:
         # Under the name of this op, so that messages name what the user called.
         self.plain = self.layer(name, "")
         super().__init__(name, doc)

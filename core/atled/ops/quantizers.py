@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -29,12 +30,13 @@ class _Quantizer(Elementwise, abstract=True):
     settings: ClassVar[Sequence[Attribute]]
     fewest_bits: ClassVar[int]
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, doc: str | None = None) -> None:
         super().__init__(self.row, "quantized")
         given = {item.name for item in self.settings}
         hidden = (Attribute(key, "float", 0.0, hidden=True) for key in self.row.attributes if key not in given)
         self.attributes = (*self.settings, *hidden)
-        rule, arguments, rest = doc.partition("Args:\n")
+        text = inspect.cleandoc(type(self).__doc__ or "") if doc is None else doc
+        rule, arguments, rest = text.partition("Args:\n")
         formula = f"As a formula of x and of numbers that follow from the attributes:\n\n    y = {self.row.y}\n\n"
         self.doc = rule + formula + arguments + rest
         self._finish()

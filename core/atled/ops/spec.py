@@ -232,7 +232,6 @@ class OpSpec:
     tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2}
 
     name: str
-    doc: str
     module: str
     removed: bool = False
 
@@ -240,7 +239,7 @@ class OpSpec:
         super().__init_subclass__(**kwargs)
         if abstract:
             return
-        spec = cls(name=cls.__name__, doc=inspect.cleandoc(cls.__doc__ or ""))
+        spec = cls(name=cls.__name__)
         if spec.is_library:
             register(spec)
         else:
@@ -248,11 +247,22 @@ class OpSpec:
 
             admit(spec, replace=replace)
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, doc: str | None = None) -> None:
         self.name = name
-        self.doc = doc
+        self._doc = doc
         self.module = type(self).__module__
         self._finish()
+
+    @property
+    def doc(self) -> str:
+        """What the op computes, for users: the docstring of its class, unless it has a text of its own."""
+        if self._doc is None:  # unindented when it is first read: for all ops that takes longer than their classes
+            self._doc = inspect.cleandoc(type(self).__doc__ or "")
+        return self._doc
+
+    @doc.setter
+    def doc(self, text: str) -> None:
+        self._doc = text
 
     @property
     def is_library(self) -> bool:
