@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from atled.ops.formula_walk import compile_formula
     from atled.ops.shifting import shift_sources
 
-_FORMULAS = {
+_MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c"),
     "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
@@ -100,33 +100,8 @@ _FORMULAS = {
     "ops.formula_walk": ("compile_formula",),
     "ops.shifting": ("shift_sources",),
 }
-_OWN_OPS = [
-    "DERIVED",
-    "REQUIRED",
-    "Attribute",
-    "Away",
-    "Distinct",
-    "Exact",
-    "GradientCall",
-    "Grid",
-    "IRValue",
-    "Input",
-    "Ints",
-    "Normal",
-    "OpSpec",
-    "Refused",
-    "Row",
-    "Sample",
-    "Uniform",
-    "away",
-    "define",
-    "function_of",
-    "grid",
-    "undefine",
-    "within",
-]
-_LATER = {name: module for module, names in {**_FORMULAS, "op_spec": _OWN_OPS}.items() for name in names}
-"""What is loaded when it is first asked for, and the module that it comes from."""
+_LATER = {name: module for module, names in _MODULES.items() for name in names}
+"""What is loaded when it is first asked for, and the module that it comes from; not the names of `atled.op_spec`."""
 
 
 def op_spec(name: str) -> OpSpec:
@@ -140,9 +115,11 @@ def op_spec(name: str) -> OpSpec:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"atled.{_LATER[name]}"), name)
+    # All that is left are the names of ops of one's own.
+    module = importlib.import_module(f"atled.{_LATER.get(name, 'op_spec')}")
+    found = globals()[name] = getattr(module, name)
     return found
 
 
