@@ -149,18 +149,18 @@ def kernel(library: str, name: str) -> Case:
         inputs.append(graph.external(number, ArrayDesc(array.shape, array.dtype)))
     made = graph.op(chosen.op, *inputs, **chosen.attributes)
     outputs = made if isinstance(made, tuple) else (made,)
-    template = lower(graph, outputs)
+    plan = lower(graph, outputs)
     made_cells = [ArrayCell(value.size) for value in outputs]
-    binding = Binding(template, cells, made_cells, [source[1] for source in template.floats])
+    binding = Binding(plan, cells, made_cells, [source[1] for source in plan.floats])
 
     def results() -> list[np.ndarray]:
         binding.run()
         found = []
-        for value, cell, slot in zip(outputs, made_cells, template.targets, strict=True):
-            kind, *number = template.slots[slot].source
+        for value, cell, slot in zip(outputs, made_cells, plan.targets, strict=True):
+            kind, *number = plan.slots[slot].source
             # An op that works in place leaves its result in one of its inputs.
             holder = cell if kind == "target" else cells[number[0]]
             found.append(holder.host().array(value.shape, value.dtype).copy())
         return found
 
-    return Case(binding.run, results, ", ".join(step.note for step in template.steps))
+    return Case(binding.run, results, ", ".join(step.note for step in plan.steps))

@@ -9,7 +9,7 @@ from typing import Any
 from atled.arrays.cell import UNWRITTEN
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.graph.update.training_step import Moved, Rule, Training
 from atled.graph.update.updates import in_full_precision
 from atled.solvers import Solver, Tracked
@@ -83,9 +83,9 @@ class CompiledStep:
         self._lock = threading.RLock()
 
     @property
-    def plan(self) -> Template:
+    def plan(self) -> Plan:
         """The plan that a call runs, to be printed."""
-        return self._current().template
+        return self._current().plan
 
     def __call__(self, *batch: Any) -> Variable:
         """Fill the inputs and do a step; returns the loss, whose `d` has its value.

@@ -15,7 +15,7 @@ from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.errors import four_parts, shortened
 from atled.files.solver_states import SolverState, check, load, save
-from atled.graph.compile.templates import PLANNING
+from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled.graph.update.waiting_changes import Change, change_gradients, common_changes

@@ -14,7 +14,7 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.operators import Calls, Operators
 from atled.errors import RefusedError, four_parts
 from atled.graph.backward import backward
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.graph.forward import forward, plan_forward
 from atled.graph.record.traversal import functions_before, needs_gradient
 from atled.graph.record.value import Value
@@ -207,11 +207,11 @@ class Variable(Operators):
         backward(self.value, grad)
 
     @property
-    def plan(self) -> Template:
+    def plan(self) -> Plan:
         """The plan by which forward computes it, to be printed; RuntimeError for a leaf."""
         if self.value.parent is None:
             raise RuntimeError(four_parts("plan of a leaf", "nothing computes it", "", "ask a result for its plan"))
-        return plan_forward(self.value).binding.template
+        return plan_forward(self.value).binding.plan
 
     def reset_shape(self, shape: Sequence[int], force: bool = False) -> None:
         """Take another shape; where the count of elements changes, `force` must be True and values are lost."""

@@ -176,7 +176,7 @@ class CachedCall:
     def check(self, status: int) -> None:
         """Raise what the code of a launch means."""
         if status:
-            raise native_error(self._call.template.steps[0], status)
+            raise native_error(self._call.plan.steps[0], status)
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""

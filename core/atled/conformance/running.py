@@ -11,7 +11,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.run.binding import Binding
@@ -27,14 +27,14 @@ Build = Callable[[Graph, list[IRValue | None]], Sequence[IRValue]]
 class Outcome:
     """What a run gave: the results as NumPy arrays, the inputs after it, and the plan."""
 
-    def __init__(self, results: list[np.ndarray], inputs: list[np.ndarray | None], template: Template) -> None:
+    def __init__(self, results: list[np.ndarray], inputs: list[np.ndarray | None], plan: Plan) -> None:
         self.results = results
         self.inputs = inputs
-        self.template = template
+        self.plan = plan
 
     def backend_of(self, op: str) -> str:
         """Who computed an op."""
-        return next(step.backend for step in self.template.steps if step.name == op)
+        return next(step.backend for step in self.plan.steps if step.name == op)
 
 
 def evaluate(build: Build, arrays: Sequence[np.ndarray | None], context: Context) -> Outcome:
@@ -46,13 +46,13 @@ def evaluate(build: Build, arrays: Sequence[np.ndarray | None], context: Context
         for number, array in enumerate(arrays)
     ]
     wanted = list(build(graph, values))
-    template = lower(graph, wanted)
+    plan = lower(graph, wanted)
     results = [ArrayCell(value.size) for value in wanted]
-    floats = [source[1] for source in template.floats]
-    Binding(template, cells, results, floats).run()
+    floats = [source[1] for source in plan.floats]
+    Binding(plan, cells, results, floats).run()
     found = []
-    for value, cell, slot in zip(wanted, results, template.targets, strict=True):
-        description = template.slots[slot]
+    for value, cell, slot in zip(wanted, results, plan.targets, strict=True):
+        description = plan.slots[slot]
         if description.source[0] != "target":
             # An output that an op writes into one of its inputs.
             cell = cells[description.source[1]]
@@ -60,7 +60,7 @@ def evaluate(build: Build, arrays: Sequence[np.ndarray | None], context: Context
     return Outcome(
         found,
         [None if a is None else _array(c, a.shape) for a, c in zip(arrays, cells, strict=True)],
-        template,
+        plan,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.graph.backward_plan import Backward, plan_adding
-from atled.graph.rebuilt import PLANS, RebuiltPlan, remember, walk
+from atled.graph.rebuilt import REBUILT, RebuiltPlan, remember, walk
 from atled.graph.record.structure import CallSite, Structure
 from atled.graph.record.traversal import needs_gradient
 from atled.graph.record.value import RecordedCall, Value
@@ -51,7 +51,7 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
     """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
     seed = seed_of(root, grad)
     found = None if is_observed() else walk(root, seed)
-    known: Any = None if found is None else PLANS.find(found.key)
+    known: Any = None if found is None else REBUILT.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
         known.run(found, seed)
         return

@@ -11,8 +11,8 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
 from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Template
-from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.recompute.recipes import GradientRecipe, LastRun, leave_gradient_unstored
@@ -24,17 +24,17 @@ from atled.graph.run.binding import Binding
 from atled_contexts import plugin_generation
 
 
-class BackwardTemplate:
-    """A compiled backward: the template, and which gradient each of its targets is.
+class BackwardPlan:
+    """A compiled backward: the plan, and which gradient each of its targets is.
 
     leaves, middles: value numbers of the targets, leaves first.
     unstored: value numbers of gradients that are computed and not stored.
     """
 
-    __slots__ = ("leaves", "middles", "template", "unstored")
+    __slots__ = ("leaves", "middles", "plan", "unstored")
 
-    def __init__(self, template: Template, leaves: list[int], middles: list[int], unstored: list[int]) -> None:
-        self.template = template
+    def __init__(self, plan: Plan, leaves: list[int], middles: list[int], unstored: list[int]) -> None:
+        self.plan = plan
         self.leaves = leaves
         self.middles = middles
         self.unstored = unstored
@@ -162,14 +162,14 @@ class Backward:
     def _bind(self, accumulate: tuple[bool, ...]) -> BoundPlan:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
         key = (self.key, kinds)
-        compiled: BackwardTemplate = TEMPLATES.get(key, lambda: self._compile(accumulate))
+        compiled: BackwardPlan = PLANS.get(key, lambda: self._compile(accumulate))
         grads = dict(self.wanted)
         leaf_cells = [grads[number] for number in compiled.leaves]
         middles = map(self.structure.value, compiled.middles)
         middle_cells = [None if value is None else value.grad.cell for value in middles]
         results = [*leaf_cells, *middle_cells]
         unwritten = [cell for cell in leaf_cells if cell.pending is UNWRITTEN]
-        binding = Binding(compiled.template, self.cells, results, float_values(compiled.template, self.structure))
+        binding = Binding(compiled.plan, self.cells, results, float_values(compiled.plan, self.structure))
         for cell in unwritten:
             # Only a run that ends well makes them written: a solver must not use what a failed one left.
             cell.pending = UNWRITTEN
@@ -194,7 +194,7 @@ class Backward:
         (number,) = [number for number in self.middle if self.structure.value(number) is value]
         Backward(self.structure, self.seeds, [(number, value.grad.cell)]).run((False,))
 
-    def _compile(self, accumulate: tuple[bool, ...]) -> BackwardTemplate:
+    def _compile(self, accumulate: tuple[bool, ...]) -> BackwardPlan:
         structure = self.structure
         graph = Graph(structure.functions[-1].context)
         recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
@@ -244,7 +244,7 @@ class Backward:
         unstored = [number for number in reached if number not in middles]
         if self.recomputed:
             _put_off(graph, {recorded.calls[number] for number in self.recomputed})
-        return BackwardTemplate(lower(graph, results), leaves, middles, unstored)
+        return BackwardPlan(lower(graph, results), leaves, middles, unstored)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
         """Per wanted cell the sum of the gradients of all leaves that have it, at the index of the first of these."""

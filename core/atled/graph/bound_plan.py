@@ -59,7 +59,7 @@ class BoundPlan:
         return True
 
     def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
-        """Run the plan; floats: new values of its float attributes, in the template's order, or None."""
+        """Run the plan; floats: new values of its float attributes, in the plan's order, or None."""
         self.binding.run(floats)
         for cell in self.written:
             cell.pending = None

@@ -8,8 +8,8 @@ from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Template
-from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.ir import Graph
 from atled.graph.recompute.recipes import LastRun, ValueRecipe, leave_unstored
 from atled.graph.recompute.stored import Unstored, cells_of, find_unstored, results_of
@@ -20,7 +20,7 @@ from atled.graph.run.binding import Binding
 from atled_contexts import plugin_generation
 
 
-def _compile_forward(structure: Structure, unstored: frozenset[int]) -> Template:
+def _compile_forward(structure: Structure, unstored: frozenset[int]) -> Plan:
     graph = Graph(structure.functions[-1].context)
     recorded = AsNodes(graph, structure, computed=False)
     results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, unstored)]
@@ -33,9 +33,9 @@ def _bind_forward(
     structure: Structure, key: Hashable, epoch: int, unstored: Unstored, root: Value, before: BoundPlan | None
 ) -> BoundPlan:
     numbers = unstored.numbers
-    template = TEMPLATES.get(key, lambda: _compile_forward(structure, numbers))
+    plan = PLANS.get(key, lambda: _compile_forward(structure, numbers))
     results = cells_of(structure, results_of(structure, numbers))
-    binding = Binding(template, structure.cells, results, float_values(template, structure))
+    binding = Binding(plan, structure.cells, results, float_values(plan, structure))
     last_run = before.last_run if before is not None else None
     recipe = None
     if numbers:

@@ -10,8 +10,8 @@ import numpy as np
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
-from atled.graph.backward_plan import Backward, BackwardTemplate, plan_backward
-from atled.graph.compile.templates import TEMPLATES, TemplateCache
+from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
+from atled.graph.compile.plans import PLANS, PlanCache
 from atled.graph.recompute.recipes import GradientRecipe, LastRun
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.by_address import ByAddress
@@ -139,12 +139,12 @@ class RebuiltPlan:
 
     __slots__ = ("_by_address", "_floats", "_inputs", "_leaves", "_stored", "_unstored")
 
-    def __init__(self, compiled: BackwardTemplate, backward: Backward, found: Walk) -> None:
-        template = compiled.template
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+        plan = compiled.plan
         structure = backward.structure
         values = [structure.value(number) for number in range(len(structure.shapes))]
         numbers = [-1 if value is None else found.index[value] for value in values]
-        slots = template.slots
+        slots = plan.slots
         # What is read: number of a value, what of it, and the dtype.
         self._inputs: list[tuple[int, int, np.dtype]] = []
         state = {
@@ -155,7 +155,7 @@ class RebuiltPlan:
         }
         given: list[int] = []
         first_seed = len(structure.cells)
-        for outside, _, dtype, slot in template.requests:
+        for outside, _, dtype, slot in plan.requests:
             if outside < len(numbers):
                 self._inputs.append((numbers[outside], _VALUE, dtype))
             elif outside < first_seed:
@@ -165,13 +165,13 @@ class RebuiltPlan:
             else:
                 self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT, dtype))
             given.append(slots[slot].memory)
-        targets = list(zip([*compiled.leaves, *compiled.middles], template.targets, strict=True))
+        targets = list(zip([*compiled.leaves, *compiled.middles], plan.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
         self._stored = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
         self._unstored = [numbers[n] for n in compiled.unstored]
         given += [slots[slot].memory for _, slot in targets]
-        self._by_address = ByAddress(template, given)
-        self._floats = [self._float_source(source, backward, found) for source in template.floats]
+        self._by_address = ByAddress(plan, given)
+        self._floats = [self._float_source(source, backward, found) for source in plan.floats]
 
     @staticmethod
     def _float_source(source: tuple[Any, ...], backward: Backward, found: Walk) -> tuple[int, Any]:
@@ -219,20 +219,20 @@ class RebuiltPlan:
                     value.gradient_recipe = recipe
 
 
-def _is_simple(compiled: BackwardTemplate, backward: Backward) -> bool:
-    """Whether a template can run by address, and reads and writes nothing but values and gradients."""
-    structure, template = backward.structure, compiled.template
+def _is_simple(compiled: BackwardPlan, backward: Backward) -> bool:
+    """Whether a plan can run by address, and reads and writes nothing but values and gradients."""
+    structure, plan = backward.structure, compiled.plan
     return (
-        ByAddress.fits(template)
+        ByAddress.fits(plan)
         and len(backward.seeds) == 1
-        and not template.written
-        and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in template.requests)
-        and all(step.random_slot < 0 for step in template.steps)
-        and not {outside for outside, *_ in template.requests} & {random_state for _, random_state in structure.extra}
+        and not plan.written
+        and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in plan.requests)
+        and all(step.random_slot < 0 for step in plan.steps)
+        and not {outside for outside, *_ in plan.requests} & {random_state for _, random_state in structure.extra}
     )
 
 
-PLANS = TemplateCache("backward plans of rebuilt graphs", 256)
+REBUILT = PlanCache("backward plans of rebuilt graphs", 256)
 """The plans of graphs that were rebuilt, by the keys of walks."""
 
 _UNFIT = object()
@@ -240,7 +240,7 @@ _UNFIT = object()
 
 def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
     """Keep what the general way compiled for a graph, for the next one like it."""
-    compiled: BackwardTemplate | None = TEMPLATES.find(backward.bound[accumulate].key)
+    compiled: BackwardPlan | None = PLANS.find(backward.bound[accumulate].key)
     structure = backward.structure
     fits = (
         compiled is not None
@@ -250,4 +250,4 @@ def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: 
         and len(structure.shapes) == len(found.values)
         and _is_simple(compiled, backward)
     )
-    PLANS.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
+    REBUILT.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)

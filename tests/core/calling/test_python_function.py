@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.function import PythonFunction
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 
 
 def leaf(values, need_grad=True):
@@ -331,7 +331,7 @@ def test_new_objects_of_a_dynamic_graph_share_a_plan_and_are_let_go():
     y = Square()(x)
     y.forward()
     y.backward()
-    before = len(TEMPLATES)
+    before = len(PLANS)
     kept = []
     for _ in range(5):
         function = Square()
@@ -339,7 +339,7 @@ def test_new_objects_of_a_dynamic_graph_share_a_plan_and_are_let_go():
         y = function(x)
         y.forward()
         y.backward()
-    assert len(TEMPLATES) <= before + 1  # one more for a gradient that is added to
+    assert len(PLANS) <= before + 1  # one more for a gradient that is added to
     del function, y
     gc.collect()
     assert [reference() for reference in kept] == [None] * 5

@@ -47,7 +47,7 @@ _BINARY: list[Callable[[Variable, Variable], Variable]] = [F.add2, F.sub2, F.mul
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Per run of a plan that was found again, the count of values; nothing is remembered at first."""
-    rebuilt.PLANS.clear()
+    rebuilt.REBUILT.clear()
     forget_calls()
     seen: list[int] = []
     run = rebuilt.RebuiltPlan.run

@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.arrays.spares import set_spares_limit, spares_of
-from atled.graph.compile.templates import TemplateCache
+from atled.graph.compile.plans import PlanCache
 from atled.limits.caches import Generations, cache_counts, register_cache
 
 
@@ -47,13 +47,13 @@ def test_clearing_forgets_both_generations(cache):
 
 
 def test_the_least_recently_used_plan_goes_first():
-    plans = TemplateCache("plans of a test", 2)
+    plans = PlanCache("plans of a test", 2)
     plans.get("a", lambda: 1), plans.get("b", lambda: 2), plans.find("a"), plans.get("c", lambda: 3)
     assert (plans.find("a"), plans.find("b"), plans.find("c")) == (1, None, 3)
 
 
 def test_plans_are_limited_by_their_steps():
-    plans = TemplateCache("plans of a test", 100, steps_limit=3)
+    plans = PlanCache("plans of a test", 100, steps_limit=3)
     for key in "abcde":
         plans.get(key, lambda: object())
     assert [key for key in "abcde" if plans.find(key) is not None] == ["c", "d", "e"]

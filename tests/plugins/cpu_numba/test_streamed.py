@@ -17,7 +17,7 @@ CPU = nn.Context("cpu:float", fallback="raise")
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """All arrays are taken to be large; per kernel whether it was written so."""
-    from atled.graph.compile.templates import TEMPLATES
+    from atled.graph.compile.plans import PLANS
 
     asked: list[bool] = []
     kernel = elementwise._kernel
@@ -28,9 +28,9 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 
     monkeypatch.setattr(elementwise, "_STREAMED_BYTES", 0)
     monkeypatch.setattr(elementwise, "_kernel", noted)
-    TEMPLATES.clear()
+    PLANS.clear()
     yield asked
-    TEMPLATES.clear()
+    PLANS.clear()
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 511, 512, 513, 5000])

@@ -10,7 +10,7 @@ from atled_contexts import Context
 
 def cast(array):
     outcome = call(SPECS["Cast"], [array], {"dtype": np.int64}, Context(["cpu:float"], fallback="raise"))
-    (step,) = outcome.template.steps
+    (step,) = outcome.plan.steps
     assert step.native is not None
     return outcome.results[0]
 

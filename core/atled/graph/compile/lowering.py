@@ -1,4 +1,4 @@
-"""Lowering: from a graph of nodes to the template of a plan."""
+"""Lowering: from a graph of nodes to a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from atled.graph.compile.attachment import attach
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
-from atled.graph.compile.plan import Slot, Step, Template
+from atled.graph.compile.plan import Plan, Slot, Step
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
 
@@ -22,8 +22,8 @@ def lower(
     is_fused: bool = True,
     apart: Iterable[IRNode] = (),
     is_disjoint: bool = False,
-) -> Template:
-    """The template that computes `results`, one target each, and runs every step that changes an outside array.
+) -> Plan:
+    """The plan that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory or an outside array gets a copy of its own.
     is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
@@ -41,11 +41,11 @@ def lower(
     if is_fused:
         steps = attach(slots.made, steps, is_disjoint=is_disjoint)
     reuse_memory(slots.made, steps)
-    return Template(slots.made, steps, graph, targets)
+    return Plan(slots.made, steps, graph, targets)
 
 
 class _Slots:
-    """The slots of a template, made as its steps name their values; views have the memory of what they show.
+    """The slots of a plan, made as its steps name their values; views have the memory of what they show.
 
     made: all so far.
     """

@@ -1,4 +1,4 @@
-"""Templates: compiled plans without data, as steps over slots; one per structure, bound to the arrays of each graph."""
+"""Plans: what graphs are compiled to, steps over slots; without data, one for all graphs of one structure."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Step:
         return "; ".join(part for part in parts if part)
 
 
-class Template:
+class Plan:
     """Steps and slots of one graph structure; holds no data and is shared by all graphs of that structure.
 
     requests: per external slot (outside array, place, dtype).

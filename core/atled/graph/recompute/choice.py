@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from atled.arrays.place import HOST
 from atled.graph.compile.fusion import formulas_of
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import planned_gradients
 from atled.graph.record.as_nodes import AsNodes
@@ -51,7 +51,7 @@ def choose_recomputed(
     if not wanted:
         return []
     key = ("recomputed", plugin_generation(), structure.key, tuple(structure.flags), root, tuple(candidates), wanted)
-    found: list[list[int]] = TEMPLATES.get(key, lambda: _Choice(structure, root, candidates, read).of(wanted))
+    found: list[list[int]] = PLANS.get(key, lambda: _Choice(structure, root, candidates, read).of(wanted))
     return found
 
 

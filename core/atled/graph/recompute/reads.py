@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from atled.graph.compile.lowering import nodes_for
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.as_nodes import AsNodes
@@ -19,7 +19,7 @@ def read_by_backward(structure: Structure, root: int) -> frozenset[int]:
     if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
         return frozenset()
     key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), root)
-    read: frozenset[int] = TEMPLATES.get(key, lambda: _find_read(structure, root))
+    read: frozenset[int] = PLANS.get(key, lambda: _find_read(structure, root))
     return read
 
 

@@ -10,7 +10,7 @@ from atled.arrays.cell import ArrayCell, Plans
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import close_watch, open_watch
 from atled.errors import four_parts
-from atled.graph.compile.templates import PLANNING
+from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import RecordedCall, Value
 from atled_contexts import lock_across_forks
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
 from atled.errors import four_parts
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.record.structure import Structure
 
@@ -106,13 +106,13 @@ class AsNodes:
         return self.graph.external(number, ArrayDesc(shape, cell.dtype), place, base)
 
 
-def float_values(template: Template, structure: Structure) -> list[float]:
-    """The value of each float of a template now; 0 for those of a solver, which are given at each run."""
+def float_values(plan: Plan, structure: Structure) -> list[float]:
+    """The value of each float of a plan now; 0 for those of a solver, which are given at each run."""
     return [
         0.0
         if source[0] == "solver"
         else source[1]
         if source[0] == "constant"
         else structure.functions[source[1]].attributes[source[2]]
-        for source in template.floats
+        for source in plan.floats
     ]

@@ -33,9 +33,9 @@ class Structure:
     origins: per value (call number, output number), or None for a leaf.
     references: per call the value numbers of its inputs, -1 where one is absent.
     made: per call the value numbers of its visible outputs, -1 where the value is gone.
-    cells: outside arrays in the order in which the template numbers them: those of all values, then per call its
+    cells: outside arrays in the order in which the plan numbers them: those of all values, then per call its
         auxiliary cells and its random state.
-    key: everything that a plan depends on, hashable; equal keys mean equal templates.
+    key: everything that a plan depends on, hashable; equal keys mean equal plans.
     overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
     """
 

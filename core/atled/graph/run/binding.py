@@ -1,4 +1,4 @@
-"""Binding: a template with storages for its slots and addresses in its argument blocks, and how its steps run."""
+"""Binding: a plan with storages for its slots and addresses in its argument blocks, and how its steps run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
 from atled.errors import four_parts
-from atled.graph.compile.plan import Slot, Step, Template
+from atled.graph.compile.plan import Plan, Slot, Step
 from atled.graph.run.observed import run_observed
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
 from atled.limits.sizes import out_of_memory
@@ -28,10 +28,10 @@ _NO_OTHERS: Mapping[int, np.ndarray] = {}
 
 
 class Binding:
-    """One template with the arrays of one graph.
+    """One plan with the arrays of one graph.
 
     cells: the outside arrays by number.  results: the array that each target becomes; None for a buffer of our own.
-    floats: the value of each float, in the template's order.
+    floats: the value of each float, in the plan's order.
 
     A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
 
@@ -42,14 +42,14 @@ class Binding:
 
     def __init__(
         self,
-        template: Template,
+        plan: Plan,
         cells: Sequence[ArrayCell],
         results: Sequence[ArrayCell | None],
         floats: Sequence[float],
     ) -> None:
-        self.template = template
+        self.plan = plan
         self.cells = list(cells)
-        runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in template.steps)
+        runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in plan.steps)
         # Re-entrant, without an error, for the rest: a signal handler or a finalizer may run the graph amid its run.
         self._lock = _LockOfUserCode() if runs_user_code else threading.RLock()
         self.floats = np.array(floats, np.float64)
@@ -61,27 +61,27 @@ class Binding:
         self._workspaces: dict[Place, Storage] = {}
         self._shared: SharedWorkspace | None = None
         self._whole_storages: dict[int, HostStorage] = {}
-        self._storages: list[Storage | None] = [None] * (template.memory_count + 1)
+        self._storages: list[Storage | None] = [None] * (plan.memory_count + 1)
         self._travelling = self._find_travelling(results)
         self._bind_externals()
         self._bind_targets(results)
         self._bind_internals()
         self._fill_blocks()
-        random_states = [step.random_slot for step in template.steps if step.random_slot >= 0]
+        random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
         self.random_states = [self.array(slot) for slot in random_states]
-        drawn = {template.slots[slot].source[1] for slot in random_states}
-        changed = {number for number, _, _ in template.written}
+        drawn = {plan.slots[slot].source[1] for slot in random_states}
+        changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
-        self._segments = [self._segment(*segment) for segment in template.segments]
+        self._segments = [self._segment(*segment) for segment in plan.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
         """The identities of the arrays that this plan uses on a device, whether or not also elsewhere."""
-        template = self.template
-        if template.is_on_host:
+        plan = self.plan
+        if plan.is_on_host:
             return set()
-        found = {id(self.cells[number]) for number, place, _, _ in template.requests if place is not HOST}
-        for cell, number in zip(results, template.targets, strict=True):
-            if template.slots[number].place is not HOST:
+        found = {id(self.cells[number]) for number, place, _, _ in plan.requests if place is not HOST}
+        for cell, number in zip(results, plan.targets, strict=True):
+            if plan.slots[number].place is not HOST:
                 found.add(id(cell))
         return found
 
@@ -89,13 +89,13 @@ class Binding:
         return id(cell) in self._travelling or cell.travels
 
     def _bind_externals(self) -> None:
-        template = self.template
-        for number, place, dtype, slot in template.requests:
+        plan = self.plan
+        for number, place, dtype, slot in plan.requests:
             cell = self.cells[number]
-            is_changed = (number, place, dtype) in template.written
+            is_changed = (number, place, dtype) in plan.written
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
-                travelling = _Travelling(cell, place, dtype, storage, template.feeds.get(slot, -1))
+                travelling = _Travelling(cell, place, dtype, storage, plan.feeds.get(slot, -1))
                 self._reads.append(travelling)
                 if is_changed:
                     self._writes.append(travelling)
@@ -105,14 +105,14 @@ class Binding:
                 self._heads.append((cell, storage))
                 if is_changed:
                     self._written.append(cell)
-            self._storages[template.slots[slot].memory] = storage
+            self._storages[plan.slots[slot].memory] = storage
 
     def _bind_targets(self, results: Sequence[ArrayCell | None]) -> None:
-        template = self.template
-        found = zip(results, template.targets, strict=True)
+        plan = self.plan
+        found = zip(results, plan.targets, strict=True)
         # The largest first: what is small finds room between others.
-        for cell, number in sorted(found, key=lambda pair: -template.slots[pair[1]].desc.nbytes):
-            slot = template.slots[number]
+        for cell, number in sorted(found, key=lambda pair: -plan.slots[pair[1]].desc.nbytes):
+            slot = plan.slots[number]
             if cell is None or slot.source[0] != "target":
                 continue
             place, dtype = slot.place, slot.desc.dtype
@@ -148,11 +148,11 @@ class Binding:
         return True
 
     def _bind_internals(self) -> None:
-        template = self.template
-        workspace_bytes = template.workspaces.get(HOST, 0)
+        plan = self.plan
+        workspace_bytes = plan.workspaces.get(HOST, 0)
         offsets: dict[int, tuple[int, int]] = {}
         runs_alone = self._runs_alone
-        for slot in template.slots:
+        for slot in plan.slots:
             if self._storages[slot.memory] is not None or slot.memory in offsets:
                 continue
             if runs_alone:
@@ -165,10 +165,10 @@ class Binding:
                 self._storages[slot.memory] = DeviceStorage(slot.place, slot.desc.size, slot.desc.dtype)
         if workspace_bytes:
             self._shared = shared_workspace(workspace_bytes)
-            self._storages[template.memory_count] = self._workspaces[HOST] = self._shared.storage
+            self._storages[plan.memory_count] = self._workspaces[HOST] = self._shared.storage
             for memory, (start, nbytes) in offsets.items():
                 self._storages[memory] = self._shared.part(start, nbytes)
-        for place, nbytes in template.workspaces.items():
+        for place, nbytes in plan.workspaces.items():
             if place is not HOST:
                 self._workspaces[place] = DeviceStorage(place, nbytes, _BYTE)
 
@@ -178,40 +178,36 @@ class Binding:
 
         Not without a workspace: such plans of one thread may be run by several at once.
         """
-        template = self.template
-        return (
-            template.is_on_host
-            and HOST in template.workspaces
-            and [kind for kind, *_ in template.segments] == ["native"]
-        )
+        plan = self.plan
+        return plan.is_on_host and HOST in plan.workspaces and [kind for kind, *_ in plan.segments] == ["native"]
 
     def _fill_blocks(self) -> None:
-        template = self.template
-        self._block = template.block.copy()
+        plan = self.plan
+        self._block = plan.block.copy()
         if len(self._block):
             addresses = np.array(
                 [storage.address if isinstance(storage, HostStorage) else 0 for storage in self._storages], np.int64
             )
-            self._block[template.address_words] = addresses[template.address_memories]
-            self._block[template.link_words] = self._block.ctypes.data + template.link_offsets
-        self._rows = template.rows.copy()
+            self._block[plan.address_words] = addresses[plan.address_memories]
+            self._block[plan.link_words] = self._block.ctypes.data + plan.link_offsets
+        self._rows = plan.rows.copy()
         self._rows[:, RowWord.BLOCK] += self._block.ctypes.data
         self._rows_address = self._rows.ctypes.data
         self._set_floats()
 
     def _set_floats(self) -> None:
-        template = self.template
-        if len(template.float_words):
-            self._block.view(np.float64)[template.float_words] = self.floats[template.float_numbers]
+        plan = self.plan
+        if len(plan.float_words):
+            self._block.view(np.float64)[plan.float_words] = self.floats[plan.float_numbers]
 
     def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
-        """Give the floats new values, in the template's order."""
+        """Give the floats new values, in the plan's order."""
         self.floats[:] = values
         self._set_floats()
 
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""
-        slot = self.template.slots[number]
+        slot = self.plan.slots[number]
         storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
         assert storage is not None
         return storage.array(slot.desc.shape, slot.desc.dtype)
@@ -225,18 +221,18 @@ class Binding:
     def _segment(self, kind: str, first: int, end: int) -> Callable[[], None]:
         if kind == "native":
             # Its method is looked up at each run: at its first one it may put a quicker one in its place.
-            executor = self.template.steps[first].executor
+            executor = self.plan.steps[first].executor
             rows = self._rows_address
-            start, stop = self.template.rows_of(first, end)
-            template = self.template  # not `self`: a cycle would keep the storages until the next garbage collection
+            start, stop = self.plan.rows_of(first, end)
+            plan = self.plan  # not `self`: a cycle would keep the storages until the next garbage collection
 
             def run_native() -> None:
                 status = executor.run_program(rows, start, stop)
                 if status:
-                    raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
+                    raise native_error(plan.steps[plan.row_steps[(status >> 16) - 1]], status)
 
             return self._with_workspace(run_native)
-        launches = [self._launch(step) for step in self.template.steps[first:end]]
+        launches = [self._launch(step) for step in self.plan.steps[first:end]]
 
         def run_python() -> None:
             for launch in launches:
@@ -266,7 +262,7 @@ class Binding:
             return self._transfer(step, arguments[0], arguments[1])
         prepared = step.prepared
         if prepared.workspace:
-            storage = self._workspaces[self.template.place_of(step)]
+            storage = self._workspaces[self.plan.place_of(step)]
             # A device's array has the size it was allocated with, which may be more than this step asked for.
             size = prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
             arguments.append(storage.array((size,), _BYTE))
@@ -293,7 +289,7 @@ class Binding:
         run, floats, numbers, count = step.prepared.run, self.floats, step.floats, step.input_count
         lent: list[tuple[Slot, Storage]] = []
         for number in step.arguments:
-            slot = self.template.slots[number]
+            slot = self.plan.slots[number]
             storage = self._storages[slot.memory]
             assert storage is not None
             lent.append((slot, storage))
@@ -307,8 +303,8 @@ class Binding:
         return launch
 
     def _transfer(self, step: Step, source: Any, target: Any) -> Callable[[], None]:
-        from_place = self.template.slots[step.arguments[0]].place
-        slot = self.template.slots[step.arguments[1]]
+        from_place = self.plan.slots[step.arguments[0]].place
+        slot = self.plan.slots[step.arguments[1]]
         to_place = slot.place
 
         def transfer() -> None:
@@ -335,7 +331,7 @@ class Binding:
     def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays.
 
-        floats: new values of all floats, in the template's order; None leaves them as they are.
+        floats: new values of all floats, in the plan's order; None leaves them as they are.
         """
         if WATCHES:
             announce(self.writes)
@@ -359,7 +355,7 @@ class Binding:
                         cell.version = version
             for item in self._writes:
                 item.show()
-            if self.template.fallbacks:
+            if self.plan.fallbacks:
                 self._count_fallbacks()
 
     def _run_observed(self) -> None:
@@ -392,20 +388,20 @@ class Binding:
 
     def _count_fallbacks(self) -> None:
         """Count each fallback of a run, with the bytes that were copied because of it."""
-        template = self.template
-        moved = dict.fromkeys(template.fallbacks, 0)
-        for number, cause in template.owners.items():
-            moved[cause] += template.slots[template.steps[number].arguments[1]].desc.nbytes
+        plan = self.plan
+        moved = dict.fromkeys(plan.fallbacks, 0)
+        for number, cause in plan.owners.items():
+            moved[cause] += plan.slots[plan.steps[number].arguments[1]].desc.nbytes
         for item in self._reads:
             if item.cause >= 0:
                 moved[item.cause] += item.moved
         for number, nbytes in moved.items():
-            step = template.steps[number]
+            step = plan.steps[number]
             count_fallback(step.name, step.backend, bytes_moved=nbytes)
 
     def launch_of(self, number: int) -> Callable[[], None]:
         """What runs one step, with those that it carries."""
-        kind = "native" if self.template.steps[number].native is not None else "python"
+        kind = "native" if self.plan.steps[number].native is not None else "python"
         return self._segment(kind, number, number + 1)
 
     def launch_alone(self, number: int, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
@@ -413,19 +409,19 @@ class Binding:
 
         others: arrays to use instead of the plan's, by position among the arguments; host memory only.
         """
-        step = self.template.steps[number]
+        step = self.plan.steps[number]
         native = step.native
         if native is None and others:
             return self._launch(step, others)
         if native is None or (step.carrier is None and not step.carried and not others):
             return self.launch_of(number)
-        offset = self.template.block_offsets[number]
+        offset = self.plan.block_offsets[number]
         block = self._block[offset : offset + len(native.block)].copy()
         for carried in step.carried:
             count = len(RangeWord) if carried.ranged >= 0 else RangeWord.BLOCK_WORDS
             block[carried.word : carried.word + count] = 0
         for number, word in zip(step.arguments, native.arguments, strict=False):  # the workspace is no slot
-            slot = self.template.slots[number]
+            slot = self.plan.slots[number]
             if number >= 0 and word >= 0 and slot.range_bytes:
                 block[word] = self._whole(slot).address
         for position, array in others.items():

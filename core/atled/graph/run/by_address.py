@@ -1,4 +1,4 @@
-"""Running a native template on addresses, without a binding: for arrays that are others at every run."""
+"""Running a native plan on addresses, without a binding: for arrays that are others at every run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from atled.arrays.place import HOST
 from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.call import RowWord
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.graph.run.binding import native_error
 
 
 class ByAddress:
-    """A template without a binding: each run puts addresses into a spare copy of the argument blocks.
+    """A plan without a binding: each run puts addresses into a spare copy of the argument blocks.
 
     given: the memories whose addresses a run is given, in that order.
     offsets: where the other memories begin in the arena, the one storage that a run has for all of them.
@@ -28,19 +28,19 @@ class ByAddress:
         "_spares",
         "given",
         "offsets",
-        "template",
+        "plan",
     )
 
-    def __init__(self, template: Template, given: Sequence[int]) -> None:
-        self.template = template
+    def __init__(self, plan: Plan, given: Sequence[int]) -> None:
+        self.plan = plan
         self.given = list(given)
         sizes: dict[int, int] = {}
         outside = set(given)
-        for slot in template.slots:
+        for slot in plan.slots:
             if slot.memory not in outside:
                 sizes[slot.memory] = max(sizes.get(slot.memory, 0), slot.nbytes)
-        if HOST in template.workspaces:
-            sizes[template.memory_count] = template.workspaces[HOST]
+        if HOST in plan.workspaces:
+            sizes[plan.memory_count] = plan.workspaces[HOST]
         self.offsets: dict[int, int] = {}
         self._arena_bytes = 0
         for memory, nbytes in sizes.items():
@@ -48,50 +48,48 @@ class ByAddress:
             self._arena_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         self._arena_memories = np.array(list(self.offsets), np.intp)
         self._arena_offsets = np.array(list(self.offsets.values()), np.int64)
-        self._segments = [
-            (template.steps[first].executor, *template.rows_of(first, end)) for _, first, end in template.segments
-        ]
+        self._segments = [(plan.steps[first].executor, *plan.rows_of(first, end)) for _, first, end in plan.segments]
         self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
 
     @staticmethod
-    def fits(template: Template) -> bool:
-        """Whether a template is native throughout, in host memory, and no part of it is a fallback."""
+    def fits(plan: Plan) -> bool:
+        """Whether a plan is native throughout, in host memory, and no part of it is a fallback."""
         return (
-            template.is_on_host
-            and all(kind == "native" for kind, _, _ in template.segments)
-            and not template.fallbacks
-            and all(template.slots[slot].source[0] == "target" for slot in template.targets)
+            plan.is_on_host
+            and all(kind == "native" for kind, _, _ in plan.segments)
+            and not plan.fallbacks
+            and all(plan.slots[slot].source[0] == "target" for slot in plan.targets)
         )
 
     def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Run all steps.
 
         addresses: of the memories in `given`, whose storages the caller keeps alive.
-        floats: the value of each float of the template.
+        floats: the value of each float of the plan.
         """
-        template = self.template
+        plan = self.plan
         arena = HostStorage(self._arena_bytes)
         try:
             spare = self._spares.pop()  # atomic: each thread takes one of its own
         except IndexError:
             spare = self._new_block()
         block, _, rows_address = spare
-        memories = np.empty(template.memory_count + 1, np.int64)
+        memories = np.empty(plan.memory_count + 1, np.int64)
         memories[self.given] = addresses
         memories[self._arena_memories] = self._arena_offsets + arena.address
-        block[template.address_words] = memories[template.address_memories]
-        if len(template.float_words):
-            block.view(np.float64)[template.float_words] = np.array(floats)[template.float_numbers]
+        block[plan.address_words] = memories[plan.address_memories]
+        if len(plan.float_words):
+            block.view(np.float64)[plan.float_words] = np.array(floats)[plan.float_numbers]
         for executor, first, end in self._segments:
             status = executor.run_program(rows_address, first, end)
             if status:
-                raise native_error(template.steps[template.row_steps[(status >> 16) - 1]], status)
+                raise native_error(plan.steps[plan.row_steps[(status >> 16) - 1]], status)
         self._spares.append(spare)
 
     def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Argument blocks, the program that points at them, and the address of that."""
-        template = self.template
-        block, rows = template.block.copy(), template.rows.copy()
+        plan = self.plan
+        block, rows = plan.block.copy(), plan.rows.copy()
         rows[:, RowWord.BLOCK] += block.ctypes.data
-        block[template.link_words] = block.ctypes.data + template.link_offsets
+        block[plan.link_words] = block.ctypes.data + plan.link_offsets
         return block, rows, rows.ctypes.data

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atled.arrays.place import TRANSFERS, Place
-from atled.graph.compile.plan import Step, Template
+from atled.graph.compile.plan import Plan, Step
 from atled_contexts import Trace, active_trace, active_verification
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def run_observed(binding: Binding) -> None:
     """Run all steps of a binding, recording each in the trace and checking those that the verification picks."""
     trace, verification = active_trace(), active_verification()
-    template = binding.template
-    for number, step in enumerate(template.steps):
+    plan = binding.plan
+    for number, step in enumerate(plan.steps):
         if verification is None and step.carrier is not None:
             continue
         name = step.label if verification is None else step.name
@@ -27,7 +27,7 @@ def run_observed(binding: Binding) -> None:
         if verification is not None:
             from atled.graph.run.shadow import shadow_of  # lazy: it needs the reference's plugin, and that needs pluggy
 
-            shadow = shadow_of(verification, template, step, binding.array, floats)
+            shadow = shadow_of(verification, plan, step, binding.array, floats)
         if verification is None:
             launch = binding.launch_of(number)
         else:  # the reference knows single ops, so what is verified runs one by one
@@ -35,7 +35,7 @@ def run_observed(binding: Binding) -> None:
         if trace is None:
             launch()
         else:
-            _Stopwatch(trace, template, step, name).run(launch)
+            _Stopwatch(trace, plan, step, name).run(launch)
         if shadow is not None:
             shadow.check()
 
@@ -43,11 +43,11 @@ def run_observed(binding: Binding) -> None:
 class _Stopwatch:
     """Takes the time of one step, by the clock of its device where that has one."""
 
-    def __init__(self, trace: Trace, template: Template, step: Step, name: str) -> None:
+    def __init__(self, trace: Trace, plan: Plan, step: Step, name: str) -> None:
         self._trace = trace
         self._name = name
         self._step = step
-        place: Place | None = template.place_of(step) if step.node.spec is not None else None
+        place: Place | None = plan.place_of(step) if step.node.spec is not None else None
         self._place = None if place is None or place.is_host else place
 
     def run(self, launch: Callable[[], None]) -> None:

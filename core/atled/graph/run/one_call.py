@@ -16,7 +16,7 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import call_form
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Slot, Template
+from atled.graph.compile.plan import Plan, Slot
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.record.value import RecordedCall, Value
@@ -80,13 +80,13 @@ class OneCall:
     This class takes the long way: each run binds a plan, of any number of steps on any devices. Its subclasses take
     shorter ones where they fit, and the long one while anything observes the calls.
 
-    template: the steps.  fallback: the decision, if it is one.  mutated: the inputs that are changed.
+    plan: the steps.  fallback: the decision, if it is one.  mutated: the inputs that are changed.
     """
 
-    __slots__ = ("fallback", "mutated", "template")
+    __slots__ = ("fallback", "mutated", "plan")
 
-    def __init__(self, spec: OpSpec, template: Template, fallback: Decision | None) -> None:
-        self.template = template
+    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+        self.plan = plan
         self.fallback = fallback
         self.mutated = tuple(spec.mutated)
 
@@ -94,12 +94,12 @@ class OneCall:
         self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
     ) -> None:
         """Compute. inputs must be settled; outputs: one cell per output, None for one that nobody wants."""
-        template = self.template
+        plan = self.plan
         absent = ArrayCell(0)
-        results = list(outputs) if template.targets else []
+        results = list(outputs) if plan.targets else []
         in_plans = [cell for cell in outputs if cell is not None and cell.plans]
         cells = [absent if cell is None else cell for cell in inputs]
-        Binding(template, cells, results, _floats_of(template, floats)).run()
+        Binding(plan, cells, results, _floats_of(plan, floats)).run()
         for cell in in_plans:
             cell.touched()
 
@@ -116,13 +116,13 @@ class ShortCall(OneCall, ABC):
     def __init__(
         self,
         spec: OpSpec,
-        template: Template,
+        plan: Plan,
         fallback: Decision | None,
         sources: Sequence[int],
         outputs: Sequence[Slot],
         workspace: int = 0,
     ) -> None:
-        super().__init__(spec, template, fallback)
+        super().__init__(spec, plan, fallback)
         self._sources = list(sources)  # of each array that is read, which input of the call it is; -1: an absent one
         self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in outputs]
         self.workspace = workspace
@@ -153,7 +153,7 @@ class ShortCall(OneCall, ABC):
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
-            raise native_error(self.template.steps[0], status)
+            raise native_error(self.plan.steps[0], status)
 
     @abstractmethod
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
@@ -175,13 +175,13 @@ class NativeCall(ShortCall):
 
     __slots__ = ("_executor", "_form", "form", "is_direct", "is_plain")
 
-    def __init__(self, spec: OpSpec, template: Template, fallback: Decision | None) -> None:
-        (step,) = template.steps
+    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+        (step,) = plan.steps
         native = step.native
         assert native is not None and step.prepared is not None
-        sources = [-1 if slot < 0 else template.slots[slot].source[1] for slot in step.arguments[: step.input_count]]
-        results = [template.slots[slot] for slot in step.arguments[step.input_count :]]
-        super().__init__(spec, template, fallback, sources, results, step.prepared.workspace)
+        sources = [-1 if slot < 0 else plan.slots[slot].source[1] for slot in step.arguments[: step.input_count]]
+        results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
+        super().__init__(spec, plan, fallback, sources, results, step.prepared.workspace)
         parts = 0 if spec.program is not None and results[0].desc.size <= _SMALL else native.parts
         float_words = [native.attributes.get(name, -1) for name in spec.float_names]
         self._form = call_form(native.address, parts, native.block, native.arguments, float_words)
@@ -192,14 +192,14 @@ class NativeCall(ShortCall):
         self.is_plain = self.is_direct and not self.mutated and self._random_state < 0
 
     @staticmethod
-    def fits(spec: OpSpec, template: Template) -> bool:
+    def fits(spec: OpSpec, plan: Plan) -> bool:
         """Whether a call can run so. Long blocks are too much for the stack."""
-        if spec.inplace or len(template.steps) != 1:
+        if spec.inplace or len(plan.steps) != 1:
             return False
-        (step,) = template.steps
+        (step,) = plan.steps
         if step.native is None or len(step.native.block) > _BLOCK_LIMIT:
             return False
-        return template.is_on_host and hasattr(native_executor(step.backend), "run_call")
+        return plan.is_on_host and hasattr(native_executor(step.backend), "run_call")
 
     @property
     def launch(self) -> Callable[..., int]:
@@ -218,20 +218,20 @@ class ProgramCall(ShortCall):
 
     __slots__ = ("_program",)
 
-    def __init__(self, spec: OpSpec, template: Template, fallback: Decision | None) -> None:
-        slots = template.slots
-        targets = [slots[number] for number in template.targets]
-        super().__init__(spec, template, fallback, [number for number, *_ in template.requests], targets)
-        given = [slots[slot].memory for *_, slot in template.requests]
-        self._program = ByAddress(template, [*given, *(slot.memory for slot in targets)])
+    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+        slots = plan.slots
+        targets = [slots[number] for number in plan.targets]
+        super().__init__(spec, plan, fallback, [number for number, *_ in plan.requests], targets)
+        given = [slots[slot].memory for *_, slot in plan.requests]
+        self._program = ByAddress(plan, [*given, *(slot.memory for slot in targets)])
 
     @staticmethod
-    def fits(spec: OpSpec, template: Template) -> bool:
+    def fits(spec: OpSpec, plan: Plan) -> bool:
         """Whether a call can run so."""
-        return not spec.inplace and not spec.views and ByAddress.fits(template)
+        return not spec.inplace and not spec.views and ByAddress.fits(plan)
 
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
-        self._program.run([storage.address for storage in storages], _floats_of(self.template, floats))
+        self._program.run([storage.address for storage in storages], _floats_of(self.plan, floats))
         return 0
 
 
@@ -240,27 +240,27 @@ class PythonCall(ShortCall):
 
     __slots__ = ("_descs", "_function")
 
-    def __init__(self, spec: OpSpec, template: Template, fallback: Decision | None) -> None:
-        (step,) = template.steps
+    def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
+        (step,) = plan.steps
         assert step.prepared is not None and step.prepared.run is not None
-        slots = [None if number < 0 else template.slots[number] for number in step.arguments]
+        slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
         sources = [-1 if slot is None else slot.source[1] for slot in slots[: step.input_count]]
         results = [slot for slot in slots[step.input_count :] if slot is not None]
-        super().__init__(spec, template, fallback, sources, results, step.prepared.workspace)
+        super().__init__(spec, plan, fallback, sources, results, step.prepared.workspace)
         self._descs = [None if slot is None else (slot.desc.shape, slot.desc.dtype) for slot in slots]
         self._function = step.prepared.run
 
     @staticmethod
-    def fits(spec: OpSpec, template: Template) -> bool:
+    def fits(spec: OpSpec, plan: Plan) -> bool:
         """Whether a call can run so."""
-        if len(template.steps) != 1 or not template.is_on_host:
+        if len(plan.steps) != 1 or not plan.is_on_host:
             return False
-        (step,) = template.steps
+        (step,) = plan.steps
         if step.node.spec is None or spec.inplace or spec.random or spec.opaque:
             return False
         if step.prepared is None or step.prepared.run is None:
             return False
-        return all(template.slots[number].source[0] == "target" for number in template.targets)
+        return all(plan.slots[number].source[0] == "target" for number in plan.targets)
 
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
         arguments = [
@@ -268,7 +268,7 @@ class PythonCall(ShortCall):
         ]
         if self.workspace:
             arguments.append(storages[-1].array((self.workspace,), _BYTE))
-        guarded(self.template.steps[0], self._function, [*arguments, *floats])
+        guarded(self.plan.steps[0], self._function, [*arguments, *floats])
         return 0
 
 
@@ -290,25 +290,25 @@ def _compile(
             inputs.append(graph.external(number, ArrayDesc(shape, cell.dtype)))
     slots = {name: graph.float_from("call", position) for position, name in enumerate(spec.float_names)}
     node = graph.add(spec, inputs, {**attributes, **slots}, context)
-    template = lower(graph, [] if spec.views else list(node.outputs))
+    plan = lower(graph, [] if spec.views else list(node.outputs))
     fallback = node.decision if node.decision is not None and node.decision.fallback else None
-    if _reads_as_given(template, cells):
+    if _reads_as_given(plan, cells):
         for way in (NativeCall, ProgramCall, PythonCall):
-            if way.fits(spec, template):
-                return way(spec, template, fallback)
-    return OneCall(spec, template, fallback)
+            if way.fits(spec, plan):
+                return way(spec, plan, fallback)
+    return OneCall(spec, plan, fallback)
 
 
-def _reads_as_given(template: Template, cells: Sequence[ArrayCell | None]) -> bool:
+def _reads_as_given(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
     """Whether all inputs are where and as they are read: what an op changes has to be there in its dtype first."""
     in_host_memory = all(cell is None or cell.place is HOST for cell in cells)
-    wanted = [(cells[number], dtype) for number, _, dtype, _ in template.requests]
+    wanted = [(cells[number], dtype) for number, _, dtype, _ in plan.requests]
     return in_host_memory and all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)
 
 
-def _floats_of(template: Template, floats: Sequence[float]) -> list[float]:
-    """The value of every float of a template, those of the call given."""
-    return [source[1] if source[0] == "constant" else floats[source[1]] for source in template.floats]
+def _floats_of(plan: Plan, floats: Sequence[float]) -> list[float]:
+    """The value of every float of a plan, those of the call given."""
+    return [source[1] if source[0] == "constant" else floats[source[1]] for source in plan.floats]
 
 
 def call_function(function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> OneCall:

@@ -10,7 +10,7 @@ import numpy as np
 from atled.arrays.guarded import GuardedArray
 from atled.call import Call
 from atled.errors import four_parts, in_words
-from atled.graph.compile.plan import Slot, Step, Template
+from atled.graph.compile.plan import Plan, Slot, Step
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.ops.spec import OpSpec
 from atled.reference import prepare_reference, reference_run
@@ -34,9 +34,9 @@ class Shadow:
         that share it with no input.
     """
 
-    def __init__(self, template: Template, step: Step, array_at: ArrayAt, floats: Sequence[float]) -> None:
+    def __init__(self, plan: Plan, step: Step, array_at: ArrayAt, floats: Sequence[float]) -> None:
         assert step.node.spec is not None and step.node.decision is not None
-        self._template = template
+        self._template = plan
         self._spec: OpSpec = step.node.spec
         self._decision: Decision[Call] = step.node.decision
         self._array_at = array_at
@@ -234,7 +234,7 @@ def _differences(want: np.ndarray, got: np.ndarray, tolerance: float, slack: np.
 
 
 def shadow_of(
-    verification: Verification, template: Template, step: Step, array_at: ArrayAt, floats: Sequence[float]
+    verification: Verification, plan: Plan, step: Step, array_at: ArrayAt, floats: Sequence[float]
 ) -> Shadow | None:
     """The shadow of a step that is to be checked; None for one that is not picked, and for the reference itself."""
     decision = step.node.decision
@@ -244,4 +244,4 @@ def shadow_of(
         return None  # code of the user: there is nothing to compare it with
     if not verification.wants(step.name):
         return None
-    return Shadow(template, step, array_at, floats)
+    return Shadow(plan, step, array_at, floats)

@@ -13,8 +13,8 @@ from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Template
-from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.recompute.recipes import GraphRecipe, LastRun, leave_unstored
@@ -52,20 +52,20 @@ class Rule(NamedTuple):
     is_decayed: bool
 
 
-class StepTemplate(NamedTuple):
-    """A compiled step: the template, and the parameters, by index, that a gradient reaches."""
+class StepPlan(NamedTuple):
+    """A compiled step: the plan, and the parameters, by index, that a gradient reaches."""
 
-    template: Template
+    plan: Plan
     moved: tuple[int, ...]
 
 
 class Training:
     """The step of one root, bound to its arrays.
 
-    template: what runs.  moved: indices of the parameters that a gradient reaches.
+    plan: what runs.  moved: indices of the parameters that a gradient reaches.
     """
 
-    template: Template
+    plan: Plan
     moved: tuple[int, ...]
     _bound: BoundPlan
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
@@ -93,23 +93,23 @@ class Training:
             root.position,
         )
         if before is not None and before._bound.holds(key, cells, epoch):
-            self.template, self.moved, self._bound = before.template, before.moved, before._bound
+            self.plan, self.moved, self._bound = before.plan, before.moved, before._bound
             self._numbers = before._numbers
             return
         made = structure.made[-1][root.position]
-        compiled: StepTemplate = TEMPLATES.get(
+        compiled: StepPlan = PLANS.get(
             key, lambda: _compile_safely(structure, made, unstored, leaves, parameters, rule)
         )
-        self.template, self.moved = compiled
+        self.plan, self.moved = compiled
         self._numbers = {
             name: np.array(
-                [n for n, source in enumerate(self.template.floats) if source[0] == "solver" and source[2] == name],
+                [n for n, source in enumerate(self.plan.floats) if source[0] == "solver" and source[2] == name],
                 np.intp,
             )
-            for name in {source[2] for source in self.template.floats if source[0] == "solver"}
+            for name in {source[2] for source in self.plan.floats if source[0] == "solver"}
         }
         results = [cell for cell in cells_of(structure, results_of(structure, unstored)) if cell is not None]
-        binding = Binding(self.template, cells, results, float_values(self.template, structure))
+        binding = Binding(self.plan, cells, results, float_values(self.plan, structure))
         last_run = None
         if unstored:
             last_run = LastRun()
@@ -139,7 +139,7 @@ class Training:
             for name, numbers in self._numbers.items():
                 values[numbers] = floats[0][name]
         else:
-            for number, source in enumerate(self.template.floats):
+            for number, source in enumerate(self.plan.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
         self._bound.run(values)
@@ -205,21 +205,21 @@ def _compile_safely(
     leaves: Sequence[Sequence[int]],
     parameters: Sequence[Moved],
     rule: Rule,
-) -> StepTemplate:
+) -> StepPlan:
     """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
     given = structure, root, unstored, leaves, parameters, rule
     compiled = _compile(*given, is_early=True)
-    return compiled if _is_safe(compiled.template) else _compile(*given, is_early=False)
+    return compiled if _is_safe(compiled.plan) else _compile(*given, is_early=False)
 
 
-def _is_safe(template: Template) -> bool:
+def _is_safe(plan: Plan) -> bool:
     """Whether behind the first update nothing but updates and native steps runs.
 
     What native steps of a backward refuse are indices, and those a forward step has made or looked at before.
     """
-    updates = [step.node.spec is not None and bool(step.node.spec.inplace) for step in template.steps]
+    updates = [step.node.spec is not None and bool(step.node.spec.inplace) for step in plan.steps]
     first = updates.index(True) if True in updates else len(updates)
-    rest = zip(updates[first:], template.steps[first:], strict=True)
+    rest = zip(updates[first:], plan.steps[first:], strict=True)
     return all(is_update or step.native is not None for is_update, step in rest)
 
 
@@ -232,7 +232,7 @@ def _compile(
     rule: Rule,
     *,
     is_early: bool,
-) -> StepTemplate:
+) -> StepPlan:
     """The step.
 
     is_early: whether updates run as soon as they can, so that the memory of a gradient soon serves the next one, or
@@ -268,7 +268,7 @@ def _compile(
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
-    return StepTemplate(lower(graph, stored, is_fused=not structure.overwrites, apart=apart), tuple(moved))
+    return StepPlan(lower(graph, stored, is_fused=not structure.overwrites, apart=apart), tuple(moved))
 
 
 def _update(

@@ -12,8 +12,8 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Template
-from atled.graph.compile.templates import PLANNING, TEMPLATES
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.ir import Graph
 from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS
@@ -93,12 +93,12 @@ def _bind(
     if before is not None and before.holds(key, cells, epoch):
         return before
     width = len(cells) // len(parameters)
-    template = TEMPLATES.get(key, lambda: _compile(ops, width, descs, context))
-    return BoundPlan(key, Binding(template, cells, [], floats), epoch)
+    plan = PLANS.get(key, lambda: _compile(ops, width, descs, context))
+    return BoundPlan(key, Binding(plan, cells, [], floats), epoch)
 
 
-def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Template:
-    """The template for parameters of so many arrays each."""
+def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Plan:
+    """The plan for parameters of so many arrays each."""
     graph = Graph(context)
     for first in range(0, len(descs), width):
         # Half keeps fp32 master weights: the update runs in the precision of the parameter.

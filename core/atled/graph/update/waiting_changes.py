@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from atled.arrays.cell import ArrayCell
 from atled.arrays.watches import open_watch
-from atled.graph.compile.templates import PLANNING
+from atled.graph.compile.plans import PLANNING
 from atled.graph.record.value import Value
 from atled.graph.update.updates import Updated, UpdatePlans, run_updates
 from atled_contexts import Context

@@ -21,11 +21,11 @@ def computed(build, arrays):
     graph = Graph(nn.Context(["reference:double"]))
     values = [graph.external(number, ArrayDesc(a.shape, np.float64)) for number, a in enumerate(arrays)]
     results = build(graph, *values)
-    template = lower(graph, results)
+    plan = lower(graph, results)
     made = [ArrayCell(value.desc.size) for value in results]
-    floats = [value for _, value in template.floats]
-    Binding(template, [NdArray.from_numpy_array(a).cell for a in arrays], made, floats).run()
-    steps = [(step.name, template.slots[step.arguments[step.input_count]].desc.shape) for step in template.steps]
+    floats = [value for _, value in plan.floats]
+    Binding(plan, [NdArray.from_numpy_array(a).cell for a in arrays], made, floats).run()
+    steps = [(step.name, plan.slots[step.arguments[step.input_count]].desc.shape) for step in plan.steps]
     return [NdArray.over(cell, value.shape).data for cell, value in zip(made, results, strict=True)], steps
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 from atled.graph.nodes import product_sums
 
 
@@ -60,7 +60,7 @@ def test_short_products_become_one():
 
 def test_products_are_added_where_their_backend_joins_no_arrays(monkeypatch):
     monkeypatch.setattr(product_sums, "backend_for", lambda *call: None)
-    TEMPLATES.clear()
+    PLANS.clear()
     w = leaf(8, 9)
     loss, xs = uses(w, rows=2)
     close(gradient(w, loss), sum(2 * x.d.T @ (x.d @ w.d) for x in xs))
@@ -68,7 +68,7 @@ def test_products_are_added_where_their_backend_joins_no_arrays(monkeypatch):
         x.need_grad = False
     loss.forward()
     assert products(loss) == 3
-    TEMPLATES.clear()
+    PLANS.clear()
 
 
 def test_long_products_are_added():

@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 from atled_contexts import verify
 from atled_cpu_numba import pool
 
@@ -146,10 +146,10 @@ def threads(request, monkeypatch):
         monkeypatch.setattr("atled_cpu_numba.kernels.shared.launch.SHARE_US", 0.1)
         # So that the workspace for the ranges of all shares is smaller than the arrays.
         monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._RANGE", 256)
-    TEMPLATES.clear()
+    PLANS.clear()
     yield request.param
     pool.set_thread_count(None)
-    TEMPLATES.clear()
+    PLANS.clear()
 
 
 @pytest.mark.parametrize("dtype", ["float", "double", "half"])
@@ -159,7 +159,7 @@ def test_what_is_carried_is_what_single_steps_give(case, dtype, threads, monkeyp
     found, labels_found = results(case, context)
     also_found, _ = results(case, context, held=True)
     monkeypatch.setattr("atled.graph.compile.lowering.attach", lambda slots, steps, **_: list(steps))
-    TEMPLATES.clear()
+    PLANS.clear()
     wanted, _ = results(case, context)
     also_wanted, _ = results(case, context, held=True)
     expected = CASES[case][1]
@@ -227,7 +227,7 @@ def test_a_wrong_label_stops_before_anything_is_written(axis, threads):
 
 def test_a_step_that_no_other_thread_could_take_part_in_stays_by_itself():
     pool.set_thread_count(3)
-    TEMPLATES.clear()
+    PLANS.clear()
     try:
         with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
             y = F.sum(F.exp(uniform(300000, 3)), axis=0)  # three sums cannot be divided
@@ -235,4 +235,4 @@ def test_a_step_that_no_other_thread_could_take_part_in_stays_by_itself():
             assert not any(step.carried for step in y.plan.steps)
     finally:
         pool.set_thread_count(None)
-        TEMPLATES.clear()
+        PLANS.clear()

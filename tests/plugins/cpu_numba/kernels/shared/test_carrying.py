@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.graph.compile.templates import TEMPLATES
+from atled.graph.compile.plans import PLANS
 from atled_cpu_numba import pool
 
 CPU = nn.Context(["cpu:float"], fallback="raise")
@@ -83,11 +83,11 @@ def test_carried_elements_are_those_of_single_steps(case, threads, monkeypatch):
     try:
         found, has_carried = results(case)
         monkeypatch.setattr("atled.graph.compile.lowering.attach", lambda slots, steps, **_: list(steps))
-        TEMPLATES.clear()
+        PLANS.clear()
         wanted, _ = results(case)
     finally:
         pool.set_thread_count(None)
-        TEMPLATES.clear()
+        PLANS.clear()
     assert has_carried == (case not in CARRYING_NONE)
     for want, got in zip(wanted, found, strict=True):
         np.testing.assert_array_equal(got, want)

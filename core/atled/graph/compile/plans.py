@@ -1,4 +1,4 @@
-"""Compiled templates by key, the least recently used dropped beyond a limit."""
+"""Compiled plans by key, the least recently used dropped beyond a limit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from atled.graph.compile.plan import Template
+from atled.graph.compile.plan import Plan
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
 _STEPS_LIMIT = 100_000  # about 10 KB each
 
 
-class TemplateCache:
-    """Templates by key, the least recently used dropped beyond a limit of them, or of their steps.
+class PlanCache:
+    """Plans by key, the least recently used dropped beyond a limit of them, or of their steps.
 
     name: what the statistics of memory call them.
     """
@@ -23,16 +23,16 @@ class TemplateCache:
         self.limit = limit
         self.steps_limit = steps_limit
         self._steps = 0
-        self._templates: OrderedDict[Hashable, Any] = OrderedDict()
+        self._plans: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = lock_across_forks()
         register_cache(name, self.__len__, self.clear)
 
     def find(self, key: Hashable) -> Any:
         """What was made for the key; None if nothing was."""
         with self._lock:
-            found = self._templates.get(key)
+            found = self._plans.get(key)
             if found is not None:
-                self._templates.move_to_end(key)
+                self._plans.move_to_end(key)
             return found
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -42,34 +42,32 @@ class TemplateCache:
             return found
         made = make()
         with self._lock:
-            if key in self._templates:  # another thread was quicker
-                return self._templates[key]
-            self._templates[key] = made
+            if key in self._plans:  # another thread was quicker
+                return self._plans[key]
+            self._plans[key] = made
             self._steps += _step_count(made)
-            while len(self._templates) > max(1, self.limit) or (
-                self._steps > self.steps_limit and len(self._templates) > 1
-            ):
-                _, dropped = self._templates.popitem(last=False)
+            while len(self._plans) > max(1, self.limit) or (self._steps > self.steps_limit and len(self._plans) > 1):
+                _, dropped = self._plans.popitem(last=False)
                 self._steps -= _step_count(dropped)
         return made
 
     def clear(self) -> None:
         """Forget everything compiled."""
         with self._lock:
-            self._templates.clear()
+            self._plans.clear()
             self._steps = 0
 
     def __len__(self) -> int:
-        return len(self._templates)
+        return len(self._plans)
 
 
 def _step_count(made: Any) -> int:
-    """Count of steps of a template; 1 for anything else that is cached."""
-    template = getattr(made, "template", made)
-    return len(template.steps) if isinstance(template, Template) else 1
+    """Count of steps of a plan; 1 for anything else that is cached."""
+    plan = getattr(made, "plan", made)
+    return len(plan.steps) if isinstance(plan, Plan) else 1
 
 
-TEMPLATES = TemplateCache("plans", 1024)
+PLANS = PlanCache("plans", 1024)
 
 PLANNING = lock_across_forks()
 """Held while a plan is made and bound, so that no other thread plans on arrays half way through."""
