@@ -27,6 +27,7 @@ from atled.parameter import (
     set_parameter,
 )
 from atled.random import seed
+from atled.several import backward_all, forward_all
 from atled.variable import Variable
 from atled_contexts import (
     Context,
@@ -55,11 +56,13 @@ __all__ = [
     "Variable",
     "VerificationError",
     "auto_forward",
+    "backward_all",
     "bind",
     "clear_parameters",
     "context_scope",
     "explain",
     "fallback_counts",
+    "forward_all",
     "get_auto_forward",
     "get_current_context",
     "get_extension_context",

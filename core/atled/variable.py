@@ -16,6 +16,7 @@ from atled.errors import RefusedError, four_parts
 from atled.graph.backward import backward
 from atled.graph.compile.plan import Plan
 from atled.graph.forward import forward, plan_forward
+from atled.graph.record.roots import roots_of
 from atled.graph.record.traversal import functions_before, needs_gradient
 from atled.graph.record.value import Value
 
@@ -198,12 +199,7 @@ class Variable(Operators):
 
         Raises RuntimeError on a leaf, or where a path leads through an op without gradient.
         """
-        if communicator_callbacks is not None:
-            raise NotImplementedError(
-                four_parts(
-                    "backward(communicator_callbacks=...)", "there are no communicators", "", "leave the argument out"
-                )
-            )
+        refuse_communicators("backward", communicator_callbacks)
         backward(self.value, grad)
 
     @property
@@ -211,7 +207,7 @@ class Variable(Operators):
         """The plan by which forward computes it, to be printed; RuntimeError for a leaf."""
         if self.value.parent is None:
             raise RuntimeError(four_parts("plan of a leaf", "nothing computes it", "", "ask a result for its plan"))
-        return plan_forward(self.value).binding.plan
+        return plan_forward(roots_of((self.value,))).binding.plan
 
     def reset_shape(self, shape: Sequence[int], force: bool = False) -> None:
         """Take another shape; where the count of elements changes, `force` must be True and values are lost."""
@@ -318,3 +314,16 @@ class Variable(Operators):
 
     def __repr__(self) -> str:
         return f"<Variable {list(self.shape)} need_grad={self.need_grad} at {hex(id(self.value))}>"
+
+
+def refuse_communicators(function: str, callbacks: None) -> None:
+    """NotImplementedError for callbacks of communicators, which NNabla has."""
+    if callbacks is not None:
+        raise NotImplementedError(
+            four_parts(
+                f"{function}(communicator_callbacks=...)",
+                "there are no communicators",
+                "",
+                "leave the argument out",
+            )
+        )

@@ -13,9 +13,9 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.spares import SpareCells, SpareWorkspaces, spare_cells_of, spare_workspaces_of, spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
+from atled.graph.compile.step import native_error
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
-from atled.graph.run.binding import native_error
 from atled.graph.run.one_call import ABSENT, NativeCall, OneCall
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec

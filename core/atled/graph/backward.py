@@ -9,8 +9,10 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell
+from atled.errors import four_parts
 from atled.graph.backward_plan import Backward, plan_adding
 from atled.graph.rebuilt import REBUILT, RebuiltPlan, remember, walk
+from atled.graph.record.roots import Roots, roots_of
 from atled.graph.record.structure import CallSite, Structure
 from atled.graph.record.traversal import needs_gradient
 from atled.graph.record.value import RecordedCall, Value
@@ -47,9 +49,16 @@ def call_backward(
     Backward(structure, seeds, list(wanted.items())).run(tuple(adds.values()))
 
 
-def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
-    """Backpropagate from a value; `grad` is lent to it as its gradient, None takes its present one."""
-    seed = seed_of(root, grad)
+Gradient = float | np.ndarray | NdArray | None
+"""What is given as the gradient of a root: lent to it, broadcast, for the run; None takes its present one."""
+
+
+def backward(root: Value, grad: Gradient) -> None:
+    """Backpropagate from a value. RuntimeError for a leaf."""
+    if root.is_leaf:
+        raise _leaf_error(root)
+    roots = roots_of((root,))
+    seed = seed_of(roots, 0, root, grad)
     found = None if is_observed() else walk(root, seed)
     known: Any = None if found is None else REBUILT.find(found.key)
     if found is not None and isinstance(known, RebuiltPlan):
@@ -57,12 +66,42 @@ def backward(root: Value, grad: float | np.ndarray | NdArray | None) -> None:
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
+    ran = _run(roots, (seed,))
+    if found is not None and known is None and ran is not None:
+        remember(found, kinds, *ran)
+
+
+def backward_all(values: Sequence[Value], grads: Sequence[Gradient]) -> None:
+    """Backpropagate from values in one plan: what arrives at one from several is added up before it goes on.
+
+    RuntimeError if one is a leaf, before anything is computed.
+    """
+    for value in values:
+        if value.is_leaf:
+            raise _leaf_error(value)
+    if values:
+        roots = roots_of(values)
+        given = enumerate(zip(values, grads, strict=True))
+        _run(roots, tuple([seed_of(roots, position, value, grad) for position, (value, grad) in given]))
+
+
+def _run(roots: Roots, seeds: tuple[ArrayCell, ...]) -> tuple[Backward, tuple[bool, ...]] | None:
+    """Plan and run; which plan ran. None where there is nothing to compute."""
     while True:
-        plan = plan_adding(root, seed)
+        plan = plan_adding(roots, seeds)
         if plan is None:
-            return
+            return None
         accumulate = plan.run()
         if accumulate is not None:
-            break
-    if found is not None and known is None:
-        remember(found, kinds, plan, accumulate)
+            return plan, accumulate
+
+
+def _leaf_error(value: Value) -> RuntimeError:
+    return RuntimeError(
+        four_parts(
+            f"backward on a Variable of shape {value.shape}",
+            "it is a leaf: nothing computed it",
+            "",
+            "call backward on the result of a function",
+        )
+    )

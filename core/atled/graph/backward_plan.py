@@ -1,4 +1,4 @@
-"""What one root's backward is to compute, and its plans: one per set of leaves that are added to, not overwritten."""
+"""What the backward of some roots computes, and its plans: one per set of leaves that are added to, not overwritten."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
-from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
+from atled.graph.forward import Forward
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import GradientRecipe, LastRun, leave_gradient_unstored
+from atled.graph.recompute.recipes import GradientRecipe, leave_gradient_unstored
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
+from atled.graph.record.roots import Roots
 from atled.graph.record.structure import Structure, calls_before, dtype_number
 from atled.graph.record.value import Value
-from atled.graph.run.binding import Binding
+from atled.graph.run.binding import Binding, LastRun
 from atled_contexts import plugin_generation
 
 
@@ -45,8 +46,9 @@ class Backward:
 
     seeds: (value number, cell that holds its gradient) where backpropagation starts; a cell of one element holds that
         of all elements. What arrives there from elsewhere is added to the cell of the value.
+    given: the cells of the seeds of the roots, which are the first ones.
     wanted: value numbers whose gradient is asked for, with the cells that receive them: of leaves, which accumulate.
-    root: the value for which gradients in the middle are stored or can be recovered; None leaves them alone.
+    roots: those for which gradients in the middle are stored or can be recovered; None leaves them alone.
     trust: the values of the forward that may be computed again; None where there are none.
     """
 
@@ -55,17 +57,18 @@ class Backward:
         structure: Structure,
         seeds: Sequence[tuple[int, ArrayCell]],
         wanted: Sequence[tuple[int, ArrayCell]],
-        root: Value | None = None,
+        roots: Roots | None = None,
         trust: Trust | None = None,
     ) -> None:
         self.structure = structure
         self.trust = trust
         self.seeds = list(seeds)
+        self.given: tuple[ArrayCell, ...] = ()
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
-        self.bound: dict[tuple[bool, ...], BoundPlan] = {}
+        self.bound: dict[tuple[bool, ...], Binding] = {}
         self.last_run = LastRun()
-        self._root = None if root is None else weakref.ref(root)
+        self._roots = None if roots is None else weakref.ref(roots)
         self.starts = {number for number, _ in seeds}
         flags = structure.flags
         self.middle = [
@@ -73,7 +76,7 @@ class Backward:
             for number, origin in enumerate(structure.origins)
             if origin is not None and flags[number] is not False
         ]
-        self.stored = frozenset(number for number in self.middle if root is not None and self._is_stored(number))
+        self.stored = frozenset(number for number in self.middle if roots is not None and self._is_stored(number))
         self.cells = [
             *structure.cells,
             *(cell for _, cell in self.seeds),
@@ -94,7 +97,7 @@ class Backward:
             tuple(self.middle),
             self.stored,
             tuple(structure.flags),
-            self._root is None,
+            self._roots is None,
             tuple(map(dtype_number, structure.cells)),
             self.recomputed,
         )
@@ -159,7 +162,7 @@ class Backward:
             self._written = frozenset(map(id, cells))
         return self._written
 
-    def _bind(self, accumulate: tuple[bool, ...]) -> BoundPlan:
+    def _bind(self, accumulate: tuple[bool, ...]) -> Binding:
         kinds = tuple((add, dtype_number(cell)) for add, (_, cell) in zip(accumulate, self.wanted, strict=True))
         key = (self.key, kinds)
         compiled: BackwardPlan = PLANS.get(key, lambda: self._compile(accumulate))
@@ -167,23 +170,27 @@ class Backward:
         leaf_cells = [grads[number] for number in compiled.leaves]
         middles = map(self.structure.value, compiled.middles)
         middle_cells = [None if value is None else value.grad.cell for value in middles]
-        results = [*leaf_cells, *middle_cells]
-        unwritten = [cell for cell in leaf_cells if cell.pending is UNWRITTEN]
-        binding = Binding(compiled.plan, self.cells, results, float_values(compiled.plan, self.structure))
-        for cell in unwritten:
-            # Only a run that ends well makes them written: a solver must not use what a failed one left.
-            cell.pending = UNWRITTEN
+        binding = Binding(
+            compiled.plan,
+            self.cells,
+            [*leaf_cells, *middle_cells],
+            float_values(compiled.plan, self.structure),
+            key=key,
+            epoch=self.epoch,
+            gradients=leaf_cells,
+            last_run=self.last_run if compiled.unstored else None,
+        )
         for middle in middle_cells:
             if middle is not None:
                 middle.is_data = True
         self._leave_unstored(compiled.unstored)
-        return BoundPlan(key, binding, self.epoch, leaf_cells, last_run=self.last_run if compiled.unstored else None)
+        return binding
 
     def _leave_unstored(self, numbers: Sequence[int]) -> None:
         """Give the gradients of values the recipe by which they are computed when they are read."""
-        root = None if self._root is None else self._root()
-        if root is not None and numbers:
-            recipe = GradientRecipe(self.last_run, root)
+        roots = None if self._roots is None else self._roots()
+        if roots is not None and numbers:
+            recipe = GradientRecipe(self.last_run, roots)
             for number in numbers:
                 value = self.structure.value(number)
                 if value is not None:
@@ -207,8 +214,13 @@ class Backward:
             is_whole = cell.size == values[number].size
             desc = ArrayDesc(shape if is_whole else (1,) * len(shape), cell.dtype)
             seed = graph.external(offset + index, desc)
+            origin = structure.origins[number]
+            assert origin is not None, "no leaf is a root"
+            graph.context = structure.functions[origin[0]].context
             # The one number is read where it is used: fusion takes the broadcast in.
-            seeds[values[number]] = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
+            whole = seed if is_whole else graph.op("Broadcast", seed, shape=shape)
+            # A root may be given twice.
+            seeds[values[number]] = seeds[values[number]] + whole if values[number] in seeds else whole
         wanted = {number: values[number] for number, _ in self.wanted}
         asked = [values[number] for number in self.middle if structure.flags[number]]
         found = backpropagate(
@@ -236,7 +248,7 @@ class Backward:
         untouched = {value for value, seed in seeds.items() if found[value] is seed}
         reached = [
             number
-            for number in (() if self._root is None else self.middle)
+            for number in (() if self._roots is None else self.middle)
             if values[number] in found and values[number] not in untouched
         ]
         middles = [number for number in reached if number in self.stored or number in self.starts]
@@ -273,57 +285,58 @@ def _put_off(graph: Graph, recomputed: Collection[IRNode]) -> None:
     graph.nodes.sort(key=place.__getitem__)  # stable: they stay before it, and in their order
 
 
-def plan_backward(root: Value, seed: ArrayCell) -> Backward | None:
-    """The backward of a value from the gradient in `seed`; None where no leaf needs a gradient."""
-    record: Backward | None = root.backward_plan
-    if record is not None and record.epoch == EPOCH.value and record.seeds[0][1] is seed:
-        return record
+def plan_backward(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
+    """The backward of roots from the gradients in `seeds`; None where no leaf needs a gradient."""
+    known: Backward | None = roots.backward
+    if known is not None and known.epoch == EPOCH.value and known.given == seeds:
+        return known
     with PLANNING:
-        return _planned(root, seed)
+        return _planned(roots, seeds)
 
 
-def plan_adding(root: Value, seed: ArrayCell) -> Backward | None:
+def plan_adding(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
     """As `plan_backward`, with deferred changes of the gradients of leaves made first: a plan that adds reads them."""
-    plan = plan_backward(root, seed)
+    plan = plan_backward(roots, seeds)
     if plan is not None and WATCHES:  # deferred changes have a watch
         waiting = [cell for _, cell in plan.wanted if cell.is_waiting]
         for cell in waiting:
             cell.settle()
         if waiting:
-            plan = plan_backward(root, seed)  # the changes may have been made in other memory
+            plan = plan_backward(roots, seeds)  # the changes may have been made in other memory
     return plan
 
 
-def _planned(root: Value, seed: ArrayCell) -> Backward | None:
-    """The backward of a root: with the bound plans that it has, as far as they still hold."""
+def _planned(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
+    """The backward of roots: with the bindings that they have, as far as they still hold."""
     epoch = EPOCH.value
-    record: Backward | None = root.backward_plan
-    bound: BoundPlan | None = root.forward_plan
-    if bound is not None and bound.structure is not None and bound.epoch == EPOCH.value:
-        structure = bound.structure
+    before: Backward | None = roots.backward
+    forward: Forward | None = roots.forward
+    values = roots.values()
+    if forward is not None and forward.binding.epoch == epoch:
+        structure = forward.structure
     else:
-        structure = Structure(calls_before(root))
-    number = structure.made[-1][root.position]
-    needs = structure.needs
-    # Not by the root's own flag: a call of backward on it asks for gradients.
-    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
+        structure = Structure(calls_before(values))
+    numbers = [structure.number_of(value) for value in values]
+    if not structure.is_reached(numbers):
         return None
     wanted = [
         (index, value.grad.cell)
         for index, value in enumerate(map(structure.value, range(len(structure.shapes))))
         if value is not None and value.need_grad and structure.origins[index] is None
     ]
-    trust = None if bound is None else bound.trust
-    fresh = Backward(structure, [(number, seed), *_held(structure, needs)], wanted, root, trust)
-    if record is not None:
-        fresh.last_run = record.last_run
-    if record is not None and record.key == fresh.key:
-        for accumulate, bound in record.bound.items():
-            if bound.holds(bound.key, fresh.cells, epoch):
-                fresh.bound[accumulate] = bound
-    fresh.epoch = epoch
-    root.backward_plan = fresh
-    return fresh
+    trust = None if forward is None else forward.trust
+    starts = [*zip(numbers, seeds, strict=True), *_held(structure, structure.needs)]
+    planned = Backward(structure, starts, wanted, roots, trust)
+    planned.given = seeds
+    if before is not None and before.structure.is_of(structure):
+        planned.last_run = before.last_run
+        if before.key == planned.key:
+            for accumulate, binding in before.bound.items():
+                if binding.holds(binding.key, planned.cells, epoch):
+                    planned.bound[accumulate] = binding
+    planned.epoch = epoch
+    roots.backward = planned
+    return planned
 
 
 def _held(structure: Structure, needs: Sequence[bool]) -> list[tuple[int, ArrayCell]]:

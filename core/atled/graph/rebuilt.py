@@ -12,8 +12,10 @@ from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
 from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
 from atled.graph.compile.plans import PLANS, PlanCache
-from atled.graph.recompute.recipes import GradientRecipe, LastRun
+from atled.graph.recompute.recipes import GradientRecipe
+from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
+from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress
 from atled_contexts import plugin_generation
 
@@ -123,14 +125,14 @@ class _RebuiltGradientRecipe(GradientRecipe):
     __slots__ = ("_seed",)
 
     def __init__(self, root: Value, seed: ArrayCell) -> None:
-        super().__init__(LastRun(), root)
+        super().__init__(LastRun(), roots_of((root,)))
         self.last_run.number = next(WRITES)
         self._seed = seed
 
     def recover(self, cell: ArrayCell) -> None:
-        root = self.root()
-        if root is not None:
-            plan_backward(root, self._seed)  # sets root.backward_plan, which the base class reads
+        roots = self.roots()
+        if roots is not None:
+            plan_backward(roots, (self._seed,))  # sets roots.backward, which the base class reads
         super().recover(cell)
 
 

@@ -11,48 +11,39 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
-from atled.errors import four_parts
 from atled.graph.backward_plan import Backward
+from atled.graph.record.roots import Roots
 from atled.graph.record.value import Value
 
 
-def seed_of(root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
-    """The cell that holds the gradient of the root for one backward; `grad` is lent to it, None takes its present one.
+def seed_of(roots: Roots, position: int, root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
+    """The cell that holds the gradient of a root for one backward; `grad` is lent to it, None takes its present one.
 
-    RuntimeError for a leaf.
+    position: of the root among `roots`.
     """
-    if root.is_leaf:
-        raise RuntimeError(
-            four_parts(
-                f"backward on a Variable of shape {root.shape}",
-                "it is a leaf: nothing computed it",
-                "",
-                "call backward on the result of a function",
-            )
-        )
     if grad is None:
         root.grad.cell.settle()
         return root.grad.cell
     is_number = isinstance(grad, int | float)
     shape = (1,) if is_number else root.shape
-    lent: LentGradient | None = root.seed
+    lent: LentGradient | None = roots.lent[position]
     if lent is None or lent.array.shape != shape:
-        lent = root.seed = LentGradient(shape)
-    if isinstance(grad, NdArray) and lent.was_given(grad.cell) and _may_be_read(root, grad):
+        lent = roots.lent[position] = LentGradient(shape)
+    if isinstance(grad, NdArray) and lent.was_given(grad.cell) and _may_be_read(roots, root, grad):
         return grad.cell
     lent.set(grad, root.data.dtype)
     return lent.array.cell
 
 
-def _may_be_read(root: Value, grad: NdArray) -> bool:
-    """Whether the last plan of a root can read the given gradient in its own memory, so that no copy is needed."""
-    record: Backward | None = root.backward_plan
+def _may_be_read(roots: Roots, root: Value, grad: NdArray) -> bool:
+    """Whether the last plan can read the gradient given for a root in its own memory, so that no copy is needed."""
+    planned: Backward | None = roots.backward
     return (
-        record is not None
-        and record.epoch == EPOCH.value
+        planned is not None
+        and planned.epoch == EPOCH.value
         and grad.shape == root.shape
         and grad.dtype == root.data.dtype
-        and id(grad.cell) not in record.written
+        and id(grad.cell) not in planned.written
     )
 
 

@@ -638,3 +638,12 @@ def test_a_gradient_that_is_given_again_is_read_where_it_is() -> None:
         x.grad.zero()
         y.backward(given)
         np.testing.assert_allclose(x.g, 2 * slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_gradient_of_what_is_read_twice_has_the_dtype_of_the_value(dtype):
+    x = nn.Variable.from_numpy_array(np.ones((2, 2), dtype), need_grad=True)
+    y = F.sum(x * 2.0) + F.sum(F.relu(x))
+    y.forward()
+    y.backward()
+    assert x.g.dtype == dtype

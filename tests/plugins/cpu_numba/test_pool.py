@@ -564,7 +564,7 @@ def test_what_was_interrupted_can_be_run_again(turns_at_once: None) -> None:
     x.d, w.d = np.arange(12).reshape(3, 4), 0
     y = F.softmax(F.affine(x, w))
     y.forward()
-    rows = y.value.forward_plan.binding._rows
+    rows = y.value.roots.forward.binding._rows
     assert len(rows) == 2
     kernel = rows[0, RowWord.KERNEL]
     rows[0, RowWord.KERNEL] = IRKernel("interrupt", INTERRUPT).address()

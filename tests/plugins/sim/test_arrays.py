@@ -342,10 +342,10 @@ def test_reading_a_result_does_not_compile_or_bind_anew(device):
     y.d  # noqa: B018  # reading is the point
     y.forward()
     device.reset_counts()
-    bound = y.value.forward_plan
+    planned = y.value.roots.forward
     y.d  # noqa: B018  # as above
     y.forward()
-    assert y.value.forward_plan is bound
+    assert y.value.roots.forward is planned
     assert device.counts.allocations == 0
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from atled.call import RANGE_BLOCK_WORDS
-from atled.graph.compile.plan import Slot, Step
+from atled.graph.compile.step import Slot, Step
 
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 

@@ -10,7 +10,8 @@ from atled.graph.compile.attachment import attach
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
-from atled.graph.compile.plan import Plan, Slot, Step
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from atled.arrays.place import HOST
-from atled.graph.compile.plan import Slot, Step
+from atled.graph.compile.step import Slot, Step
 
 
 def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:

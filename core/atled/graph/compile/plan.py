@@ -3,141 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
-from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
-from atled.call import Prepared, RangeWord, RowWord
-from atled.graph.nodes.ir import Graph, IRNode
-from atled_contexts import native_executor
-
-
-class Slot:
-    """One array of a plan.
-
-    desc, place: what and where.
-    memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
-    source: whose storage it is: ("external", number of the outside array, the first number of the same array),
-        ("target", number) or ("internal",).
-    range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
-    """
-
-    __slots__ = ("desc", "memory", "place", "range_bytes", "source")
-
-    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
-        self.desc = desc
-        self.place = place
-        self.memory = memory
-        self.source = source
-        self.range_bytes = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Size of its memory in bytes."""
-        return self.range_bytes or self.desc.nbytes
-
-
-class Carried:
-    """A step that another one computes, range by range.
-
-    word: first of the two words, in the carrier's argument block, that say so.
-    ranged: argument of the step of which only ranges are ever in memory, or -1; then two more words say so.
-    """
-
-    __slots__ = ("ranged", "step", "word")
-
-    def __init__(self, step: Step, word: int, ranged: int = -1) -> None:
-        self.step = step
-        self.word = word
-        self.ranged = ranged
-
-
-class Step:
-    """One op call of a plan, fused ones counted once, or a copy between memories (`prepared` is None).
-
-    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
-    floats: per float attribute, in the order of the spec, its number among the plan's floats.
-    parts: largest useful number of shares, the carried steps included.
-    random_slot: slot of the random state, or -1.
-    carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
-    """
-
-    __slots__ = (
-        "arguments",
-        "carried",
-        "carrier",
-        "executor",
-        "floats",
-        "input_count",
-        "native",
-        "node",
-        "parts",
-        "prepared",
-        "random_slot",
-    )
-
-    def __init__(
-        self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]
-    ) -> None:
-        self.node = node
-        self.prepared = prepared
-        self.arguments = arguments
-        self.floats = floats
-        self.input_count = len(node.inputs)
-        spec = node.spec
-        self.random_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
-        self.carried: list[Carried] = []
-        self.carrier: Step | None = None
-        self.executor: Any = None  # what the backend's plugin registered
-        self.native = None
-        if prepared is not None and prepared.native is not None and node.decision is not None:
-            self.executor = native_executor(node.decision.backend)
-            if self.executor is not None:
-                self.native = prepared.native
-        self.parts = 1 if self.native is None else self.native.parts
-
-    @property
-    def name(self) -> str:
-        """The op's name."""
-        return self.node.name
-
-    @property
-    def label(self) -> str:
-        """The names of all ops that one launch computes, in order."""
-        before: Collection[int] = () if self.native is None else self.native.before.values()
-        early = [carried.step.name for carried in self.carried if carried.word in before]
-        late = [carried.step.name for carried in self.carried if carried.word not in before]
-        return "+".join([*early, self.name, *late])
-
-    def carry(self, step: Step, word: int, ranged: int = -1) -> None:
-        """Compute an elementwise step on the way: see `Carried`."""
-        self.carried.append(Carried(step, word, ranged))
-        step.carrier = self
-        assert self.native is not None and step.native is not None
-        self.parts = max(self.parts, min(step.native.parts, self.native.most_parts))
-
-    @property
-    def backend(self) -> str:
-        """Who computes it."""
-        return self.node.decision.backend if self.node.decision is not None else "engine"
-
-    @property
-    def is_fallback(self) -> bool:
-        """Whether it computes elsewhere than the Context asked for."""
-        return self.node.decision is not None and self.node.decision.fallback
-
-    @property
-    def note(self) -> str:
-        """What was chosen, in the implementation's words."""
-        parts = []
-        if self.node.decision is not None:
-            parts.append(self.node.decision.implementation.note)
-        if self.prepared is not None:
-            parts.append(self.prepared.note)
-        return "; ".join(part for part in parts if part)
+from atled.call import RangeWord, RowWord
+from atled.graph.compile.segments import Segment, segments_of
+from atled.graph.compile.step import Slot, Step
+from atled.graph.nodes.ir import Graph
 
 
 class Plan:
@@ -152,7 +25,7 @@ class Plan:
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
-    rows: (rows, len(RowWord)) int64; the native program.  row_steps: per row the number of its step.
+    rows: (rows, len(RowWord)) int64; a row for each step that no other one carries.
     """
 
     def __init__(self, slots: list[Slot], steps: list[Step], graph: Graph, targets: list[int]) -> None:
@@ -165,7 +38,7 @@ class Plan:
         self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
         self.workspaces = self._workspaces()
         self.written = self._written()
-        self.segments = self._segments()
+        self.segments = segments_of(steps)
         self.fallbacks = [number for number, step in enumerate(steps) if step.is_fallback]
         self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
         self._lay_out_blocks()
@@ -229,18 +102,24 @@ class Plan:
                 feeds[slot] = reading[0]
         return owners, feeds
 
-    def _segments(self) -> list[tuple[str, int, int]]:
-        """Runs of steps: ("native", first, end) walked by a native loop, or ("python", first, end)."""
-        segments: list[tuple[str, int, int]] = []
-        executor: object = None
+    def segment_of(self, number: int) -> Segment:
+        """The segment of one step that no other one carries."""
+        return segments_of([self.steps[number]], number, bisect_left(self._launched, number))[0]
+
+    @property
+    def completed(self) -> list[int]:
+        """Per target the number of the segment behind which it has its values: then others may use a gradient."""
+        last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            kind = "native" if step.native is not None else "python"
-            if segments and segments[-1][0] == kind and (kind == "python" or step.executor is executor):
-                segments[-1] = (kind, segments[-1][1], number + 1)
-            else:
-                segments.append((kind, number, number + 1))
-            executor = step.executor
-        return segments
+            for slot in step.written:
+                last[self.slots[slot].memory] = self._position(step, number)
+        ends = [segment.first + len(segment.steps) for segment in self.segments]
+        # What no step writes is there from the start.
+        return [bisect_left(ends, last.get(self.slots[slot].memory, 0) + 1) for slot in self.targets]
+
+    def _position(self, step: Step, number: int) -> int:
+        """When a step has run: a carried one runs with its carrier, which may stand before or behind it."""
+        return number if step.carrier is None else max(number, self.steps.index(step.carrier))
 
     def _lay_out_blocks(self) -> None:
         """Join all argument blocks to one array, with index arrays for the words of addresses and of floats."""
@@ -300,26 +179,21 @@ class Plan:
 
     def _lay_out_rows(self) -> None:
         """A row for each step that is not carried by another one."""
-        self.row_steps = [number for number, step in enumerate(self.steps) if step.carrier is None]
-        self.rows = np.zeros((len(self.row_steps), len(RowWord)), np.int64)
-        for row, number in enumerate(self.row_steps):
+        self._launched = [number for number, step in enumerate(self.steps) if step.carrier is None]
+        self.rows = np.zeros((len(self._launched), len(RowWord)), np.int64)
+        for row, number in enumerate(self._launched):
             native = self.steps[number].native
             if native is not None:
                 self.rows[row, RowWord.KERNEL] = native.address
                 self.rows[row, RowWord.BLOCK] = self.block_offsets[number] * 8
                 self.rows[row, RowWord.PARTS] = self.steps[number].parts
 
-    def rows_of(self, first: int, end: int) -> tuple[int, int]:
-        """The rows that run steps first <= number < end."""
-        return bisect_left(self.row_steps, first), bisect_left(self.row_steps, end)
-
     def __str__(self) -> str:
         lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]
-        starts = {first: (kind, end - first) for kind, first, end in self.segments}
+        starts = {segment.first: segment for segment in self.segments}
         for number, step in enumerate(self.steps):
             if number in starts:
-                kind, count = starts[number]
-                lines.append(f"  {kind} program of {count}" if kind == "native" else f"  {count} Python steps")
+                lines.append(f"  {starts[number].text}")
             inputs = " ".join(self._name(slot) for slot in step.arguments[: step.input_count])
             outputs = " ".join(self._name(slot) for slot in step.arguments[step.input_count :])
             said = [step.note] if step.note else []

@@ -135,6 +135,8 @@ def _add(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRValue, gradi
         context = graph.context
         graph.context = _context_there(value, (before, gradient)) or context
         gradient = graph.op("Add2", before, gradient)
+        if value.dtype.kind == "f":
+            gradient = graph.coerce(gradient, None, value.dtype, graph.context)
         graph.context = context
     cotangents[value] = gradient
 

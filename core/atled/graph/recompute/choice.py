@@ -38,11 +38,11 @@ _ITEM_BYTES = 4  # of nearly all that is computed
 
 
 def choose_recomputed(
-    structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]
+    structure: Structure, roots: Sequence[int], candidates: Sequence[int], read: Collection[int]
 ) -> list[list[int]]:
     """Per value that a backward is to compute again: its number, then those of the calls that compute it.
 
-    candidates: values that need not be stored.  read: values that a backward from `root` reads.
+    candidates: values that need not be stored.  read: values that a backward from `roots` reads.
     """
     sizes = [_ITEM_BYTES * math.prod(shape) for shape in structure.shapes]
     if sum(sizes) < _STREAMED_BYTES or any(function.spec.opaque for function in structure.functions):
@@ -50,20 +50,30 @@ def choose_recomputed(
     wanted = tuple(number for number in candidates if number in read and sizes[number] >= _LEAST_BYTES)
     if not wanted:
         return []
-    key = ("recomputed", plugin_generation(), structure.key, tuple(structure.flags), root, tuple(candidates), wanted)
-    found: list[list[int]] = PLANS.get(key, lambda: _Choice(structure, root, candidates, read).of(wanted))
+    key = (
+        "recomputed",
+        plugin_generation(),
+        structure.key,
+        tuple(structure.flags),
+        tuple(roots),
+        tuple(candidates),
+        wanted,
+    )
+    found: list[list[int]] = PLANS.get(key, lambda: _Choice(structure, roots, candidates, read).of(wanted))
     return found
 
 
 class _Choice:
     """What is known while values are chosen one by one."""
 
-    def __init__(self, structure: Structure, root: int, candidates: Sequence[int], read: Collection[int]) -> None:
+    def __init__(
+        self, structure: Structure, roots: Sequence[int], candidates: Sequence[int], read: Collection[int]
+    ) -> None:
         self._structure = structure
         self._read = read
         self._unstored = {number for number in candidates if number not in read}
         self._taken: dict[int, list[int]] = {}
-        planned = planned_gradients(structure, root)
+        planned = planned_gradients(structure, roots)
         assert planned is not None, "something was read"
         self._recorded: AsNodes = planned.recorded
         self._readers: dict[int, list[IRNode | None]] = {}  # by array; None where it is a gradient as it is

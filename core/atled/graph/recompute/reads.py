@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from atled.graph.compile.lowering import nodes_for
@@ -13,13 +14,12 @@ from atled.graph.record.structure import Structure
 from atled_contexts import plugin_generation
 
 
-def read_by_backward(structure: Structure, root: int) -> frozenset[int]:
-    """The values that a backward from a value reads, by number; none where no leaf needs a gradient."""
-    needs = structure.needs
-    if not any(needs[reference] for reference in structure.references[-1] if reference >= 0):
+def read_by_backward(structure: Structure, roots: Sequence[int]) -> frozenset[int]:
+    """The values that a backward from results reads, by number; none where no leaf needs a gradient."""
+    if not structure.is_reached(roots):
         return frozenset()
-    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), root)
-    read: frozenset[int] = PLANS.get(key, lambda: _find_read(structure, root))
+    key = ("read by backward", plugin_generation(), structure.key, tuple(structure.flags), tuple(roots))
+    read: frozenset[int] = PLANS.get(key, lambda: _find_read(structure, roots))
     return read
 
 
@@ -34,24 +34,25 @@ class PlannedGradients(NamedTuple):
     nodes: list[IRNode]
 
 
-def planned_gradients(structure: Structure, root: int) -> PlannedGradients | None:
-    """The gradients of a value, by number, as nodes; None where an op on the way has none."""
+def planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGradients | None:
+    """The gradients of results, by number, as nodes; None where an op on the way has none."""
     graph = Graph(structure.functions[-1].context)
     recorded = AsNodes(graph, structure, computed=True, planned=True)
     values = recorded.values
-    seed = graph.external(len(structure.cells), values[root].desc)
+    first = len(structure.cells)
+    seeds = {values[root]: graph.external(first + n, values[root].desc) for n, root in enumerate(roots)}
     wanted = [value for value, flag in zip(values, structure.flags, strict=True) if flag]
     try:
-        found = backpropagate(graph, recorded.nodes, {values[root]: seed}, wanted, recorded.blocked_values({root}))
+        found = backpropagate(graph, recorded.nodes, seeds, wanted, recorded.blocked_values(roots))
     except RuntimeError:
         return None  # a call of backward raises it
     gradients = list(found.values())
     return PlannedGradients(recorded, gradients, nodes_for(graph, gradients))
 
 
-def _find_read(structure: Structure, root: int) -> frozenset[int]:
+def _find_read(structure: Structure, roots: Sequence[int]) -> frozenset[int]:
     """Find the values that are inputs of the nodes of the gradients."""
-    planned = planned_gradients(structure, root)
+    planned = planned_gradients(structure, roots)
     if planned is None:
         return frozenset()
     inputs = [*planned.gradients, *(value for node in planned.nodes for value in node.inputs if value is not None)]

@@ -10,36 +10,30 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled, Plans
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
+from atled.graph.record.roots import Roots
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
+from atled.graph.run.binding import LastRun
 from atled.graph.run.one_call import call_function
 
 
-class LastRun:
-    """When the plans of a root ran last: a number of `atled.arrays.epoch.WRITES`, 0 while they never did."""
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = 0
-
-
 class GraphRecipe(ABC):
-    """The recipe of everything that the plans of one root do not store.
+    """The recipe of everything that the plans of some roots do not store.
 
-    last_run: of these plans.  root: referred to weakly, because arrays hold recipes.
+    last_run: of these plans.  roots: referred to weakly, because arrays hold recipes.
     """
 
-    __slots__ = ("_held", "last_run", "root")
+    __slots__ = ("_held", "last_run", "roots")
 
-    def __init__(self, last_run: LastRun, root: Value) -> None:
+    def __init__(self, last_run: LastRun, roots: Roots) -> None:
         self.last_run = last_run
-        self.root = weakref.ref(root)
-        self._held: Value | None = None
+        self.roots = weakref.ref(roots)
+        self._held: tuple[Value, ...] = ()
 
     def hold(self) -> None:
         """Keep the graph: a user has an array that may have to be computed from it."""
-        self._held = self.root()
+        roots = self.roots()
+        self._held = () if roots is None else roots.values()
 
     def recover(self, cell: ArrayCell) -> None:
         """Compute the values into the cell; from the next run on they are stored.
@@ -100,8 +94,8 @@ class ValueRecipe(GraphRecipe):
 
     __slots__ = ("_values",)
 
-    def __init__(self, last_run: LastRun, root: Value, values: Sequence[weakref.ref[Value]]) -> None:
-        super().__init__(last_run, root)
+    def __init__(self, last_run: LastRun, roots: Roots, values: Sequence[weakref.ref[Value]]) -> None:
+        super().__init__(last_run, roots)
         self._values = values
 
     def _value_of(self, cell: ArrayCell) -> Value | None:
@@ -161,17 +155,17 @@ class GradientRecipe(GraphRecipe):
     __slots__ = ()
 
     def _value_of(self, cell: ArrayCell) -> Value | None:
-        root = self.root()
-        if root is None:
+        roots = self.roots()
+        if roots is None or roots.backward is None:
             return None
-        structure = root.backward_plan.structure
-        values = (structure.value(number) for number in root.backward_plan.middle)
+        structure = roots.backward.structure
+        values = (structure.value(number) for number in roots.backward.middle)
         return next((value for value in values if value is not None and value.grad.cell is cell), None)
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
-        root = self.root()
-        assert root is not None
-        record = root.backward_plan
+        roots = self.roots()
+        assert roots is not None
+        record = roots.backward
         functions = record.structure.functions
         # Auxiliary outputs, not visible ones: a user who looks at a result gets a view, which counts as a write.
         saved = [cell for function in functions for cell in function.auxiliary[function.visible :] if cell is not None]
@@ -207,8 +201,8 @@ def leave_unstored(cell: ArrayCell, recipe: GraphRecipe) -> None:
     known = before.recipes if isinstance(before, _Latest) else [before] if isinstance(before, GraphRecipe) else []
     others = [other for other in known if other.last_run is not recipe.last_run]
     # Of roots that are gone only the one that ran last can be the last of all.
-    gone = sorted((item for item in others if item.root() is None), key=lambda item: item.last_run.number)[-1:]
-    others = [*gone, *(item for item in others if item.root() is not None)]
+    gone = sorted((item for item in others if item.roots() is None), key=lambda item: item.last_run.number)[-1:]
+    others = [*gone, *(item for item in others if item.roots() is not None)]
     cell.release(_Latest([*others, recipe]) if others else recipe)
 
 

@@ -47,18 +47,18 @@ class Unstored(NamedTuple):
     trust: Trust | None
 
 
-def find_unstored(structure: Structure, root: Value, before: Trust | None) -> Unstored:
-    """Find what a forward of `root` does not store; before: the trust of the last time."""
+def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | None) -> Unstored:
+    """Find what a forward of `roots` does not store; before: the trust of the last time."""
     own = before.watched if before is not None and before.is_watching else frozenset()
-    candidates = unobserved(structure, root, _can_recompute, own)
+    candidates = unobserved(structure, roots, _can_recompute, own)
     if not candidates:
         return Unstored(frozenset(), None)
     cells = structure.cells
-    start = structure.made[-1][root.position]
-    by_cell = {id(cells[number]) for number in read_by_backward(structure, start)}
+    starts = [structure.number_of(root) for root in roots]
+    by_cell = {id(cells[number]) for number in read_by_backward(structure, starts)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
     unstored = frozenset(number for number in candidates if number not in read and not cells[number].plans)
-    found = choose_recomputed(structure, start, candidates, read)
+    found = choose_recomputed(structure, starts, candidates, read)
     if not found:
         return Unstored(unstored, None)
     functions = frozenset(structure.functions[call] for _, *calls in found for call in calls)
@@ -72,7 +72,7 @@ def find_unstored(structure: Structure, root: Value, before: Trust | None) -> Un
 
 
 def unobserved(
-    structure: Structure, root: Value, may_leave: Callable[[RecordedCall], bool], own: Collection[int] = ()
+    structure: Structure, roots: Sequence[Value], may_leave: Callable[[RecordedCall], bool], own: Collection[int] = ()
 ) -> list[int]:
     """The results, by number, that no user can see, that no plan has memory of, and whose calls pass `may_leave`.
 
@@ -81,7 +81,7 @@ def unobserved(
     if structure.overwrites:
         return []
     cells = structure.cells
-    stored = {id(root.data.cell)}
+    stored = {id(root.data.cell) for root in roots}
     candidates = []
     # By arrays: a view shows the memory of its source.
     for number, origin in enumerate(structure.origins):

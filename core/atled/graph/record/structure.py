@@ -82,6 +82,21 @@ class Structure:
                 written.add(id(cell))
         return not read.isdisjoint(written)
 
+    def is_of(self, other: Structure) -> bool:
+        """Whether another structure is of the same calls."""
+        return self.functions == other.functions
+
+    def number_of(self, value: Value) -> int:
+        """The number of a value that a call makes."""
+        assert value.parent is not None, "no leaf"
+        return self.made[self._call_numbers[value.parent]][value.position]
+
+    def is_reached(self, numbers: Sequence[int]) -> bool:
+        """Whether gradients that start at results reach a leaf; not by the results' own flags: they are asked for."""
+        origins = [self.origins[number] for number in numbers]
+        before = [i for origin in origins if origin is not None for i in self.references[origin[0]]]
+        return any(self.needs[i] for i in before if i >= 0)
+
     def value(self, number: int) -> Value | None:
         """The value of a number; None if it was a result that nothing reads and that is gone."""
         found = self._values[number]
@@ -180,9 +195,9 @@ def dtype_number(cell: ArrayCell) -> int:
     return -1 if cell.dtype is None else cell.dtype.num
 
 
-def calls_before(root: Value) -> list[CallSite]:
-    """The calls that make a value, in an order in which they can run, their shapes updated from those of the leaves."""
-    order = functions_before(root)
+def calls_before(roots: Sequence[Value]) -> list[CallSite]:
+    """The calls that make values, in an order in which they can run, their shapes updated from those of the leaves."""
+    order = functions_before(*roots)
     for function in order:
         function.refresh()
     return [CallSite(function, function.inputs, function.live_outputs()) for function in order]

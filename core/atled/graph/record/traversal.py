@@ -20,11 +20,12 @@ def needs_gradient(value: Value) -> bool:
     return needs.get(id(value), False)
 
 
-def functions_before(value: Value) -> list[RecordedCall]:
-    """The functions that lead to a value, each once, in an order in which they can run."""
+def functions_before(*values: Value) -> list[RecordedCall]:
+    """The functions that lead to values, each once, in an order in which they can run."""
     order: list[RecordedCall] = []
     seen: set[RecordedCall] = set()
-    stack: list[tuple[RecordedCall, bool]] = [(value.parent, False)] if value.parent is not None else []
+    parents = [value.parent for value in values]
+    stack = [(parent, False) for parent in reversed(parents) if parent is not None]
     while stack:
         function, expanded = stack.pop()
         if expanded:

@@ -47,10 +47,8 @@ class Details:
     """
 
     __slots__ = (
-        "backward_plan",
         "data",
         "exposed",
-        "forward_plan",
         "grad",
         "gradient_recipe",
         "is_shared",
@@ -58,7 +56,7 @@ class Details:
         "parent",
         "persistent",
         "position",
-        "seed",
+        "roots",
         "sharing",
     )
 
@@ -81,14 +79,12 @@ class Details:
         self.is_shared = is_shared
         self.persistent = False
         self.exposed = False
-        self.forward_plan: Any = None
-        self.backward_plan: Any = None
-        self.seed: Any = None
+        self.roots: Any = None
         self.sharing: Sharing | None = None
 
     def own_copy(self) -> Details:
         """The same for one value."""
-        assert self.seed is None and self.sharing is None, "only what is new is shared"
+        assert self.roots is None and self.sharing is None, "only what is new is shared"
         return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.gradient_recipe)
 
 
@@ -115,8 +111,7 @@ class Value:
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
-    forward_plan: the bound plan that computes this value.  backward_plan: the Backward from it, with its bound plans.
-    seed: likewise, the gradient lent to this value as the root.
+    roots: the plans with it as the only root (`atled.graph.record.roots`), None before there are any.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
         cell that keeps what the gradient needs (None: there are none), and the random state. All are None for other
@@ -134,14 +129,12 @@ class Value:
         "shape",
     )
 
-    backward_plan = _detail("backward_plan")
-    forward_plan = _detail("forward_plan")
     exposed = _detail("exposed")
     gradient_recipe = _detail("gradient_recipe")
     need_grad = _detail("need_grad")
     persistent = _detail("persistent")
     position = _detail("position")
-    seed = _detail("seed")
+    roots = _detail("roots")
     sharing = _detail("sharing")
 
     def __init__(
@@ -328,7 +321,7 @@ class Value:
             other.parent.outputs[other.position] = weakref.ref(self)
             other.parent = None
         for value in (self, other):
-            value.forward_plan = value.backward_plan = value.seed = value.gradient_recipe = None
+            value.roots = value.gradient_recipe = None
         EPOCH.bump()
 
     def _share_with(self, other: Value) -> None:

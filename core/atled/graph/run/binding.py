@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell, Plans, Storage
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Plans, Storage
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
-from atled.errors import four_parts
-from atled.graph.compile.plan import Plan, Slot, Step
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Slot, Step, native_error
+from atled.graph.run.launching import launch_of
 from atled.graph.run.observed import run_observed
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
-from atled.limits.sizes import out_of_memory
+from atled.graph.run.travelling import Travelling
+from atled.graph.run.user_code import LockOfUserCode
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
 _NO_OTHERS: Mapping[int, np.ndarray] = {}
 
 
+class LastRun:
+    """When the plans of some roots ran last: a number of `atled.arrays.epoch.WRITES`, 0 while they never did."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class Binding:
-    """One plan with the arrays of one graph.
+    """One plan with the arrays of one graph, and what it was made from, which tells whether it still holds.
 
     cells: the outside arrays by number.  results: the array that each target becomes; None for a buffer of our own.
     floats: the value of each float, in the plan's order.
+    key: of what it is a binding for.
+    epoch: at the begin of binding, so that a change by another thread meanwhile is seen by the next run.
+    gradients: results that stay UNWRITTEN until a run has ended well: a solver must not use what a failed one left.
+    last_run: where the runs are to be noted, None where nothing depends on it.
 
     A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
 
@@ -46,25 +60,37 @@ class Binding:
         cells: Sequence[ArrayCell],
         results: Sequence[ArrayCell | None],
         floats: Sequence[float],
+        *,
+        key: Hashable = None,
+        epoch: int = -1,
+        gradients: Sequence[ArrayCell] = (),
+        last_run: LastRun | None = None,
     ) -> None:
         self.plan = plan
+        self.key = key
+        self.epoch = epoch
+        self.gradients = tuple(gradients)
+        self.last_run = last_run
         self.cells = list(cells)
         runs_user_code = any(step.node.spec is not None and step.node.spec.opaque for step in plan.steps)
         # Re-entrant, without an error, for the rest: a signal handler or a finalizer may run the graph amid its run.
-        self._lock = _LockOfUserCode() if runs_user_code else threading.RLock()
+        self._lock = LockOfUserCode() if runs_user_code else threading.RLock()
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
-        self._reads: list[_Travelling] = []
-        self._writes: list[_Travelling] = []
+        self._reads: list[Travelling] = []
+        self._writes: list[Travelling] = []
         self._writes_known: frozenset[int] | None = None
         self._workspaces: dict[Place, Storage] = {}
         self._shared: SharedWorkspace | None = None
         self._whole_storages: dict[int, HostStorage] = {}
         self._storages: list[Storage | None] = [None] * (plan.memory_count + 1)
         self._travelling = self._find_travelling(results)
+        unwritten = [cell for cell in self.gradients if cell.pending is UNWRITTEN]
         self._bind_externals()
         self._bind_targets(results)
+        for cell in unwritten:
+            cell.pending = UNWRITTEN
         self._bind_internals()
         self._fill_blocks()
         random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
@@ -72,7 +98,7 @@ class Binding:
         drawn = {plan.slots[slot].source[1] for slot in random_states}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
-        self._segments = [self._segment(*segment) for segment in plan.segments]
+        self._segments = [segment.bind(self) for segment in plan.segments]
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
         """The identities of the arrays that this plan uses on a device, whether or not also elsewhere."""
@@ -95,7 +121,7 @@ class Binding:
             is_changed = (number, place, dtype) in plan.written
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
-                travelling = _Travelling(cell, place, dtype, storage, plan.feeds.get(slot, -1))
+                travelling = Travelling(cell, place, dtype, storage, plan.feeds.get(slot, -1))
                 self._reads.append(travelling)
                 if is_changed:
                     self._writes.append(travelling)
@@ -121,7 +147,7 @@ class Binding:
                 EPOCH.bump()  # another plan computes it without storing it: from now on that one has to
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
-                self._writes.append(_Travelling(cell, place, dtype, storage))
+                self._writes.append(Travelling(cell, place, dtype, storage))
             else:
                 storage = cell.target(place, dtype)
                 cell.plans = Plans.WRITTEN
@@ -129,16 +155,25 @@ class Binding:
                 self._written.append(cell)
             self._storages[slot.memory] = storage
 
-    def is_current(self, gradients: Sequence[ArrayCell] = ()) -> bool:
-        """Whether every array still has the storage that this binding uses; if so, sets their `plans` again.
+    def holds(self, key: Hashable, cells: Sequence[ArrayCell], epoch: int) -> bool:
+        """Whether it can be used for what has this key and these cells; if so, it takes the given epoch.
 
-        gradients: results that stay UNWRITTEN until a run has ended well.
+        epoch: before key and cells were looked at.
         """
+        if self.key != key or len(cells) != len(self.cells) or not self._is_current():
+            return False
+        if any(mine is not theirs for mine, theirs in zip(self.cells, cells, strict=True)):
+            return False
+        self.epoch = epoch
+        return True
+
+    def _is_current(self) -> bool:
+        """Whether every array still has the storage that is used here; if so, sets their `plans` again."""
         if any(cell.storage is not storage or cell.travels for cell, storage in self._heads):
             return False
         if not all(item.is_current for item in (*self._reads, *self._writes)):
             return False
-        spared = {id(cell) for cell in gradients}
+        spared = set(map(id, self.gradients))
         for cell in self._written:
             cell.plans = Plans.WRITTEN
         for cell, _ in self._heads:
@@ -179,7 +214,9 @@ class Binding:
         Not without a workspace: such plans of one thread may be run by several at once.
         """
         plan = self.plan
-        return plan.is_on_host and HOST in plan.workspaces and [kind for kind, *_ in plan.segments] == ["native"]
+        return (
+            plan.is_on_host and HOST in plan.workspaces and [segment.is_native for segment in plan.segments] == [True]
+        )
 
     def _fill_blocks(self) -> None:
         plan = self.plan
@@ -192,7 +229,7 @@ class Binding:
             self._block[plan.link_words] = self._block.ctypes.data + plan.link_offsets
         self._rows = plan.rows.copy()
         self._rows[:, RowWord.BLOCK] += self._block.ctypes.data
-        self._rows_address = self._rows.ctypes.data
+        self.rows_address = self._rows.ctypes.data
         self._set_floats()
 
     def _set_floats(self) -> None:
@@ -208,9 +245,18 @@ class Binding:
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""
         slot = self.plan.slots[number]
-        storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
-        assert storage is not None
+        storage = self._whole(slot) if slot.range_bytes else self.storage(number)
         return storage.array(slot.desc.shape, slot.desc.dtype)
+
+    def storage(self, number: int) -> Storage:
+        """The memory of a slot."""
+        storage = self._storages[self.plan.slots[number].memory]
+        assert storage is not None
+        return storage
+
+    def workspace(self, place: Place) -> Storage:
+        """The workspace in a memory."""
+        return self._workspaces[place]
 
     def _whole(self, slot: Slot) -> HostStorage:
         """Memory for the whole of a value of which programs have only ranges: for steps that run alone."""
@@ -218,29 +264,7 @@ class Binding:
             self._whole_storages[slot.memory] = HostStorage(slot.desc.nbytes)
         return self._whole_storages[slot.memory]
 
-    def _segment(self, kind: str, first: int, end: int) -> Callable[[], None]:
-        if kind == "native":
-            # Its method is looked up at each run: at its first one it may put a quicker one in its place.
-            executor = self.plan.steps[first].executor
-            rows = self._rows_address
-            start, stop = self.plan.rows_of(first, end)
-            plan = self.plan  # not `self`: a cycle would keep the storages until the next garbage collection
-
-            def run_native() -> None:
-                status = executor.run_program(rows, start, stop)
-                if status:
-                    raise native_error(plan.steps[plan.row_steps[(status >> 16) - 1]], status)
-
-            return self._with_workspace(run_native)
-        launches = [self._launch(step) for step in self.plan.steps[first:end]]
-
-        def run_python() -> None:
-            for launch in launches:
-                launch()
-
-        return run_python
-
-    def _with_workspace(self, launch: Callable[[], None]) -> Callable[[], None]:
+    def with_workspace(self, launch: Callable[[], None]) -> Callable[[], None]:
         """The same, with the workspace to itself."""
         if self._shared is None:
             return launch
@@ -252,81 +276,9 @@ class Binding:
 
         return run_alone
 
-    def _launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
-        if step.node.spec is not None and step.node.spec.opaque:
-            return self._launch_opaque(step)
-        arguments = [None if slot < 0 else self.array(slot) for slot in step.arguments]
-        for position, array in others.items():
-            arguments[position] = array
-        if step.prepared is None:
-            return self._transfer(step, arguments[0], arguments[1])
-        prepared = step.prepared
-        if prepared.workspace:
-            storage = self._workspaces[self.plan.place_of(step)]
-            # A device's array has the size it was allocated with, which may be more than this step asked for.
-            size = prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
-            arguments.append(storage.array((size,), _BYTE))
-        run = prepared.run
-        if run is None:
-            raise RuntimeError(
-                four_parts(
-                    f"{step.name} by {step.backend}",
-                    "its implementation is machine code only, and its backend registers no native executor",
-                    "",
-                    "a fault of the plugin: report it to its authors",
-                )
-            )
-        floats, numbers = self.floats, step.floats
-
-        def launch() -> None:
-            guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
-
-        return self._with_workspace(launch) if prepared.workspace else launch
-
-    def _launch_opaque(self, step: Step) -> Callable[[], None]:
-        """The launch of an opaque op: the user's code gets NdArrays over the storages, which it may move or replace."""
-        assert step.prepared is not None and step.prepared.run is not None
-        run, floats, numbers, count = step.prepared.run, self.floats, step.floats, step.input_count
-        lent: list[tuple[Slot, Storage]] = []
-        for number in step.arguments:
-            slot = self.plan.slots[number]
-            storage = self._storages[slot.memory]
-            assert storage is not None
-            lent.append((slot, storage))
-
-        def launch() -> None:
-            arrays = [_array_over(*item) for item in lent]
-            run(*arrays, *(float(floats[i]) for i in numbers))
-            for array, (slot, storage) in zip(arrays[count:], lent[count:], strict=True):
-                array.cell.copy_into(slot.place, slot.desc.dtype, storage)
-
-        return launch
-
-    def _transfer(self, step: Step, source: Any, target: Any) -> Callable[[], None]:
-        from_place = self.plan.slots[step.arguments[0]].place
-        slot = self.plan.slots[step.arguments[1]]
-        to_place = slot.place
-
-        def transfer() -> None:
-            try:
-                copy()
-            except Exception as error:
-                error.add_note(f"while a plan copied {slot.desc} from {from_place} to {to_place}")
-                raise
-            TRANSFERS.add(from_place, to_place, slot.desc.nbytes)
-
-        def copy() -> None:
-            if from_place.array_class is None:
-                assert to_place.array_class is not None
-                to_place.array_class.upload(source, target)
-            elif to_place.array_class is None:
-                from_place.array_class.download(source, target)
-            else:
-                values = np.empty(slot.desc.shape, slot.desc.dtype)
-                from_place.array_class.download(source, values)
-                to_place.array_class.upload(values, target)
-
-        return transfer
+    def launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
+        """What runs a step in Python; others: as for `launch_alone`."""
+        return launch_of(self, step, others)
 
     def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:
         """Run all steps. An error names op, backend and call; what was computed before it stays.
@@ -357,10 +309,15 @@ class Binding:
                 item.show()
             if self.plan.fallbacks:
                 self._count_fallbacks()
+            for cell in self.gradients:
+                cell.pending = None
+                cell.zeroed = False
+            if self.last_run is not None:
+                self.last_run.number = next(WRITES)
 
     def _run_observed(self) -> None:
         if self._runs_alone:
-            self._with_workspace(lambda: run_observed(self))()  # values stay in it from step to step
+            self.with_workspace(lambda: run_observed(self))()  # values stay in it from step to step
         else:
             run_observed(self)
 
@@ -401,8 +358,7 @@ class Binding:
 
     def launch_of(self, number: int) -> Callable[[], None]:
         """What runs one step, with those that it carries."""
-        kind = "native" if self.plan.steps[number].native is not None else "python"
-        return self._segment(kind, number, number + 1)
+        return self.plan.segment_of(number).bind(self)
 
     def launch_alone(self, number: int, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
         """What runs one step without those that it carries, or one that is carried without its carrier.
@@ -412,7 +368,7 @@ class Binding:
         step = self.plan.steps[number]
         native = step.native
         if native is None and others:
-            return self._launch(step, others)
+            return self.launch(step, others)
         if native is None or (step.carrier is None and not step.carried and not others):
             return self.launch_of(number)
         offset = self.plan.block_offsets[number]
@@ -439,116 +395,4 @@ class Binding:
             if status:
                 raise native_error(step, status)
 
-        return self._with_workspace(run_alone)
-
-
-class _LockOfUserCode:
-    """A lock that raises an error if code of the user, within the run of a plan, runs that same plan."""
-
-    __slots__ = ("_is_held", "_lock")
-
-    def __init__(self) -> None:
-        # Re-entrant: a signal handler that runs the graph just before `_is_held` is set, or just after it, must not
-        # wait for its own thread.
-        self._lock = threading.RLock()
-        self._is_held = False
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._is_held:  # by this thread: others wait above
-            self._lock.release()
-            raise RuntimeError(
-                four_parts(
-                    "running a graph",
-                    "a PythonFunction in it, which is running now, asks for a run of that same graph",
-                    "",
-                    "compute in a PythonFunction from the arrays it is given, or on a graph of its own",
-                )
-            )
-        self._is_held = True
-
-    def __exit__(self, *_: object) -> None:
-        self._is_held = False
-        self._lock.release()
-
-
-class _Travelling:
-    """One array that travels, as a binding uses it: which copy, in which storage.
-
-    cause: step of the fallback for which alone it is fetched, or -1.  moved: bytes copied by the last fetch.
-    """
-
-    __slots__ = ("cause", "cell", "dtype", "moved", "place", "storage")
-
-    def __init__(
-        self,
-        cell: ArrayCell,
-        place: Place,
-        dtype: np.dtype,
-        storage: Storage,
-        cause: int = -1,
-    ) -> None:
-        self.cell = cell
-        self.place = place
-        self.dtype = dtype
-        self.storage = storage
-        self.cause = cause
-        self.moved = 0
-        if cell.plans is Plans.NONE:
-            cell.plans = Plans.DEVICE
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the array still has this storage."""
-        return self.cell.storage_at(self.place, self.dtype) is self.storage
-
-    def fetch(self) -> None:
-        """Bring the present values into the storage."""
-        before = TRANSFERS.bytes_moved
-        try:
-            found = self.cell.copy_at(self.place, self.dtype)
-        except Exception as error:
-            error.add_note(f"while a plan fetched {self.dtype.name}[{self.cell.size}] to {self.place}")
-            raise
-        self.moved = TRANSFERS.bytes_moved - before
-        assert found is self.storage, "what replaces a storage raises the epoch"
-
-    def show(self) -> None:
-        """Let the array have the values that a run wrote."""
-        self.cell.written_at(self.place, self.dtype, self.storage)
-
-
-def _array_over(slot: Slot, storage: Storage) -> NdArray:
-    """An NdArray in the memory of a slot."""
-    cell = ArrayCell(slot.desc.size)
-    cell.adopt(slot.place, slot.desc.dtype, storage)
-    return NdArray.over(cell, slot.desc.shape)
-
-
-def guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
-    """Run one Python step; what it raises gets a note that names op, backend and call."""
-    try:
-        run(*arguments)
-    except MemoryError as error:
-        raise out_of_memory(_running(step), reason=str(error)) from error
-    except Exception as error:
-        error.add_note(f"while {_running(step)}")
-        raise
-
-
-def _running(step: Step) -> str:
-    return f"{step.backend} ran {step.node.decision.call if step.node.decision else step.name}"
-
-
-def native_error(step: Step, status: int) -> Exception:
-    """The exception for a native step that returned a code, naming plugin, op and call."""
-    code = status & 0xFFFF
-    assert step.native is not None and step.node.decision is not None
-    what = step.native.errors.get(code, f"error {code}")
-    kind = IndexError if "out of range" in what else RuntimeError
-    decision = step.node.decision
-    return kind(
-        four_parts(
-            f"{decision.call} by {decision.backend} of {decision.plugin}", what, "", "check the values of its inputs"
-        )
-    )
+        return self.with_workspace(run_alone)

@@ -10,7 +10,7 @@ from atled.arrays.place import HOST
 from atled.arrays.storage import ALIGNMENT, HostStorage
 from atled.call import RowWord
 from atled.graph.compile.plan import Plan
-from atled.graph.run.binding import native_error
+from atled.graph.compile.segments import NativeSegment
 
 
 class ByAddress:
@@ -48,7 +48,11 @@ class ByAddress:
             self._arena_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         self._arena_memories = np.array(list(self.offsets), np.intp)
         self._arena_offsets = np.array(list(self.offsets.values()), np.int64)
-        self._segments = [(plan.steps[first].executor, *plan.rows_of(first, end)) for _, first, end in plan.segments]
+        self._segments = [
+            (segment.steps[0].executor, *segment.rows, segment)
+            for segment in plan.segments
+            if isinstance(segment, NativeSegment)
+        ]
         self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
 
     @staticmethod
@@ -56,7 +60,7 @@ class ByAddress:
         """Whether a plan is native throughout, in host memory, and no part of it is a fallback."""
         return (
             plan.is_on_host
-            and all(kind == "native" for kind, _, _ in plan.segments)
+            and all(isinstance(segment, NativeSegment) for segment in plan.segments)
             and not plan.fallbacks
             and all(plan.slots[slot].source[0] == "target" for slot in plan.targets)
         )
@@ -80,10 +84,10 @@ class ByAddress:
         block[plan.address_words] = memories[plan.address_memories]
         if len(plan.float_words):
             block.view(np.float64)[plan.float_words] = np.array(floats)[plan.float_numbers]
-        for executor, first, end in self._segments:
+        for executor, first, end, segment in self._segments:
             status = executor.run_program(rows_address, first, end)
             if status:
-                raise native_error(plan.steps[plan.row_steps[(status >> 16) - 1]], status)
+                raise segment.error_of(status)
         self._spares.append(spare)
 
     def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atled.arrays.place import TRANSFERS, Place
-from atled.graph.compile.plan import Plan, Step
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Step
 from atled_contexts import Trace, active_trace, active_verification
 
 if TYPE_CHECKING:

@@ -16,12 +16,14 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import call_form
 from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Plan, Slot
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Slot, native_error
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.record.value import RecordedCall, Value
-from atled.graph.run.binding import Binding, guarded, native_error
+from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
+from atled.graph.run.launching import guarded
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled_contexts import Context, Decision, count_fallback, is_observed, native_executor, plugin_generation

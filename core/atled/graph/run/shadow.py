@@ -10,7 +10,8 @@ import numpy as np
 from atled.arrays.guarded import GuardedArray
 from atled.call import Call
 from atled.errors import four_parts, in_words
-from atled.graph.compile.plan import Plan, Slot, Step
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.dispatch import compute_dtype
 from atled.ops.spec import OpSpec
 from atled.reference import prepare_reference, reference_run

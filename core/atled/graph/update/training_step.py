@@ -11,19 +11,19 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
-from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.graph.recompute.recipes import GraphRecipe, LastRun, leave_unstored
+from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
+from atled.graph.record.roots import roots_of
 from atled.graph.record.structure import Structure, calls_before, dtype_number
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
-from atled.graph.run.binding import Binding
+from atled.graph.run.binding import Binding, LastRun
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
 
@@ -67,7 +67,7 @@ class Training:
 
     plan: Plan
     moved: tuple[int, ...]
-    _bound: BoundPlan
+    _binding: Binding
     _numbers: dict[str, np.ndarray]  # of the floats that come from the solver, by attribute
 
     def __init__(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
@@ -76,9 +76,9 @@ class Training:
 
     def _plan(self, root: Value, rule: Rule, parameters: Sequence[Moved], before: Training | None) -> None:
         epoch = EPOCH.value
-        structure = Structure(calls_before(root))
+        structure = Structure(calls_before((root,)))
         _refuse_resuming(structure)
-        unstored = unobserved(structure, root, lambda function: not function.spec.views)
+        unstored = unobserved(structure, (root,), lambda function: not function.spec.views)
         leaves = [_leaves(structure, parameter) for parameter in parameters]
         cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
         key: Hashable = (
@@ -92,11 +92,11 @@ class Training:
             tuple(map(dtype_number, cells)),
             root.position,
         )
-        if before is not None and before._bound.holds(key, cells, epoch):
-            self.plan, self.moved, self._bound = before.plan, before.moved, before._bound
+        if before is not None and before._binding.holds(key, cells, epoch):
+            self.plan, self.moved, self._binding = before.plan, before.moved, before._binding
             self._numbers = before._numbers
             return
-        made = structure.made[-1][root.position]
+        made = structure.number_of(root)
         compiled: StepPlan = PLANS.get(
             key, lambda: _compile_safely(structure, made, unstored, leaves, parameters, rule)
         )
@@ -109,24 +109,23 @@ class Training:
             for name in {source[2] for source in self.plan.floats if source[0] == "solver"}
         }
         results = [cell for cell in cells_of(structure, results_of(structure, unstored)) if cell is not None]
-        binding = Binding(self.plan, cells, results, float_values(self.plan, structure))
-        last_run = None
-        if unstored:
-            last_run = LastRun()
-            recipe = _Gone(last_run, root)
+        last_run = LastRun() if unstored else None
+        floats = float_values(self.plan, structure)
+        self._binding = Binding(self.plan, cells, results, floats, key=key, epoch=epoch, last_run=last_run)
+        if last_run is not None:
+            recipe = _Gone(last_run, roots_of((root,)))
             for number in unstored:
                 leave_unstored(structure.cells[number], recipe)
-        self._bound = BoundPlan(key, binding, epoch, structure=structure, last_run=last_run)
 
     @property
     def writes(self) -> frozenset[int]:
         """The identities of the arrays that a run writes."""
-        return self._bound.binding.writes
+        return self._binding.writes
 
     @property
     def is_current(self) -> bool:
         """Whether the epoch is that of the plan."""
-        return self._bound.epoch == EPOCH.value
+        return self._binding.epoch == EPOCH.value
 
     def run(self, floats: Sequence[Mapping[str, float]]) -> None:
         """Run the step.
@@ -134,7 +133,7 @@ class Training:
         floats: per parameter that moves the float attributes of its update, and "scale" and "rate" where gradients are
             decayed.
         """
-        values = self._bound.binding.floats
+        values = self._binding.floats
         if len({id(given) for given in floats}) == 1:
             for name, numbers in self._numbers.items():
                 values[numbers] = floats[0][name]
@@ -142,7 +141,7 @@ class Training:
             for number, source in enumerate(self.plan.floats):
                 if source[0] == "solver":
                     values[number] = floats[source[1]][source[2]]
-        self._bound.run(values)
+        self._binding.run(values)
 
 
 class _Gone(GraphRecipe):
@@ -151,8 +150,8 @@ class _Gone(GraphRecipe):
     __slots__ = ()
 
     def _value_of(self, cell: ArrayCell) -> Value | None:
-        root = self.root()
-        functions = [] if root is None else functions_before(root)
+        roots = self.roots()
+        functions = [] if roots is None else functions_before(*roots.values())
         values = (value for function in functions for value in function.live_outputs())
         return next((value for value in values if value is not None and value.data.cell is cell), None)
 

@@ -10,7 +10,6 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
-from atled.graph.bound_plan import BoundPlan
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
@@ -29,7 +28,7 @@ class Updated(NamedTuple):
     cells: Sequence[ArrayCell]
 
 
-class UpdatePlans(dict[Hashable, BoundPlan]):
+class UpdatePlans(dict[Hashable, Binding]):
     """The bound programs of a solver by op names, Context and parameters.
 
     parameters: the record of those whose gradients were changed last (`waiting_changes.Parameters`).
@@ -80,8 +79,8 @@ def _bind(
     context: Context,
     floats: Sequence[float],
     epoch: int,
-    before: BoundPlan | None,
-) -> BoundPlan:
+    before: Binding | None,
+) -> Binding:
     cells = [cell for parameter in parameters for cell in parameter.cells]
     descs = []
     for parameter in parameters:
@@ -94,7 +93,7 @@ def _bind(
         return before
     width = len(cells) // len(parameters)
     plan = PLANS.get(key, lambda: _compile(ops, width, descs, context))
-    return BoundPlan(key, Binding(plan, cells, [], floats), epoch)
+    return Binding(plan, cells, [], floats, key=key, epoch=epoch)
 
 
 def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Plan:

@@ -13,7 +13,7 @@ import atled.functions as F
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST
 from atled.graph.compile.memory import reuse_memory
-from atled.graph.compile.plan import Slot
+from atled.graph.compile.step import Slot
 from atled_contexts import verify
 
 pytest.importorskip("atled_cpu_numba")  # the kernels that carry others are its

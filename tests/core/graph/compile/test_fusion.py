@@ -88,9 +88,9 @@ def test_a_long_gradient_fuses_into_few_steps():
             h = F.tanh(h + w) * x - w
         h.forward()
         h.backward()
-        (bound,) = h.value.backward_plan.bound.values()
+        (bound,) = h.value.roots.backward.bound.values()
     # 350 nodes, of which one step takes up to 40.
-    assert len(bound.binding.plan.steps) < 12
+    assert len(bound.plan.steps) < 12
 
 
 def test_what_depends_on_the_chain_through_another_op_does_not_join_it():
@@ -125,8 +125,8 @@ def test_values_in_the_middle_of_a_backward_share_memory():
         loss.forward()
         x.grad.zero()
         loss.backward()
-        (bound,) = loss.value.backward_plan.bound.values()
-    plan = bound.binding.plan
+        (bound,) = loss.value.roots.backward.bound.values()
+    plan = bound.plan
     inside = {slot.memory for slot in plan.slots if slot.source[0] == "internal"}
     assert len(inside) <= 4
 

@@ -291,7 +291,7 @@ def test_a_write_by_another_thread_waits_for_the_backward_that_runs(trusted):
         writer.start()
         assert not done.wait(0.05)
 
-    assert trusted.y.value.forward_plan.trust.run_backward(run, recomputes=True)
+    assert trusted.y.value.roots.forward.trust.run_backward(run, recomputes=True)
     writer.join()
     assert done.is_set()
 

@@ -19,8 +19,8 @@ def interrupt(monkeypatch, module, change):
     """Let a change happen once, right after a module bound a plan: another thread may do so."""
     changes = [change]
 
-    def bind(*arguments):
-        binding = Binding(*arguments)
+    def bind(*arguments, **named):
+        binding = Binding(*arguments, **named)
         if changes:
             changes.pop()()
         return binding
@@ -70,9 +70,9 @@ def test_a_compiled_step_sees_what_changed_while_its_plan_was_made(monkeypatch):
 def test_plans_that_nothing_changes_are_made_once(monkeypatch, count):
     made = []
 
-    def bind(*arguments):
+    def bind(*arguments, **named):
         made.append(arguments)
-        return Binding(*arguments)
+        return Binding(*arguments, **named)
 
     x, w = leaf(np.ones((2, 3))), leaf(np.ones((3, 3)), True)
     h = x

@@ -1,0 +1,159 @@
+"""Steps: the op calls of a plan, and the slots for their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.place import Place
+from atled.call import Prepared
+from atled.errors import four_parts
+from atled.graph.nodes.ir import IRNode
+from atled_contexts import native_executor
+
+
+class Slot:
+    """One array of a plan.
+
+    desc, place: what and where.
+    memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
+    source: whose storage it is: ("external", number of the outside array, the first number of the same array),
+        ("target", number) or ("internal",).
+    range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
+    """
+
+    __slots__ = ("desc", "memory", "place", "range_bytes", "source")
+
+    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
+        self.desc = desc
+        self.place = place
+        self.memory = memory
+        self.source = source
+        self.range_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of its memory in bytes."""
+        return self.range_bytes or self.desc.nbytes
+
+
+class Carried:
+    """A step that another one computes, range by range.
+
+    word: first of the two words, in the carrier's argument block, that say so.
+    ranged: argument of the step of which only ranges are ever in memory, or -1; then two more words say so.
+    """
+
+    __slots__ = ("ranged", "step", "word")
+
+    def __init__(self, step: Step, word: int, ranged: int = -1) -> None:
+        self.step = step
+        self.word = word
+        self.ranged = ranged
+
+
+class Step:
+    """One op call of a plan, fused ones counted once, or a copy between memories (`prepared` is None).
+
+    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
+    floats: per float attribute, in the order of the spec, its number among the plan's floats.
+    parts: largest useful number of shares, the carried steps included.
+    random_slot: slot of the random state, or -1.
+    carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
+    """
+
+    __slots__ = (
+        "arguments",
+        "carried",
+        "carrier",
+        "executor",
+        "floats",
+        "input_count",
+        "native",
+        "node",
+        "parts",
+        "prepared",
+        "random_slot",
+    )
+
+    def __init__(
+        self, node: IRNode, prepared: Prepared | None, arguments: tuple[int, ...], floats: tuple[int, ...]
+    ) -> None:
+        self.node = node
+        self.prepared = prepared
+        self.arguments = arguments
+        self.floats = floats
+        self.input_count = len(node.inputs)
+        spec = node.spec
+        self.random_slot = arguments[self.input_count - 1] if spec is not None and spec.random else -1
+        self.carried: list[Carried] = []
+        self.carrier: Step | None = None
+        self.executor: Any = None  # what the backend's plugin registered
+        self.native = None
+        if prepared is not None and prepared.native is not None and node.decision is not None:
+            self.executor = native_executor(node.decision.backend)
+            if self.executor is not None:
+                self.native = prepared.native
+        self.parts = 1 if self.native is None else self.native.parts
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.node.name
+
+    @property
+    def written(self) -> list[int]:
+        """The slots that it writes: outputs, and inputs that it changes."""
+        spec = self.node.spec
+        changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
+        return [*self.arguments[self.input_count :], *(self.arguments[i] for i in changed if self.arguments[i] >= 0)]
+
+    @property
+    def label(self) -> str:
+        """The names of all ops that one launch computes, in order."""
+        before: Collection[int] = () if self.native is None else self.native.before.values()
+        early = [carried.step.name for carried in self.carried if carried.word in before]
+        late = [carried.step.name for carried in self.carried if carried.word not in before]
+        return "+".join([*early, self.name, *late])
+
+    def carry(self, step: Step, word: int, ranged: int = -1) -> None:
+        """Compute an elementwise step on the way: see `Carried`."""
+        self.carried.append(Carried(step, word, ranged))
+        step.carrier = self
+        assert self.native is not None and step.native is not None
+        self.parts = max(self.parts, min(step.native.parts, self.native.most_parts))
+
+    @property
+    def backend(self) -> str:
+        """Who computes it."""
+        return self.node.decision.backend if self.node.decision is not None else "engine"
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it computes elsewhere than the Context asked for."""
+        return self.node.decision is not None and self.node.decision.fallback
+
+    @property
+    def note(self) -> str:
+        """What was chosen, in the implementation's words."""
+        parts = []
+        if self.node.decision is not None:
+            parts.append(self.node.decision.implementation.note)
+        if self.prepared is not None:
+            parts.append(self.prepared.note)
+        return "; ".join(part for part in parts if part)
+
+
+def native_error(step: Step, status: int) -> Exception:
+    """The exception for a native step that returned a code, naming plugin, op and call."""
+    code = status & 0xFFFF
+    assert step.native is not None and step.node.decision is not None
+    what = step.native.errors.get(code, f"error {code}")
+    kind = IndexError if "out of range" in what else RuntimeError
+    decision = step.node.decision
+    return kind(
+        four_parts(
+            f"{decision.call} by {decision.backend} of {decision.plugin}", what, "", "check the values of its inputs"
+        )
+    )

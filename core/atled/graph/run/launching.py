@@ -1,0 +1,140 @@
+"""What runs one step in Python: the implementation's function, code of the user, or a copy between memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell, Storage
+from atled.arrays.place import TRANSFERS, Place
+from atled.arrays.storage import HostStorage
+from atled.errors import four_parts
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Slot, Step
+from atled.limits.sizes import out_of_memory
+
+_BYTE = np.dtype(np.uint8)
+
+Launch = Callable[[], None]
+
+
+class Arrays(Protocol):
+    """The arrays of a plan, to which what launches its steps refers one by one: a circle would keep their memory.
+
+    floats: the value of each float of the plan.
+    """
+
+    plan: Plan
+    floats: np.ndarray
+
+    def array(self, number: int) -> Any:
+        """The array of a slot, as the steps see it."""
+
+    def storage(self, number: int) -> Storage:
+        """The memory of a slot."""
+
+    def workspace(self, place: Place) -> Storage:
+        """The workspace in a memory."""
+
+    def with_workspace(self, launch: Launch) -> Launch:
+        """The same, with the workspace to itself."""
+
+
+def launch_of(bound: Arrays, step: Step, others: Mapping[int, np.ndarray]) -> Launch:
+    """What runs a step in Python; others: arrays to use instead of the plan's, by position among the arguments."""
+    if step.node.spec is not None and step.node.spec.opaque:
+        return _launch_of_user_code(bound, step)
+    arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
+    for position, array in others.items():
+        arguments[position] = array
+    if step.prepared is None:
+        return _transfer(bound.plan, step, arguments[0], arguments[1])
+    prepared = step.prepared
+    if prepared.workspace:
+        storage = bound.workspace(bound.plan.place_of(step))
+        # A device's array has the size it was allocated with, which may be more than this step asked for.
+        size = prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
+        arguments.append(storage.array((size,), _BYTE))
+    run = prepared.run
+    if run is None:
+        raise RuntimeError(
+            four_parts(
+                f"{step.name} by {step.backend}",
+                "its implementation is machine code only, and its backend registers no native executor",
+                "",
+                "a fault of the plugin: report it to its authors",
+            )
+        )
+    floats, numbers = bound.floats, step.floats
+
+    def launch() -> None:
+        guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
+
+    return bound.with_workspace(launch) if prepared.workspace else launch
+
+
+def _launch_of_user_code(bound: Arrays, step: Step) -> Launch:
+    """The launch of an opaque op: the user's code gets NdArrays over the storages, which it may move or replace."""
+    assert step.prepared is not None and step.prepared.run is not None
+    run, floats, numbers, count = step.prepared.run, bound.floats, step.floats, step.input_count
+    lent = [(bound.plan.slots[number], bound.storage(number)) for number in step.arguments]
+
+    def launch() -> None:
+        arrays = [_array_over(*item) for item in lent]
+        run(*arrays, *(float(floats[i]) for i in numbers))
+        for array, (slot, storage) in zip(arrays[count:], lent[count:], strict=True):
+            array.cell.copy_into(slot.place, slot.desc.dtype, storage)
+
+    return launch
+
+
+def _array_over(slot: Slot, storage: Storage) -> NdArray:
+    """An NdArray in the memory of a slot."""
+    cell = ArrayCell(slot.desc.size)
+    cell.adopt(slot.place, slot.desc.dtype, storage)
+    return NdArray.over(cell, slot.desc.shape)
+
+
+def _transfer(plan: Plan, step: Step, source: Any, target: Any) -> Launch:
+    from_place = plan.slots[step.arguments[0]].place
+    slot = plan.slots[step.arguments[1]]
+    to_place = slot.place
+
+    def transfer() -> None:
+        try:
+            copy()
+        except Exception as error:
+            error.add_note(f"while a plan copied {slot.desc} from {from_place} to {to_place}")
+            raise
+        TRANSFERS.add(from_place, to_place, slot.desc.nbytes)
+
+    def copy() -> None:
+        if from_place.array_class is None:
+            assert to_place.array_class is not None
+            to_place.array_class.upload(source, target)
+        elif to_place.array_class is None:
+            from_place.array_class.download(source, target)
+        else:
+            values = np.empty(slot.desc.shape, slot.desc.dtype)
+            from_place.array_class.download(source, values)
+            to_place.array_class.upload(values, target)
+
+    return transfer
+
+
+def guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> None:
+    """Run one Python step; what it raises gets a note that names op, backend and call."""
+    try:
+        run(*arguments)
+    except MemoryError as error:
+        raise out_of_memory(_running(step), reason=str(error)) from error
+    except Exception as error:
+        error.add_note(f"while {_running(step)}")
+        raise
+
+
+def _running(step: Step) -> str:
+    return f"{step.backend} ran {step.node.decision.call if step.node.decision else step.name}"
