@@ -13,7 +13,7 @@ from atled.errors import four_parts
 from atled.graph.backward_plan import Backward, plan_adding
 from atled.graph.rebuilt import REBUILT, RebuiltPlan, remember, walk
 from atled.graph.record.roots import Roots, roots_of
-from atled.graph.record.structure import CallSite, Structure
+from atled.graph.record.structure import Structure
 from atled.graph.record.traversal import needs_gradient
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.seed import seed_of
@@ -23,14 +23,14 @@ from atled_contexts import is_observed
 def call_backward(
     function: RecordedCall,
     inputs: Sequence[Value | None],
-    outputs: Sequence[Value | None],
+    outputs: Sequence[Value],
     accumulate: Sequence[bool],
 ) -> None:
     """Backward of one function from the gradients of `outputs` into those of `inputs`, which need not be its own.
 
     Where one value is given twice, the first of its flags counts.
     """
-    structure = Structure([CallSite(function, inputs, outputs)])
+    structure = Structure([function.moved_to(inputs, outputs)])
     wanted: dict[int, ArrayCell] = {}
     adds: dict[int, bool] = {}
     for number, value, add in zip(structure.references[0], inputs, accumulate, strict=True):
@@ -43,9 +43,8 @@ def call_backward(
         return
     seeds = []
     for number, output in zip(structure.made[0], outputs, strict=True):
-        if output is not None:
-            output.grad.cell.settle()
-            seeds.append((number, output.grad.cell))
+        output.grad.cell.settle()
+        seeds.append((number, output.grad.cell))
     Backward(structure, seeds, list(wanted.items())).run(tuple(adds.values()))
 
 
@@ -55,9 +54,11 @@ Gradient = float | np.ndarray | NdArray | None
 
 def backward(root: Value, grad: Gradient) -> None:
     """Backpropagate from a value. RuntimeError for a leaf."""
-    if root.is_leaf:
-        raise _leaf_error(root)
-    roots = roots_of((root,))
+    roots = root.details.roots
+    if roots is None:
+        if root.is_leaf:
+            raise _leaf_error(root)
+        roots = roots_of((root,))
     seed = seed_of(roots, 0, root, grad)
     found = None if is_observed() else walk(root, seed)
     known: Any = None if found is None else REBUILT.find(found.key)

@@ -12,20 +12,6 @@ from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
 
 
-class CallSite:
-    """One recorded call (`function`) with the values it is called on, which need not be those it was recorded with.
-
-    outputs: per visible output the value, None where it is gone.
-    """
-
-    __slots__ = ("function", "inputs", "outputs")
-
-    def __init__(self, function: RecordedCall, inputs: Sequence[Value | None], outputs: Sequence[Value | None]) -> None:
-        self.function = function
-        self.inputs = inputs
-        self.outputs = outputs
-
-
 class Structure:
     """Calls and numbered values.
 
@@ -39,8 +25,8 @@ class Structure:
     overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
     """
 
-    def __init__(self, calls: Sequence[CallSite]) -> None:
-        self.functions = [call.function for call in calls]
+    def __init__(self, calls: Sequence[RecordedCall]) -> None:
+        self.functions = list(calls)
         self.shapes: list[tuple[int, ...]] = []
         # A value that a call makes may hold the plan that holds this structure: it is referred to weakly.
         self._values: list[Value | weakref.ref[Value]] = []
@@ -51,17 +37,17 @@ class Structure:
         self._numbers: dict[Any, int] = {}
         self._call_numbers: dict[RecordedCall, int] = {}
         for number, call in enumerate(calls):
-            dtype_of = call.function.context.backends[0][1]
+            dtype_of = call.context.backends[0][1]
             self.references.append(
                 tuple(-1 if value is None else self._number(value, dtype_of) for value in call.inputs)
             )
             self.made.append(
                 tuple(
                     -1 if value is None else self._enter(("made", number, position), value, (number, position))
-                    for position, value in enumerate(call.outputs)
+                    for position, value in enumerate(call.live_outputs())
                 )
             )
-            self._call_numbers[call.function] = number
+            self._call_numbers[call] = number
         self.extra: list[tuple[tuple[int, ...], int]] = []
         for function in self.functions:
             self.extra.append(self._number_state(function))
@@ -195,9 +181,9 @@ def dtype_number(cell: ArrayCell) -> int:
     return -1 if cell.dtype is None else cell.dtype.num
 
 
-def calls_before(roots: Sequence[Value]) -> list[CallSite]:
+def calls_before(roots: Sequence[Value]) -> list[RecordedCall]:
     """The calls that make values, in an order in which they can run, their shapes updated from those of the leaves."""
     order = functions_before(*roots)
     for function in order:
         function.refresh()
-    return [CallSite(function, function.inputs, function.live_outputs()) for function in order]
+    return order

@@ -401,6 +401,14 @@ class RecordedCall:
         function.auxiliary = [None] * len(self.output_descs)
         return function
 
+    def moved_to(self, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> RecordedCall:
+        """The same call, with the state that it keeps, as if it had made the given values of the given ones."""
+        function = self.copy_on(tuple(inputs), self.attributes)
+        function.random_state = self.random_state
+        function.auxiliary = self.auxiliary
+        function.outputs = [weakref.ref(value) for value in outputs]
+        return function
+
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
         """Work out output shapes for input shapes; the op's own error if they do not fit."""
         descs, self.kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
