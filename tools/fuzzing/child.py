@@ -1,6 +1,7 @@
 """The process that tries attempts one after the other and writes a line before and after each.
 
-KIND is `calls`, `files`, or the name of a module with `draw` and `after` as these have them.
+KIND is `calls`, `files`, or the name of a module with `draw` and `after` as these have them, and its own `judged` where
+its attempts end in other ways than these.
 `python child.py KIND SEED FIRST LAST STEP MEMORY_BYTES TIME_S`: lines of JSON on the standard output.
 """
 
@@ -27,8 +28,9 @@ def main() -> None:
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
     attempts = importlib.import_module(f"fuzzing.{kind}" if kind in ("calls", "files") else kind)
-    from fuzzing.judging import judged
+    from fuzzing import judging
 
+    judged = getattr(attempts, "judged", judging.judged)
     attempts.after()  # loads what is loaded at first need
     _limit(memory_bytes)
     for number in range(first, last, step):
@@ -37,7 +39,7 @@ def main() -> None:
         faulthandler.dump_traceback_later(0.9 * time_s)
         outcome, detail = judged(attempt.run)
         if outcome != "wrong":
-            later, reason = judged(attempts.after)
+            later, reason = judging.judged(attempts.after)
             if later != "right":
                 outcome, detail = "wrong", f"afterwards: {reason}"
         faulthandler.cancel_dump_traceback_later()

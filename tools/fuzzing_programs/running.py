@@ -1,0 +1,238 @@
+"""Running a program by the library or by the plain interpreter, and what the program sees of it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import textwrap
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+from atled.arrays.storage import HostStorage
+from atled.function import PythonFunction
+from fuzzing_programs.plain import front
+from fuzzing_programs.plain.state import STATE, JustifiedError
+
+HELPERS = """
+def draw(seed, shape, low=-1.0, high=1.0):
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+
+
+def whole(seed, shape, stop):
+    return np.random.default_rng(seed).integers(0, stop, shape)
+
+
+class Scaled(PythonFunction):
+    def min_outputs(self):
+        return 1
+
+    def setup_impl(self, inputs, outputs):
+        outputs[0].reset_shape(inputs[0].shape, True)
+
+    def forward_impl(self, inputs, outputs):
+        outputs[0].d = 1.5 * inputs[0].d
+
+    def backward_impl(self, inputs, outputs, propagate_down, accum):
+        if propagate_down[0]:
+            inputs[0].g = inputs[0].g + 1.5 * outputs[0].g if accum[0] else 1.5 * outputs[0].g
+
+
+class Product(PythonFunction):
+    def min_outputs(self):
+        return 1
+
+    def setup_impl(self, inputs, outputs):
+        outputs[0].reset_shape(inputs[0].shape, True)
+
+    def forward_impl(self, inputs, outputs):
+        outputs[0].d = inputs[0].d * inputs[1].d
+
+    def backward_impl(self, inputs, outputs, propagate_down, accum):
+        for number in (0, 1):
+            if propagate_down[number]:
+                g = outputs[0].g * inputs[1 - number].d
+                inputs[number].g = inputs[number].g + g if accum[number] else g
+"""
+"""What programs are written with, beside the library."""
+
+_HEAD = """# {title}
+import gc
+
+import numpy as np
+
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+from atled.function import PythonFunction
+
+nn.set_default_context(nn.Context("{context}", fallback="raise"))
+"""
+_LOOK = """
+
+def look(read):
+    try:
+        print(np.array(read()))
+    except RuntimeError as refusal:
+        print(refusal)
+
+
+attempt = look
+
+"""
+
+LOST = ("compute the graph again", "run the step again", "the graph is gone")
+"""What errors say of values that no plan stored and that cannot be computed any more."""
+
+
+def script(statements: Sequence[str], context: str, title: str) -> str:
+    """A program as a script that prints what it sees."""
+    return "".join([_HEAD.format(title=title, context=context), "\n", HELPERS, _LOOK, *(f"{s}\n" for s in statements)])
+
+
+class UncleanError(Exception):
+    """What came of a program is wrong.
+
+    kind: "wrong", "foreign", "refused" without a reason, or "threads".
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Run:
+    """One run of a program.
+
+    seen: what the program looked at, in order: the number of the statement, and the values; None where refused.
+    refusals: the texts of refusals by the number of the look or attempt.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, np.ndarray | None]] = []
+        self.refusals: dict[int, str] = {}
+        self.statement = 0
+
+    def execute(self, statements: Sequence[str], names: dict[str, Any]) -> None:
+        """Run the statements; UncleanError for an exception that none should raise."""
+        names.update(look=self._look, attempt=self._attempt)
+        exec(HELPERS, names)
+        for self.statement, statement in enumerate(statements):
+            try:
+                exec(compile(statement, f"<statement {self.statement}>", "exec"), names)
+            except UncleanError:
+                raise
+            except Exception as error:
+                text = f"statement {self.statement}: {statement}\n{type(error).__name__}: {error}\n{_place(error)}"
+                raise UncleanError("foreign", text) from error
+
+    def _look(self, read: Callable[[], Any]) -> None:
+        try:
+            self.seen.append((self.statement, np.array(read(), copy=True)))
+        except RuntimeError as error:
+            self._refused(error)
+
+    def _attempt(self, step: Callable[[], Any]) -> None:
+        try:
+            step()
+        except RuntimeError as error:
+            self._refused(error)
+        else:
+            self.seen.append((self.statement, np.zeros(())))
+
+    def _refused(self, error: RuntimeError) -> None:
+        if not any(text in str(error) for text in LOST):
+            raise error
+        self.refusals[len(self.seen)] = str(error)
+        self.seen.append((self.statement, None))
+
+
+class PlainRun(Run):
+    """A run by the plain interpreter, which asks of what the library refused whether there was a reason."""
+
+    def __init__(self, refusals: Mapping[int, str]) -> None:
+        super().__init__()
+        self.refusals = dict(refusals)
+
+    def _look(self, read: Callable[[], Any]) -> None:
+        self._with_refusals(lambda: self.seen.append((self.statement, np.array(read(), copy=True))))
+
+    def _attempt(self, step: Callable[[], Any]) -> None:
+        def try_it() -> None:
+            step()
+            self.seen.append((self.statement, np.zeros(())))
+
+        self._with_refusals(try_it)
+
+    def _with_refusals(self, step: Callable[[], Any]) -> None:
+        refusal = self.refusals.get(len(self.seen))
+        STATE.is_refused = refusal is not None
+        try:
+            step()
+        except JustifiedError:
+            self.seen.append((self.statement, None))
+        else:
+            if refusal is not None:
+                raise UncleanError("refused", f"statement {self.statement}: refused without a reason: {refusal}")
+        finally:
+            STATE.is_refused = False
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames[-6:]))
+
+
+def run_by_library(statements: Sequence[str], context: str) -> Run:
+    """Run a program by the library, from a state without parameters and plans."""
+    run = Run()
+    nn.clear_parameters()
+    nn.clear_memory_cache()
+    names = {"nn": nn, "F": F, "PF": PF, "S": S, "PythonFunction": PythonFunction, "np": np, "gc": gc}
+    with nn.context_scope(nn.Context(context, fallback="raise")), warnings.catch_warnings(), nn.auto_forward(False):
+        warnings.simplefilter("error")
+        run.execute(statements, names)
+    return run
+
+
+def run_plainly(statements: Sequence[str], refusals: Mapping[int, str], noise: float = 0.0, seed: int = 0) -> Run:
+    """Run a program by the plain interpreter; refusals: those of the library."""
+    run = PlainRun(refusals)
+    STATE.reset(noise, seed)
+    run.execute(statements, {**front.names(), "gc": gc})
+    return run
+
+
+@contextlib.contextmanager
+def poisoned() -> Iterator[None]:
+    """Within, memory is filled with NaN when it is handed out and when it is freed: wrong reads show."""
+    make, free = HostStorage.__init__, HostStorage.__del__
+
+    def filled(storage: HostStorage, *arguments: Any) -> None:
+        make(storage, *arguments)
+        storage._buffer[0].fill(0xFF)
+
+    def poison(storage: HostStorage) -> None:
+        if not storage.exported:
+            storage._buffer[0].fill(0xFF)
+        free(storage)
+
+    HostStorage.__init__, HostStorage.__del__ = filled, poison
+    try:
+        yield
+    finally:
+        HostStorage.__init__, HostStorage.__del__ = make, free
+
+
+def indented(text: str) -> str:
+    """A text as a part of another one."""
+    return textwrap.indent(text.strip(), "    ")
