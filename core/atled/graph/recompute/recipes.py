@@ -100,7 +100,8 @@ class ValueRecipe(GraphRecipe):
 
     def _value_of(self, cell: ArrayCell) -> Value | None:
         values = (reference() for reference in self._values)
-        return next((value for value in values if value is not None and value.data.cell is cell), None)
+        value = next((value for value in values if value is not None and value.data.cell is cell), None)
+        return None if value is None else _as_made(value)
 
     def _compute(self, value: Value, cell: ArrayCell) -> None:
         functions = functions_before(value)
@@ -111,7 +112,7 @@ class ValueRecipe(GraphRecipe):
     def restore(self, value: Value) -> None:
         """Compute a value from stored ones, which the caller knows to be those of the last run."""
         cell = value.data.cell
-        functions = functions_before(value)
+        functions = functions_before(_as_made(value) or value)
         computed: list[tuple[Value | None, int | None]] = []
         for function in _leading_to(cell, functions):
             outputs = function.live_outputs()
@@ -122,6 +123,13 @@ class ValueRecipe(GraphRecipe):
             if output is not None and version is not None:
                 output.data.cell.plans = Plans.NONE  # the plans of the single calls are gone
                 output.data.cell.version = version  # its values are those of that version
+
+
+def _as_made(value: Value) -> Value | None:
+    """The value of its array that a call makes: another one where `rewire_on` has made it a leaf; None if it is gone."""
+    if value.parent is not None or value.sharing is None:
+        return value
+    return next((other for other in value.sharing.values if other.parent is not None), None)
 
 
 def _spared(function: RecordedCall) -> list[Value | None]:

@@ -123,6 +123,28 @@ def test_a_value_seen_through_a_view_is_recovered():
     assert_array_equal(middle_of(shown).d, [[3, 6]])
 
 
+def test_a_value_in_the_middle_that_rewiring_made_a_leaf_keeps_what_was_computed():
+    x, other = leaf([0.5, 1]), leaf([1, 2])
+    y = chain(x)
+    y.forward()
+    middle = middle_of(y)
+    other.rewire_on(middle)
+    twice = middle * 2
+    twice.forward()
+    assert_array_equal(twice.d, [5, 8])
+
+
+def test_a_value_in_the_middle_is_gone_with_what_took_its_place():
+    x, other = leaf([0.5, 1]), leaf([1, 2])
+    y = chain(x)
+    y.forward()
+    middle = middle_of(y)
+    other.rewire_on(middle)
+    del other
+    with pytest.raises(RuntimeError, match="the graph is gone"):
+        middle.d  # noqa: B018  # computes the values
+
+
 def writes():
     def through_a_view(x, y):
         x.d[...] = 7
