@@ -283,6 +283,23 @@ def test_a_result_with_a_shape_that_its_function_does_not_make_is_refused_at_for
         y.forward()
 
 
+@pytest.mark.parametrize(
+    ("build", "shape", "remedy"),
+    [
+        (lambda x: F.reshape(x, (3, 2)), (3, 4), "product is 12"),
+        (lambda x: F.top_k_data(x, 6, base_axis=0), (1, 2), "use 1 to 2"),
+        (lambda x: F.prelu(x, leaf([1, 2])), (3, 4), "use one slope"),
+    ],
+)
+def test_attributes_that_do_not_fit_a_new_shape_are_refused(build, shape, remedy):
+    x = leaf([[1, 2], [3, 4], [5, 6]])
+    y = build(x)
+    y.forward()
+    x.reset_shape(shape, force=True)
+    with pytest.raises(ValueError, match=remedy):
+        y.forward()
+
+
 def test_held_views_survive_reset_shape():
     x = leaf([1, 2])
     y = x * 2
@@ -487,6 +504,15 @@ def test_rewire_on_itself_changes_nothing():
     b.rewire_on(b)
     b.forward()
     assert_array_equal(b.d, [1, 1])
+
+
+def test_rewire_on_what_took_the_parent_over_takes_it_back():
+    b, y = leaf([1, 2]), leaf([3, 4]) * 2
+    b.rewire_on(y)
+    y.rewire_on(b)
+    assert b.parent is None
+    y.forward()
+    assert_array_equal(y.d, [6, 8])
 
 
 def test_rewire_on_refuses_another_shape_and_circles():

@@ -118,8 +118,7 @@ class Drawer:
         self.parameters.append(name)
         return name
 
-    def statistic(self, shape: tuple[int, ...], value: float) -> str:
-        kind = "n" if shape == (1,) else "m" if value == 0.0 else "s"  # n: a count, which the library makes int
+    def statistic(self, shape: tuple[int, ...], value: float, kind: str) -> str:
         found = [name for name in self.statistics if self.of(name).shape == shape and name[0] == kind]
         if found and self.random.random() < 0.4:
             return self.random.choice(found)

@@ -31,8 +31,8 @@ class Source(Protocol):
         """The name of a leaf with need_grad of that shape."""
         ...
 
-    def statistic(self, shape: tuple[int, ...], value: float) -> str:
-        """The name of a leaf of running statistics."""
+    def statistic(self, shape: tuple[int, ...], value: float, kind: str) -> str:
+        """The name of a leaf of running statistics; kind: "m" for a mean, "s" for a variance, "n" for a count."""
         ...
 
     def other(self, shape: tuple[int, ...]) -> str:
@@ -212,13 +212,13 @@ def _normalization(p: Source, x: str, shape: Shape) -> Expression:
         return Expression(
             f"PF.batch_normalization({x}, name='{name}', batch_stat={training}, eps=0.1)", "PF.batch_norm"
         )
-    given = [p.parameter(inner), p.parameter(inner), p.statistic(inner, 0.0), p.statistic(inner, 1.0)]
+    given = [p.parameter(inner), p.parameter(inner), p.statistic(inner, 0.0, "m"), p.statistic(inner, 1.0, "s")]
     text = f"F.batch_normalization({x}, {', '.join(given)}, batch_stat={training}, eps=0.1)"
     return Expression(text, "batch_norm training" if training else "batch_norm inference")
 
 
 def _mean_subtraction(p: Source, x: str, shape: Shape) -> Expression:
-    mean, count = p.statistic(shape[1:], 0.0), p.statistic((1,), 0.0)
+    mean, count = p.statistic(shape[1:], 0.0, "m"), p.statistic((1,), 0.0, "n")
     return Expression(f"F.mean_subtraction({x}, {mean}, {count})", "mean_subtraction")
 
 

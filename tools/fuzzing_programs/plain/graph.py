@@ -109,7 +109,9 @@ class Call:
         return [None if value is None else ArrayDesc(value.shape, value.dtype) for value in self.inputs]
 
     def _shape_outputs(self) -> None:
-        descs = self.spec.infer_outputs(self._given_descs(), self.attributes)
+        given = self._given_descs()
+        self.spec.normalize(dict(self.attributes), *given)
+        descs = self.spec.infer_outputs(given, self.attributes)
         if not self.outputs:
             for position, desc in enumerate(descs):
                 dtype = np.float64 if desc.dtype.kind == "f" else desc.dtype
@@ -157,6 +159,7 @@ class Call:
             None if desc is None or shape is None else ArrayDesc(shape, desc.dtype)
             for desc, shape in zip(self._given_descs(), shapes, strict=True)
         ]
+        self.spec.normalize(dict(attributes), *descs)
         return [desc.shape for desc in self.spec.infer_outputs(descs, attributes)]
 
     def compute(self) -> None:

@@ -45,6 +45,8 @@ def infer_shapes(
     if found is None:
         dtype = compute_dtype(context.backends[0][1])
         inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
+        # Once more: where an input took another shape, the attributes need not fit any longer.
+        spec.normalize(dict(attributes), *inputs)
         cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
         if spec.random:
             cast.append(ArrayDesc((2,), np.int64))
