@@ -9,7 +9,7 @@ from atled_contexts.backend_list import Pairs, parse_backends
 from atled_contexts.context_check import BackendCheck, check_fallback, check_types, default_pairs
 from atled_contexts.errors import did_you_mean, listing, message
 from atled_contexts.settings import setting
-from atled_contexts.surroundings import PROCESS
+from atled_contexts.surroundings import change_everywhere
 
 BackendList = str | list[str] | tuple[str, ...]
 
@@ -230,7 +230,7 @@ class Context:
         if self._hash is not None:
             self._refuse(name, "it was hashed, as in a set or a dict, where its place depends on its values")
         self._hold(self.replace(**{name: value})._values, None)
-        PROCESS.mark_change()
+        change_everywhere()
 
     def __delattr__(self, name: str) -> NoReturn:
         self._refuse(name, "every attribute of a Context has a value")

@@ -26,7 +26,7 @@ from atled_contexts.record import (
 )
 from atled_contexts.registrar import Registrar
 from atled_contexts.registry import Loaded, Registry
-from atled_contexts.surroundings import PROCESS
+from atled_contexts.surroundings import change_everywhere
 from atled_contexts.verification import verify_by_setting
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Plugins:
     def _changed(self) -> None:
         self._registry = None
         self.generation = next(_generations)
-        PROCESS.mark_change()
+        change_everywhere()
         for listener in _listeners:
             listener()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from typing import TYPE_CHECKING
 
-from atled_contexts.surroundings import PROCESS
+from atled_contexts.surroundings import change_everywhere
 
 if TYPE_CHECKING:
     from atled_contexts.tracing import Trace
@@ -68,4 +68,4 @@ def verify_process(verification: Verification | None) -> None:
     global _of_process
     _of_process = verification
     _outside.active = verification is not None
-    PROCESS.mark_change()
+    change_everywhere()

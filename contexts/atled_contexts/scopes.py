@@ -18,7 +18,7 @@ from atled_contexts.plugin import REFERENCE
 from atled_contexts.record import BLOCKED
 from atled_contexts.registry import Loaded, Registry
 from atled_contexts.settings import setting
-from atled_contexts.surroundings import PROCESS, SetWithin
+from atled_contexts.surroundings import SetWithin, change_everywhere
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -113,13 +113,13 @@ def set_default_context(ctx: Context) -> None:
             )
         )
     _default.chosen = ctx
-    PROCESS.mark_change()
+    change_everywhere()
 
 
 def reset_default_context() -> None:
     """Take `set_default_context` back: the default is that of the present plugins again."""
     _default.chosen = _default.own = None
-    PROCESS.mark_change()
+    change_everywhere()
 
 
 def context_scope(ctx: Context) -> AbstractContextManager[Context]:

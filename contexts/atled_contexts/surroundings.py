@@ -1,4 +1,4 @@
-"""One mark for all that is in force around a call: as long as it is the same object, nothing of it has changed."""
+"""Surroundings: all that is in force around a call, as one object; while it is the same, nothing of it has changed."""
 
 from __future__ import annotations
 
@@ -6,39 +6,79 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
+from atled_contexts.forks import lock_across_forks
+
 _T = TypeVar("_T")
 
-_mark: ContextVar[object] = ContextVar("atled_mark", default="outside of all blocks")
+_LIMIT = 256
 
-# For the engine, which asks at each call whether what it knows of the last one still holds.
-mark_here: Callable[[], object] = _mark.get
-
-
-def mark_change() -> None:
-    """Note that something changed in this thread or asyncio task."""
-    _mark.set(object())
+_lock = lock_across_forks()
 
 
-class _Process:
-    """The mark of what is in force for the whole process."""
+class Surroundings:
+    """What the engine worked out for the calls of a thread or task between two changes there.
 
-    __slots__ = ("mark",)
+    known: None if nothing was worked out yet.
+    arrays, values: parts of that which are read at every call; None where a call has to ask for `known`.
+    """
+
+    __slots__ = ("arrays", "known", "values")
 
     def __init__(self) -> None:
-        self.mark = object()
+        self.known: Any = None
+        self.arrays: Any = None
+        self.values: Any = None
 
-    def mark_change(self) -> None:
-        """Note that something changed; to be called after the change."""
-        self.mark = object()
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self.known = self.arrays = self.values = None
+
+    def note(self, change: object, known: object, arrays: object, values: object) -> bool:
+        """Know what was worked out since `latest_change` gave `change`; False if there was another one meanwhile."""
+        with _lock:
+            while len(_knowing) >= _LIMIT:
+                _knowing.pop().forget()
+            # First entered, then looked: a signal handler may change something in between.
+            _knowing.append(self)
+            self.arrays, self.values, self.known = arrays, values, known
+            if _latest is not change:
+                self.forget()
+                return False
+        return True
 
 
-PROCESS = _Process()
+_knowing: list[Surroundings] = []
+_latest = object()
+_OUTSIDE = Surroundings()
+_here: ContextVar[Surroundings] = ContextVar("atled_surroundings", default=_OUTSIDE)
+
+here: Callable[[], Surroundings] = _here.get
+"""The surroundings in this thread or asyncio task. Outside of all blocks all threads have the same."""
+
+
+def latest_change() -> object:
+    """An object for the last change of what is in force for the whole process."""
+    return _latest
+
+
+def change_here() -> None:
+    """Note that something changed in this thread or asyncio task."""
+    _here.set(Surroundings())
+
+
+def change_everywhere() -> None:
+    """Note that something changed for the whole process; to be called after the change."""
+    global _latest
+    with _lock:
+        _latest = object()
+        while _knowing:
+            _knowing.pop().forget()
 
 
 class SetWithin(Generic[_T]):
-    """A `with` block in which a context variable, one of those that `mark_here` stands for, has another value."""
+    """A `with` block in which a context variable, one of those that `here` stands for, has another value."""
 
-    __slots__ = ("_mark", "_mark_token", "_token", "_value", "_variable")
+    __slots__ = ("_inside", "_inside_token", "_token", "_value", "_variable")
 
     def __init__(self, variable: ContextVar[_T], value: _T) -> None:
         self._variable = variable
@@ -46,12 +86,12 @@ class SetWithin(Generic[_T]):
 
     def __enter__(self) -> None:
         self._token: Token[_T] = self._variable.set(self._value)
-        self._mark = object()
-        self._mark_token = _mark.set(self._mark)
+        self._inside = Surroundings()
+        self._inside_token = _here.set(self._inside)
 
     def __exit__(self, *_: Any) -> None:
         self._variable.reset(self._token)
-        if _mark.get() is self._mark:
-            _mark.reset(self._mark_token)
+        if _here.get() is self._inside:
+            _here.reset(self._inside_token)
         else:  # something was set within the block that may outlast it
-            mark_change()
+            change_here()

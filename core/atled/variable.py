@@ -225,7 +225,7 @@ class Variable(Operators):
 
     def reshape(self, shape: Sequence[int], unlink: bool = False) -> Variable:
         """The same values with another shape, one size may be -1; with `unlink`, cut from what computes them."""
-        result: Variable = Calls.apply("Reshape", (self,), {"shape": shape})
+        result: Variable = Calls.functions["Reshape"](self, shape)
         if not unlink:
             return result
         self.value.expose()

@@ -1,4 +1,4 @@
-"""The mark of what is in force: the same where nothing changed, another one where something did."""
+"""The surroundings of a call: the same object where nothing changed, another one where something did."""
 
 from __future__ import annotations
 
@@ -6,74 +6,103 @@ import contextvars
 import threading
 
 from atled_contexts import bind
-from atled_contexts.surroundings import SetWithin, mark_change, mark_here
+from atled_contexts.surroundings import SetWithin, change_everywhere, change_here, here, latest_change
 
 NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 
-def test_a_block_has_a_mark_of_its_own_and_gives_the_outer_one_back():
-    outside = mark_here()
+def test_a_block_has_surroundings_of_its_own_and_gives_the_outer_one_back():
+    outside = here()
     with SetWithin(NUMBER, 1):
-        first = mark_here()
+        first = here()
         with SetWithin(NUMBER, 2):
-            assert NUMBER.get() == 2 and mark_here() not in (outside, first)
-        assert NUMBER.get() == 1 and mark_here() is first
-    assert NUMBER.get() == 0 and mark_here() is outside
+            assert NUMBER.get() == 2 and here() not in (outside, first)
+        assert NUMBER.get() == 1 and here() is first
+    assert NUMBER.get() == 0 and here() is outside
     with SetWithin(NUMBER, 1):
-        assert mark_here() is not first
+        assert here() is not first
 
 
-def test_what_is_set_within_a_block_and_outlasts_it_leaves_no_old_mark():
+def test_what_is_set_within_a_block_and_outlasts_it_leaves_no_old_surroundings():
     other: contextvars.ContextVar[int] = contextvars.ContextVar("other", default=0)
 
     def outlasting():
-        before = mark_here()
+        before = here()
         with SetWithin(NUMBER, 1):
             other.set(5)
-            mark_change()
-        assert other.get() == 5 and mark_here() is not before
+            change_here()
+        assert other.get() == 5 and here() is not before
 
     contextvars.copy_context().run(outlasting)
 
 
 def test_a_block_left_by_an_error_is_left():
-    outside = mark_here()
+    outside = here()
     try:
         with SetWithin(NUMBER, 1):
             raise KeyError("x")
     except KeyError:
         pass
-    assert NUMBER.get() == 0 and mark_here() is outside
+    assert NUMBER.get() == 0 and here() is outside
 
 
 def test_blocks_that_overlap_leave_no_old_mark():
     def overlapping():
-        outside = mark_here()
+        outside = here()
         first, second = SetWithin(NUMBER, 1), SetWithin(NUMBER, 2)
         first.__enter__()
         second.__enter__()
-        seen = {id(outside), id(mark_here())}
+        seen = {id(outside), id(here())}
         first.__exit__()
-        assert NUMBER.get() == 0 and id(mark_here()) not in seen
+        assert NUMBER.get() == 0 and id(here()) not in seen
         second.__exit__()
-        assert NUMBER.get() == 1 and id(mark_here()) not in seen
+        assert NUMBER.get() == 1 and id(here()) not in seen
 
     contextvars.copy_context().run(overlapping)
 
 
 def test_a_thread_is_outside_of_all_blocks_unless_it_is_bound():
     def bound():
-        outside = mark_here()
+        outside = here()
         found = []
 
         def look():
-            found.append((NUMBER.get(), mark_here()))
+            found.append((NUMBER.get(), here()))
 
         with SetWithin(NUMBER, 1):
             for target in (look, bind(look)):
                 thread = threading.Thread(target=target)
                 thread.start()
                 thread.join()
-            assert found == [(0, outside), (1, mark_here())]
+            assert found == [(0, outside), (1, here())]
 
     contextvars.Context().run(bound)  # outside of all blocks, whatever other tests have set here
+
+
+def test_a_change_everywhere_makes_all_forget_what_was_known():
+    with SetWithin(NUMBER, 1):
+        outer = here()
+        with SetWithin(NUMBER, 2):
+            for surroundings in (outer, here()):
+                assert surroundings.note(latest_change(), "known", "arrays", "values")
+            change_everywhere()
+            for surroundings in (outer, here()):
+                assert surroundings.known is surroundings.arrays is surroundings.values is None
+
+
+def test_what_was_worked_out_before_a_change_everywhere_is_not_noted():
+    with SetWithin(NUMBER, 1):
+        before = latest_change()
+        change_everywhere()
+        assert not here().note(before, "known", "arrays", "values")
+        assert here().known is here().arrays is here().values is None
+
+
+def test_surroundings_forget_when_there_are_too_many_and_can_know_again():
+    made = []
+    for _ in range(1000):
+        with SetWithin(NUMBER, 1):
+            made.append(here())
+            assert here().note(latest_change(), "known", "arrays", "values")
+    assert sum(surroundings.known is not None for surroundings in made) <= 256
+    assert made[-1].known == "known"

@@ -26,7 +26,7 @@ class Calls:
     """apply(op name, inputs, attributes, outputs=None) -> the outputs."""
 
     functions: Mapping[str, Callable[..., Any]] = {}
-    """The function of each op by the op's name, quicker than `apply`; set by `atled.calling.function_text`."""
+    """The function of each op by the op's name, quicker than `apply` at once; set by `atled.calling.function_text`."""
 
     function_on: Callable[[Any], Any] = staticmethod(_not_ready)
     """function_on(recorded call) -> the user's Function for it; set by `atled.function`."""
@@ -191,8 +191,8 @@ def index(x: Operators, key: Any) -> Any:
                 )
             )
     starts, stops, steps = ([cut[part] for cut in cuts] for part in range(3))
-    y = Calls.apply("Slice", (x,), {"start": starts, "stop": stops, "step": steps})
-    return y if y.shape == tuple(result) else Calls.apply("Reshape", (y,), {"shape": result})
+    y = Calls.functions["Slice"](x, starts, stops, steps)
+    return y if y.shape == tuple(result) else Calls.functions["Reshape"](y, result)
 
 
 def _keys(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 import sysconfig
-from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,27 +16,31 @@ from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
+from atled_contexts import lock_across_forks
 
 _LARGE_BYTES = 1 << 14
 _LIMIT_BYTES = 1 << 18
 _TOTAL_BYTES = 16 << 20
 _CHECK_EVERY = 64
 _LIMIT = 256
+
+Item = TypeVar("Item", NdArray, ArrayCell)
+S = TypeVar("S")
 _FLOAT32 = np.dtype(np.float32)
 
 
 class Counts(NamedTuple):
     """The counts of references, at one place of the code, of an array or a cell that is free.
 
-    taken: of what was just taken out of a queue.  held: of what that holds: the cell of an array, and its storage.
+    free: of what is next in a ring.  held: of what that holds: the cell of an array, and its storage.
     """
 
-    taken: int
+    free: int
     held: int
 
 
 NEVER = Counts(-1, -1)
-"""Matches nothing: what is taken is never used again."""
+"""Matches nothing: what is in a ring is never used again."""
 
 
 def _candidates() -> tuple[Counts, ...]:
@@ -49,10 +53,26 @@ def _candidates() -> tuple[Counts, ...]:
     jit = getattr(sys, "_jit", None)
     if sysconfig.get_config_var("Py_GIL_DISABLED") or (jit is not None and jit.is_enabled()):
         return ()
-    return Counts(2, 3), Counts(1, 2), Counts(2, 2), Counts(1, 3)
+    return tuple(Counts(*pair) for pair in ((3, 3), (2, 2), (4, 3), (3, 2), (2, 3), (4, 2)))
 
 
 _CANDIDATES = _candidates()
+
+
+class _Nobodys:
+    """Stands in a ring for an array or a cell that is never free: there are more references to it."""
+
+    __slots__ = ("cell", "storage")
+
+    def __init__(self) -> None:
+        self.cell = self
+        self.storage = None
+
+
+NOBODYS = _Nobodys()
+_HELD = [NOBODYS] * 8  # more than any place counts
+
+_CHANGING = lock_across_forks()
 
 _references = sys.getrefcount
 
@@ -65,7 +85,7 @@ def proven(place: str, reuses: Callable[[Counts, Callable[[Any], object] | None]
     A held array that is used again is overwritten under its owner's eyes. So each place is tried before it is relied
     on, and one that fails makes new arrays always, which `places_without_spares` tells.
 
-    reuses: puts one array or cell into an empty queue, has the place take from it, and says whether that took it. It
+    reuses: makes one array or cell in an empty ring, has the place look there, and says whether that took it. It
         holds meanwhile what the second argument gives of it; None: nothing.
     """
     for counts in _CANDIDATES:
@@ -94,126 +114,97 @@ def places_without_spares() -> tuple[str, ...]:
     return tuple(_refused)
 
 
-class Spares:
-    """Arrays of one size and dtype in host memory, made lately, the oldest first.
+class Spares(Generic[Item]):
+    """Arrays, or bare cells, of one size and dtype in host memory, which come round: the one used longest ago is next.
 
     Most results of small ops are dropped soon. To learn of that from a finalizer, and to make three new objects, costs
-    more than the op; so arrays stay in a queue, and a call takes the oldest and reads three counts of
-    references: whether the array, its cell or its memory is in use. Large arrays are not kept: their pages are
-    worth more elsewhere.
+    more than the op; so results stay in a ring, and who takes the next one reads the counts of references, whether
+    it, its cell or its memory is in use. As it stays in the ring, another thread that comes round to it meanwhile
+    sees a higher count. Large arrays are not kept: their pages are worth more elsewhere.
 
-    take, put: the oldest one (IndexError if there is none), and back as the youngest; the queue drops what is too much.
+    ring: gives one by `next`; one that nobody may use, such as `NOBODYS`, as well.
     """
 
-    __slots__ = ("__weakref__", "_arrays", "_counts", "dtype", "put", "size", "take")
+    __slots__ = ("__weakref__", "_counts", "_kept", "_kind", "_limit", "_replaced", "dtype", "ring", "size")
 
-    def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
+    def __init__(self, kind: type[Item], size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
+        self._kind: type[Any] = kind
         self.size = size
         self.dtype = dtype
-        self._counts = _counts_of(Spares) if counts is None else counts
-        self._arrays: deque[NdArray] = deque(maxlen=_limit(size * dtype.itemsize))
-        self.take: Callable[[], NdArray] = self._arrays.popleft
-        self.put: Callable[[NdArray], None] = self._arrays.append
+        self._limit = _limit(size * dtype.itemsize) if _CANDIDATES else 0
+        self._replaced = 0
+        # Never empty, or the ring would be looked through without end. It may grow while it is.
+        self._kept: list[Any] = [NOBODYS]
+        self.ring: Iterator[Any] = chain.from_iterable(repeat(self._kept)) if _CANDIDATES else repeat(NOBODYS)
+        self._counts = _counts_of(kind) if counts is None else counts
 
-    def get(self) -> NdArray:
-        """An array to which nothing else refers, shape and contents undefined; `put` it back when it is filled."""
-        try:
-            array = self.take()
-        except IndexError:
-            return self.new()
-        cell = array.cell
+    def get(self) -> Item:
+        """One to which nothing else refers, shape and contents undefined."""
+        taken = next(self.ring)
+        cell = taken.cell if self._kind is NdArray else taken
         storage = cell.storage
-        taken, held = self._counts
+        free, held = self._counts
         if (
-            _references(array) == taken
-            and _references(cell) == held
+            _references(taken) == free
+            and (cell is taken or _references(cell) == held)
             and _references(storage) == held
-            and isinstance(storage, HostStorage)
             and not storage.exported
             and cell.is_alone
         ):
             cell.reset()
-            return array
-        # It is in use. No further tries: with a new one the queue gets long enough for those that live longer.
-        self.put(array)
-        return self.new()
+            item: Item = taken
+            return item
+        # It is in use. No further tries: with a new one the ring gets long enough for those that live longer.
+        return self.new(taken)
 
-    def new(self) -> NdArray:
-        """An array that was never in the queue."""
-        return _fresh(self.size, self.dtype)
+    def new(self, in_use: Any = None) -> Item:
+        """One that was never in the ring, and is from now on.
+
+        in_use: what came round and was not free. It comes round again later than all that are there.
+        """
+        cell = ArrayCell(self.size)
+        cell.output(HOST, self.dtype)
+        made: Any = cell if self._kind is ArrayCell else NdArray.over(cell, (self.size,))
+        if self._limit:
+            with _CHANGING:
+                self._keep(made, in_use)
+        item: Item = made
+        return item
+
+    def _keep(self, made: Any, in_use: Any) -> None:
+        kept = self._kept
+        if kept[0] is NOBODYS:
+            kept[0] = made
+        elif len(kept) < self._limit:
+            if in_use in kept:  # else the ring was cleared meanwhile
+                number = kept.index(in_use)
+                kept[number], made = made, in_use
+            kept.append(made)
+        else:
+            self._replaced = (self._replaced + 1) % self._limit
+            kept[self._replaced] = made
 
     @property
     def count(self) -> int:
-        """How many are in the queue."""
-        return len(self._arrays)
+        """How many are in the ring."""
+        return len(self._in_ring())
 
     def free_count(self) -> int:
         """How many of them are free."""
-        arrays = list(self._arrays)
-        cells = [array.cell for array in arrays]
-        pairs = zip(_counted(arrays), _counted(cells), strict=True)
-        return sum(array == cell == _IN_QUEUE for array, cell in pairs)
+        items = self._in_ring()
+        free = [count == _IN_RING for count in _counted(items)]
+        if self._kind is NdArray:
+            cells = [item.cell for item in items]
+            free = [alone and count == _IN_RING for alone, count in zip(free, _counted(cells), strict=True)]
+        return sum(free)
+
+    def _in_ring(self) -> list[Any]:
+        return [item for item in self._kept if item is not NOBODYS]
 
     def clear(self) -> None:
         """Forget all; those that are in use live on."""
-        self._arrays.clear()
-
-
-class SpareCells:
-    """The same for cells without arrays over them: for results of calls that are recorded, and what they keep.
-
-    take, put: as for arrays.
-    """
-
-    __slots__ = ("__weakref__", "_cells", "_counts", "dtype", "put", "size", "take")
-
-    def __init__(self, size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
-        self.size = size
-        self.dtype = dtype
-        self._counts = _counts_of(SpareCells) if counts is None else counts
-        self._cells: deque[ArrayCell] = deque(maxlen=_limit(size * dtype.itemsize))
-        self.take: Callable[[], ArrayCell] = self._cells.popleft
-        self.put: Callable[[ArrayCell], None] = self._cells.append
-
-    def get(self) -> ArrayCell:
-        """A cell to which nothing else refers, contents undefined; it is in the queue already, as the youngest."""
-        try:
-            cell = self.take()
-        except IndexError:
-            cell = self.new()
-        else:
-            storage = cell.storage
-            taken, held = self._counts
-            if (
-                _references(cell) == taken
-                and _references(storage) == held
-                and isinstance(storage, HostStorage)
-                and not storage.exported
-                and cell.is_alone
-            ):
-                cell.reset()
-            else:
-                self.put(cell)
-                cell = self.new()
-        self.put(cell)
-        return cell
-
-    def new(self) -> ArrayCell:
-        """A cell that was never in the queue, contents undefined."""
-        return _fresh(self.size, self.dtype).cell
-
-    @property
-    def count(self) -> int:
-        """How many are in the queue."""
-        return len(self._cells)
-
-    def free_count(self) -> int:
-        """How many cells of the queue are free."""
-        return _counted(list(self._cells)).count(_IN_QUEUE)
-
-    def clear(self) -> None:
-        """Forget all; those that are in use live on."""
-        self._cells.clear()
+        with _CHANGING:
+            self._kept[:] = [NOBODYS]
 
 
 class SpareWorkspaces:
@@ -223,7 +214,7 @@ class SpareWorkspaces:
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
-        self._limit = 0 if nbytes > min(_LARGE_BYTES, _LIMITS.queue_bytes) else 2
+        self._limit = 0 if nbytes > min(_LARGE_BYTES, _LIMITS.ring_bytes) else 2
         self._free: list[HostStorage] = []
 
     def take(self) -> HostStorage:
@@ -245,7 +236,7 @@ class SpareWorkspaces:
 
 def _limit(nbytes: int) -> int:
     """How many arrays of so many bytes are kept."""
-    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMITS.queue_bytes // max(nbytes, 1))
+    return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMITS.ring_bytes // max(nbytes, 1))
 
 
 def _fresh(size: int, dtype: np.dtype) -> NdArray:
@@ -254,7 +245,7 @@ def _fresh(size: int, dtype: np.dtype) -> NdArray:
     return NdArray.over(cell, (size,))
 
 
-_IN_QUEUE = 3
+_IN_RING = 3
 """The count of references to what only its owner, a list and the walk along that list hold."""
 
 
@@ -266,49 +257,43 @@ def _counted(objects: list[Any]) -> list[int]:
 _counts: dict[type, Counts] = {}
 
 
-def _counts_of(queue: type[Spares | SpareCells]) -> Counts:
-    """The counts for `get` of such queues, proven when the first one is made."""
-    counts = _counts.get(queue)
+def _counts_of(kind: type[Any]) -> Counts:
+    """The counts for `get` of such spares, proven when the first one is made."""
+    counts = _counts.get(kind)
     if counts is None:
-        counts = _counts.setdefault(queue, proven(queue.__name__, functools.partial(_get_reuses, queue)))
+        place = f"spares of {kind.__name__}"
+        counts = _counts.setdefault(kind, proven(place, functools.partial(_get_reuses, kind)))
     return counts
 
 
-def _get_reuses(queue: type[Spares | SpareCells], counts: Counts, hold: Callable[[Any], object] | None) -> bool:
-    """Whether `get` of such a queue gives the one that is in it."""
-    spares = queue(1, _FLOAT32, counts)
+def _get_reuses(kind: type[Any], counts: Counts, hold: Callable[[Any], object] | None) -> bool:
+    """Whether `get` of such spares gives the one that is there."""
+    spares: Spares[Any] = Spares(kind, 1, _FLOAT32, counts)
     return reuses(spares, hold, spares.get)
 
 
-def reuses(spares: Spares | SpareCells, hold: Callable[[Any], object] | None, get: Callable[[], Any]) -> bool:
-    """Whether `get` gives the one that is put into an empty queue before, while what `hold` gives of it is held."""
-    spares.put(spares.new())  # type: ignore[arg-type]  # both are of the queue's kind
-    taken = spares.take()
-    number = id(taken)
-    held = None if hold is None else hold(taken)
-    spares.put(taken)  # type: ignore[arg-type]
-    del taken
+def reuses(spares: Spares[Any], hold: Callable[[Any], object] | None, get: Callable[[], Any]) -> bool:
+    """Whether `get` gives the only one that is there, while what `hold` gives of it is held."""
+    spares.clear()
+    made = spares.new()
+    number = id(made)
+    held = None if hold is None else hold(made)
+    del made
     is_same = id(get()) == number
     del held
     return is_same
 
 
-_SPARES: WeakValueDictionary[tuple[int, np.dtype], Spares] = WeakValueDictionary()
-_SPARE_CELLS: WeakValueDictionary[tuple[int, np.dtype], SpareCells] = WeakValueDictionary()
+_SPARES: WeakValueDictionary[tuple[type, int, np.dtype], Spares[Any]] = WeakValueDictionary()
 _WORKSPACES: WeakValueDictionary[int, SpareWorkspaces] = WeakValueDictionary()
-"""The queues by what they hold. Those who take from a queue hold it: cached calls, of which there is a limit."""
+"""The spares by what they are. Those who take from them hold them: cached calls, of which there is a limit."""
 
 
-def spares_of(size: int, dtype: np.dtype) -> Spares:
-    """The one queue for arrays of that size and dtype."""
-    spares = _SPARES.get((size, dtype))
-    return _SPARES.setdefault((size, dtype), _counted_in(Spares(size, dtype))) if spares is None else spares
-
-
-def spare_cells_of(size: int, dtype: np.dtype) -> SpareCells:
-    """The one queue for cells of that size and dtype."""
-    spares = _SPARE_CELLS.get((size, dtype))
-    return _SPARE_CELLS.setdefault((size, dtype), _counted_in(SpareCells(size, dtype))) if spares is None else spares
+def spares_of(kind: type[Item], size: int, dtype: np.dtype) -> Spares[Item]:
+    """The one ring of arrays or cells of that size and dtype."""
+    key = (kind, size, dtype)
+    found = _SPARES.get(key)
+    return _SPARES.setdefault(key, _counted_in(Spares(kind, size, dtype))) if found is None else found
 
 
 def spare_workspaces_of(nbytes: int) -> SpareWorkspaces:
@@ -317,20 +302,20 @@ def spare_workspaces_of(nbytes: int) -> SpareWorkspaces:
     return _WORKSPACES.setdefault(nbytes, SpareWorkspaces(nbytes)) if found is None else found
 
 
-def all_spares() -> list[Spares | SpareCells]:
-    """Every queue there is."""
-    return [*_alive(_SPARES), *_alive(_SPARE_CELLS)]
+def all_spares() -> list[Spares[Any]]:
+    """All rings there are."""
+    return _alive(_SPARES)
 
 
-def _alive(queues: WeakValueDictionary[Any, Q]) -> list[Q]:
+def _alive(spares: WeakValueDictionary[Any, S]) -> list[S]:
     """What is in a table, to which another thread may add meanwhile: its own iterators break off then."""
-    return [queue for reference in queues.valuerefs() if (queue := reference()) is not None]
+    return [each for reference in spares.valuerefs() if (each := reference()) is not None]
 
 
 class _Limits:
-    """queue_bytes: the most that one queue holds.  bytes: the most that all hold, looked at as further ones are made.
+    """ring_bytes: the most that one ring holds.  bytes: the most that all hold, looked at as further ones are made.
 
-    made_count: how many queues were made.
+    made_count: how many rings were made.
     """
 
     def __init__(self) -> None:
@@ -339,21 +324,18 @@ class _Limits:
 
     def set(self, limit_bytes: int) -> None:
         self.bytes = min(limit_bytes, _TOTAL_BYTES)
-        self.queue_bytes = min(limit_bytes, _LIMIT_BYTES)
+        self.ring_bytes = min(limit_bytes, _LIMIT_BYTES)
 
 
 _LIMITS = _Limits()
 
-S = TypeVar("S", Spares, SpareCells)
-Q = TypeVar("Q", Spares, SpareCells, SpareWorkspaces)
 
-
-def _counted_in(queue: S) -> S:
-    """The new queue; now and then all others are emptied if they hold too much together."""
+def _counted_in(spares: Spares[Item]) -> Spares[Item]:
+    """The new spares; now and then all others are emptied if they hold too much together."""
     _LIMITS.made_count += 1
     if _LIMITS.made_count % _CHECK_EVERY == 0 and _kept_bytes() > _LIMITS.bytes:
         clear_spares()
-    return queue
+    return spares
 
 
 def _kept_bytes() -> int:
@@ -361,11 +343,13 @@ def _kept_bytes() -> int:
 
 
 def set_spares_limit(limit_bytes: int) -> None:
-    """Let queues that are made from now on hold at most so many bytes, all together, and never more than 16 MiB."""
+    """Let rings that are made from now on hold at most so many bytes, all together, and never more than 16 MiB."""
     _LIMITS.set(limit_bytes)
 
 
 def clear_spares() -> None:
     """Keep nothing for later."""
-    for kept in (*all_spares(), *_alive(_WORKSPACES)):
-        kept.clear()
+    for spares in all_spares():
+        spares.clear()
+    for workspaces in _alive(_WORKSPACES):
+        workspaces.clear()

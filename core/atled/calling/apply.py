@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.operators import Calls
-from atled.calling.cached_calls import find_call, given_floats, key_of, present_state, remember
+from atled.calling.cached_calls import in_force, remember
 from atled.errors import RefusedError, four_parts
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
@@ -22,27 +22,19 @@ def apply(
     inputs: Sequence[Variable | NdArray | None],
     attributes: Mapping[str, Any],
     outputs: Sequence[NdArray | Variable] | None = None,
+    key: Hashable | None = None,
 ) -> Any:
-    """Call an op.
+    """Call an op, the general way. The function of the op (`Calls.functions`) is quicker where calls compute at once.
 
     With an NdArray among the inputs it computes at once and gives NdArrays; else it is recorded and gives Variables.
     One output comes as it is, several as a tuple. outputs: arrays in which the results are to live.
+    key: under which the call is cached.
 
     Raises TypeError or ValueError if the call does not fit the op; nothing is changed then.
     """
     spec = SPECS[op] if isinstance(op, str) else op
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    state = present_state()
-    assert state.context is not None
-    is_quick = outputs is None and (at_once or state.auto_forward) and not state.is_observed
-    key = key_of(spec, inputs, attributes) if is_quick else None
-    if key is not None:
-        call = find_call(state, key)
-        floats = None if call is None else given_floats(spec, attributes)
-        if call is not None and floats is not None:
-            if at_once:
-                return call.on_arrays([None if x is None else x.cell for x in inputs], floats)  # type: ignore[union-attr]  # a key is for one kind
-            return call.on_values(tuple(None if x is None else x.value for x in inputs), floats)  # type: ignore[union-attr]  # likewise
+    context, auto_forward, calls = in_force()
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
@@ -55,25 +47,19 @@ def apply(
         _check_axis_counts(spec, descs)
     checked = spec.check_attributes(attributes, descs)
     spec.check_values(checked)
-    function = RecordedCall(spec, values, checked, state.context)
+    function = RecordedCall(spec, values, checked, context)
     if outputs is not None:
         _check_outputs(function, outputs)
         if spec.views or _overlaps(function, outputs):
             return _copied_into(function, inputs, attributes, outputs, at_once)
     made = function.make_outputs(None if outputs is None else [_array(item) for item in outputs])
-    if at_once:
-        made_call = call_function(function, function.inputs, made)
-        if key is not None:
-            remember(state, key, made_call, function)
-        results: list[Any] = [value.data for value in made]
-        if outputs is not None:
-            results = [_array(item) for item in outputs]
-    else:
-        if state.auto_forward:
-            made_call = call_function(function, function.inputs, made)
-            if key is not None:
-                remember(state, key, made_call, function)
-        results = [Variable.on(value) for value in made]
+    if at_once or auto_forward:
+        call = call_function(function, function.inputs, made)
+        if key is not None and calls is not None:
+            remember(key, calls, call, function)
+    results: list[Any] = [value.data if at_once else Variable.on(value) for value in made]
+    if at_once and outputs is not None:
+        results = [_array(item) for item in outputs]
     return results[0] if len(results) == 1 and not spec.outputs[-1].endswith("...") else tuple(results)
 
 

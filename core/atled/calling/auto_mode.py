@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from atled_contexts.surroundings import PROCESS, SetWithin, mark_change
+from atled_contexts.surroundings import SetWithin, change_everywhere, change_here
 
 
 class _Default:
@@ -32,10 +32,10 @@ def set_auto_forward(auto: bool) -> None:
     """Switch computing at the call on or off: for the rest of the `auto_forward` block around, else for the program."""
     if _AUTO_FORWARD.get() is None:
         _default.value = bool(auto)
-        PROCESS.mark_change()
+        change_everywhere()
     else:
         _AUTO_FORWARD.set(bool(auto))
-        mark_change()
+        change_here()
 
 
 @contextlib.contextmanager

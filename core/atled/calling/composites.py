@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.arrays.array import NdArray
-from atled.calling.apply import apply
+from atled.arrays.operators import Calls
 from atled.calling.recurrence import gru, lstm, rnn
 from atled.calling.using import takes_using
 from atled.errors import RefusedError, four_parts, listing
@@ -51,8 +51,8 @@ def clip_by_value(x: Array, min: Array | float, max: Array | float) -> Any:
 
 def _bounded(op: str, x: Array, bound: Array | float) -> Any:
     if isinstance(bound, Variable | NdArray):
-        return apply(f"{op}2", (x, bound), {})
-    return apply(f"{op}Scalar", (x,), {"val": bound})
+        return Calls.functions[f"{op}2"](x, bound)
+    return Calls.functions[f"{op}Scalar"](x, val=bound)
 
 
 @takes_using
@@ -75,12 +75,11 @@ def clip_by_norm(x: Array, clip_norm: Array | float, axis: int | Sequence[int] |
         TypeError: clip_norm is neither an array nor a number.
     """
     if isinstance(clip_norm, Variable | NdArray):
-        direction = apply("ScaleToNorm", (x,), {"axes": axis})
-        return apply("Mul2", (direction, clip_norm), {})
+        return Calls.functions["Mul2"](Calls.functions["ScaleToNorm"](x, axes=axis), clip_norm)
     if isinstance(clip_norm, numbers.Real) and not clip_norm > 0:
         call = f"clip_by_norm(clip_norm={clip_norm})"
         raise RefusedError(four_parts(call, "clip_norm is not positive", "", "use a number above 0"))
-    return apply("ScaleToNorm", (x,), {"clip_norm": clip_norm, "axes": axis})
+    return Calls.functions["ScaleToNorm"](x, clip_norm=clip_norm, axes=axis)
 
 
 _REDUCTIONS = {"sum": "Sum", "mean": "Mean"}
@@ -103,4 +102,4 @@ def reduce(x: Array, op: str = "sum") -> Any:
     if op not in _REDUCTIONS:
         call = f"reduce(op={op!r})"
         raise RefusedError(four_parts(call, "no such reduction", f"known: {listing(_REDUCTIONS)}", "use sum or mean"))
-    return apply(_REDUCTIONS[op], (x,), {})
+    return Calls.functions[_REDUCTIONS[op]](x)

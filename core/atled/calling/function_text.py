@@ -1,4 +1,4 @@
-"""The Python text of the functions of the NNabla API: the short way of cached calls, else `apply`.
+"""The Python text of the functions of the NNabla API: calls that were made before, made again; else `apply`.
 
 The text checks nothing twice and calls nothing it can do without: a call of Python costs as much as a small kernel.
 """
@@ -8,123 +8,118 @@ from __future__ import annotations
 import linecache
 import sys
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import Plans
 from atled.arrays.operators import Calls
 from atled.calling.apply import apply
-from atled.calling.cached_calls import ABSENT_CELL, RECENT, in_key, is_memorable, present_state
+from atled.calling.cached_calls import ABSENT_INPUT, in_force, in_key, is_memorable
 from atled.calling.function_trial import proven_counts
-from atled.calling.using import apply_using
+from atled.calling.using import under
 from atled.graph.record.value import PLAIN, RecordedValue
-from atled.ops.spec import REQUIRED, SPECS, Attribute, Input, OpSpec
+from atled.ops.spec import REQUIRED, SPECS, Attribute, OpSpec
 from atled.variable import Variable
-from atled_contexts.surroundings import PROCESS, mark_here
+from atled_contexts.surroundings import here
 
 _MODULE = "atled.functions"
 """Where users find them."""
 
-# What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only.
-_COMMON = ("n_outputs=-1", "outputs=None")
+# What every function takes beyond its inputs and attributes; n_outputs is there for NNabla's sake only. `using`
+# overrides the Context for one call. It is last, for no NNabla script knows it; by keyword only, as stubs have it, it
+# would cost a tenth of a small call, since CPython passes the arguments of such functions another way.
+_COMMON = ("n_outputs=-1", "outputs=None", "using=None")
 
 _NAMES: dict[str, Any] = {
-    "_absent": ABSENT_CELL,
+    "_absent": ABSENT_INPUT,
     "_apply": apply,
-    "_apply_using": apply_using,
+    "_here": here,
+    "_in_force": in_force,
     "_NdArray": NdArray,
-    "_Recorded": RecordedValue,
     "_new": Variable.__new__,
-    "_mark": mark_here,
-    "_plain": PLAIN,
-    "_present_state": present_state,
-    "_process": PROCESS,
-    "_recent": RECENT,
-    "_references": sys.getrefcount,
+    "_next": next,
     "_NO_PLANS": Plans.NONE,
+    "_plain": PLAIN,
+    "_Recorded": RecordedValue,
+    "_references": sys.getrefcount,
+    "_under": under,
     "_Variable": Variable,
     "_weak": weakref.ref,
 }
 
-# As a rule the surroundings are those of the last call.
-_STATE = """
-_state = _recent.state
-if _state.mark is not _mark() or _state.process is not _process.mark:
-    _state = _present_state()
-"""
-
-# An array for the result: one to which nothing else refers any more, or a new one. The counts are those that
-# `function_trial` proved for the function at hand. Functions in slots of the cached call are called by a local name,
-# here and below: called as attributes, they would be looked for among the methods first.
-_ARRAY = """
-try:
-    _take = _call.take
-    _array = _take()
-    _cell = _array.cell
-    _storage = _cell.storage
-except IndexError:
-    _array = _call.new()
-    _cell = _array.cell
-    _storage = _cell.storage
+# The next spare array for the result, or a new one where something else refers to it. The counts are those that
+# `function_trial` proved for the function at hand.
+_SPARE_ARRAY = """
+_array = _next(_call.arrays)
+_cell = _array.cell
+_storage = _cell.storage
+if (
+    _references(_array) == _free
+    and _references(_cell) == _held
+    and _references(_storage) == _held
+    and not _storage.exported
+    and _cell._copies is None
+):
+    _cell.pending = None
+    _cell.zeroed = _cell.is_data = False
+    _cell.plans = _NO_PLANS
 else:
-    if (
-        _references(_array) == _taken
-        and _references(_cell) == _held
-        and _references(_storage) == _held
-        and not _storage.exported
-        and _cell._copies is None
-    ):
-        _cell.pending = None
-        _cell.zeroed = _cell.is_data = False
-        _cell.plans = _NO_PLANS
-    else:
-        _call.put(_array)
-        _array = _call.new()
-        _cell = _array.cell
-        _storage = _cell.storage
+    _array = _call.new_array(_array)
+    _cell = _array.cell
+    _storage = _cell.storage
 """
 
 # Likewise a cell for the result of a call that is recorded.
-_CELL = """
-try:
-    _take = _call.take_cell
-    _cell = _take()
-    _storage = _cell.storage
-except IndexError:
-    _cell = _call.new_cell()
-    _storage = _cell.storage
+_SPARE_CELL = """
+_cell = _next(_call.cells)
+_storage = _cell.storage
+if (
+    _references(_cell) == _free_cell
+    and _references(_storage) == _held_by_cell
+    and not _storage.exported
+    and _cell._copies is None
+):
+    _cell.pending = None
+    _cell.zeroed = _cell.is_data = False
+    _cell.plans = _NO_PLANS
 else:
-    if (
-        _references(_cell) == _taken_cell
-        and _references(_storage) == _held_by_cell
-        and not _storage.exported
-        and _cell._copies is None
-    ):
-        _cell.pending = None
-        _cell.zeroed = _cell.is_data = False
-        _cell.plans = _NO_PLANS
-    else:
-        _call.put_cell(_cell)
-        _cell = _call.new_cell()
-        _storage = _cell.storage
+    _cell = _call.new_cell(_cell)
+    _storage = _cell.storage
+"""
+
+# A function in a slot is called by a local name: as an attribute it would be looked for among the methods first.
+_LAUNCH = """
+_launch = _call.launch
+_status = _launch(_call.form, {addresses}_storage.address{floats})
+if _status:
+    _call.check(_status)
+"""
+
+_LAUNCH_WITH_WORKSPACE = """
+_launch = _call.launch
+_workspaces = _call.workspaces
+if _workspaces is None:
+    _status = _launch(_call.form, {addresses}_storage.address{floats})
+else:
+    _memory = _workspaces.take()
+    _status = _launch(_call.form, {addresses}_storage.address, _memory.address{floats})
+    _workspaces.put(_memory)
+if _status:
+    _call.check(_status)
 """
 
 _RETURN_ARRAY = """
 _array.shape = _call.shape
-_put = _call.put
-_put(_array)
 return _array
 """
 
 # `CachedCall.record`, in line: a call would cost half as much again.
 _RETURN_VARIABLE = """
-_put = _call.put_cell
-_put(_cell)
 _value = _Recorded()
 _value.shape = _call.shape
 _value.pattern = _call.pattern
-_value.inputs = ({values})
+_value.inputs = {values}
 _value.extra = {extra}
 _value.details = _plain
 _value._cell = _cell
@@ -143,11 +138,12 @@ class _Functions(dict[str, Callable[..., Any]]):
         defaults = {item.argument: item.default for item in spec.attributes}
         # The name of a module: warnings look for the first frame outside of the library.
         namespace = {**_NAMES, "__name__": _MODULE, "_spec": spec, "_defaults": defaults}
-        text, name = source(spec), f"<{_MODULE}.{spec.function}>"
+        text, own_name = source(spec), spec.function or spec.name
+        name = f"<{_MODULE}.{own_name}>"
         exec(compile(text, name, "exec"), namespace)  # text made just here
         # So that tracebacks show its lines, and inspect.getsource all of it.
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        function: Callable[..., Any] = namespace[spec.function]
+        function: Callable[..., Any] = namespace[own_name]
         if "_references" in function.__code__.co_names:
             namespace.update(proven_counts(function, spec))
         function.__doc__ = spec.doc
@@ -162,161 +158,183 @@ Calls.functions = FUNCTIONS
 
 def source(spec: OpSpec) -> str:
     """The text of one function; it needs `_NAMES`, `_spec` and `_defaults`."""
-    inputs = list(spec.user_inputs)
-    arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
-    parameters: list[str] = []
-    if spec.variadic:
-        parameters.append(f"*{inputs[-1].name}")
-        passed = inputs[-1].name
-    else:
-        # An optional input may stand before required attributes only if it has no default there.
-        parameters += [item.name + ("=None" if item.optional else "") for item in inputs]
-        passed = f"({''.join(item.name + ', ' for item in inputs)})"
-    for attribute in arguments:
-        default = "" if attribute.default is REQUIRED else f"=_defaults[{attribute.argument!r}]"
-        parameters.append(attribute.argument + default)
-    values = ", ".join(f"{attribute.name!r}: {attribute.argument}" for attribute in arguments)
-    # `using` overrides the Context for one call; by keyword only, for no NNabla script knows it.
-    signature = ", ".join([*parameters, *_COMMON, *([] if spec.variadic else ["*"]), "using=None"])
-    call = f"_spec, {passed}, {{{values}}}, outputs"
-    short = "" if spec.variadic or not inputs or not is_memorable(spec) else _ShortWay(spec, inputs, arguments).text()
-    return (
-        f"def {spec.function}({signature}):\n"
-        f"    if using is not None:\n"
-        f"        return _apply_using(using, {call})\n"
-        f"{short}"
-        f"    return _apply({call})\n"
-    )
+    return _Text(spec).text()
 
 
-class _ShortWay:
-    """The text for calls that were made before: on NdArrays, on both kinds, and under `auto_forward` on Variables."""
+class _Given(NamedTuple):
+    """How the text reads the inputs of a call, which are all Variables or all NdArrays.
 
-    def __init__(self, spec: OpSpec, inputs: Sequence[Input], arguments: Sequence[Attribute]) -> None:
+    table: the name of the cached calls of that kind.  reads: the lines.  key: what of them is in the key.
+    settled: the conditions that they hold values.  passed: what `on_values` or `on_arrays` gets.
+    """
+
+    table: str
+    reads: list[str]
+    key: list[str]
+    settled: list[str]
+    passed: str
+
+
+class _Text:
+    """The text of a function, which makes the calls that compute at once and were made before.
+
+    A call is looked up by a key: the op, shape and code (dtype and place) of each input, and the attributes for which
+    `in_key` says so. It is made here if it is plain, else by `CachedCall`. What is not known by its key goes to
+    `apply`, which makes and remembers it. So does what has no key: what is only recorded, or observed, or refused.
+    """
+
+    def __init__(self, spec: OpSpec) -> None:
         self.spec = spec
-        self.inputs = inputs
-        self.arguments = arguments
-        self.floats = [item for item in arguments if item.kind == "float"]
+        self.name = spec.function or spec.name
+        self.inputs = list(spec.user_inputs)
+        self.arguments = [attribute for attribute in spec.attributes if not attribute.hidden]
+        self.floats = [item for item in self.arguments if item.kind == "float"]
         self.floats_by_name = "{" + ", ".join(f"{item.name!r}: float({item.argument})" for item in self.floats) + "}"
-        # An int of a thousand bits is no float: `apply` says so.
-        of_int = "type({0}) is int and {0}.bit_length() < 1000"
-        self.are_floats = [
-            f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in self.floats
-        ]
-        self.attribute_keys = "".join(f", {_hashable(item)}" for item in arguments if in_key(spec, item))
+        passed = self.inputs[-1].name if spec.variadic else _tuple(item.name for item in self.inputs)
+        attributes = ", ".join(f"{item.name!r}: {item.argument}" for item in self.arguments)
+        self.apply = f"return _apply(_spec, {passed}, {{{attributes}}}, "
 
     def text(self) -> str:
-        """Lines for the body of the function."""
-        first, *variables = self._on_variables()
-        lines = [
-            *_STATE.split("\n"),
-            "if outputs is None and not _state.is_observed:",
-            *_indented(self._on_arrays()),
-            f"    el{first}",
-            "        if _state.auto_forward:",
-            *_indented(variables, 2),
-            *_indented(self._on_both() if len(self.inputs) > 1 else []),
-        ]
-        return "\n".join(_indented(lines)) + "\n"
+        """The whole function."""
+        again = self._called("{x}") if not self.spec.variadic else self._called("*{x}")
+        lines = ["if using is not None:", "    with _under(using):", f"        {again}"]
+        if is_memorable(self.spec):
+            lines += ["if outputs is None:", *_indented(self._at_once())]
+            lines += ["if _here().known is None:", "    _in_force()", f"    {again}"]
+        signature = f"def {self.name}({', '.join(self._parameters())}):"
+        return "\n".join([signature, *_indented([*lines, f"{self.apply}outputs)"])]) + "\n"
 
-    def _on_arrays(self) -> list[str]:
-        cells = "".join(f"{cell}, " for cell in self._each("_c{n}", "None"))
-        return [
-            f"if {self._all_are('_NdArray')}:",
-            *_indented(self._assigned("_c{n}", "{x}.cell", "_absent")),
-            f"    if {' and '.join([*self._each('_c{n}.pending is None'), *self.are_floats])}:",
-            *_indented(self._found("{x}.shape", f"_call.on_arrays(({cells})", _ARRAY, _RETURN_ARRAY), 2),
-        ]
+    def _parameters(self) -> list[str]:
+        attributes = []
+        for item in self.arguments:
+            default = "" if item.default is REQUIRED else f"=_defaults[{item.argument!r}]"
+            attributes.append(item.argument + default)
+        # An optional input may stand before required attributes only if it has no default there.
+        inputs = [item.name + ("=None" if item.optional else "") for item in self.inputs]
+        given = [f"*{self.inputs[-1].name}"] if self.spec.variadic else inputs
+        return [*given, *attributes, *_COMMON]
 
-    def _on_variables(self) -> list[str]:
-        values = "".join(f"{value}, " for value in self._each("_v{n}"))
-        # A value makes its cell when it is first asked for.
-        settled = self._each("_c{n} is not None and _c{n}.pending is None")
-        extra = f"({self.floats_by_name}, None, None)" if self.floats else "None"
-        recorded = _RETURN_VARIABLE.format(values=values, extra=extra)
-        return [
-            f"if {self._all_are('_Variable')}:",
-            *_indented(self._assigned("_v{n}", "{x}.value", "None")),
-            *_indented(self._assigned("_c{n}", "_v{n}._cell", "_absent")),
-            f"    if {' and '.join([*settled, *self.are_floats])}:",
-            *_indented(self._found("_v{n}.shape", f"_call.on_values(({values})", _CELL, recorded), 2),
-        ]
-
-    def _on_both(self) -> list[str]:
-        """Calls on NdArrays and Variables, as layers make them, compute at once: they are calls on the arrays."""
-        arrays = " or ".join(self._each("type({x}) is _NdArray"))
-        either = self._each("(type({x}) is _NdArray or type({x}) is _Variable)")
-        known = [
-            f"({x.name} is None or {text})" if x.optional else text for x, text in zip(self.inputs, either, strict=True)
-        ]
-        given = self._each("({x}.value.data if type({x}) is _Variable else {x})")
+    def _called(self, given: str) -> str:
+        """A call of the function itself, with each input as `given`."""
         attributes = [f"{item.argument}={item.argument}" for item in self.arguments]
-        return [
-            f"elif ({arrays}) and {' and '.join(known)}:",
-            f"    return {self.spec.function}({', '.join([*given, *attributes])})",
+        inputs = [given.format(x=item.name) for item in self.inputs]
+        return f"return {self.name}({', '.join([*inputs, *attributes, 'outputs=outputs'])})"
+
+    def _at_once(self) -> list[str]:
+        """What is done with calls that may compute at once."""
+        if not self.inputs:
+            return self._found(self._values())
+        if self.spec.variadic:
+            name = self.inputs[-1].name
+            lines = [f"if not {name}:", "    pass", f"elif type({name}[0]) is _Variable:"]
+            are_arrays = f"type({name}[0]) is _NdArray"
+        else:
+            lines = [f"if type({self.inputs[0].name}) is _Variable:"]
+            # An error on the way is right for what is rare, but these are the calls of layers on arrays.
+            are_arrays = " and ".join(
+                f"({item.name} is None or type({item.name}) is _NdArray)"
+                if item.optional
+                else f"type({item.name}) is _NdArray"
+                for item in self.inputs
+            )
+        lines += [*_indented(self._found(self._values())), f"elif {are_arrays}:"]
+        lines += _indented(self._found(self._arrays()))
+        return lines if self.spec.variadic or len(self.inputs) == 1 else [*lines, *self._mixed()]
+
+    def _values(self) -> _Given:
+        if self.spec.variadic:
+            reads = [
+                f"_values = tuple([_x.value for _x in {self.inputs[-1].name}])",
+                "_cells = [_v._cell for _v in _values]",
+            ]
+            key = ["*[_v.shape for _v in _values]", "*[_c.code for _c in _cells]"]
+            return _Given("values", reads, key, ["all([_c.pending is None for _c in _cells])"], "_values")
+        reads = [*self._optional(), *self._each("_v{n} = {x}.value"), *self._each("_c{n} = _v{n}._cell")]
+        key = self._each("_v{n}.shape, _c{n}.code")
+        return _Given("values", reads, key, self._each("_c{n}.pending is None"), self._tuple_of("_v{n}"))
+
+    def _arrays(self) -> _Given:
+        if self.spec.variadic:
+            name = self.inputs[-1].name
+            key = [f"*[_x.shape for _x in {name}]", "*[_c.code for _c in _cells]"]
+            settled = ["all([_c.pending is None for _c in _cells])"]
+            return _Given("arrays", [f"_cells = [_x.cell for _x in {name}]"], key, settled, "_cells")
+        reads = [*self._optional(), *self._each("_c{n} = {x}.cell")]
+        key = self._each("{x}.shape, _c{n}.code")
+        return _Given("arrays", reads, key, self._each("_c{n}.pending is None"), self._tuple_of("_c{n}"))
+
+    def _found(self, given: _Given) -> list[str]:
+        """Find a call and make it."""
+        # An int of a thousand bits is no float: `apply` says so.
+        of_int = "type({0}) is int and {0}.bit_length() < 1000"
+        are_floats = [f"(type({item.argument}) is float or {of_int.format(item.argument)})" for item in self.floats]
+        attributes = [_hashable(item) for item in self.arguments if in_key(self.spec, item)]
+        found = f"_calls[{_tuple([repr(self.spec.name), *given.key, *attributes])}]"
+        conditions = " and ".join([*given.settled, *are_floats])
+        made = f"return _call.on_{given.table}({given.passed}, {self.floats_by_name})"
+        lines = [
+            f"_calls = _here().{given.table}",
+            "if _calls is not None:",
+            "    try:",
+            *_indented(given.reads, 2),
+            f"        _call = {found if not conditions else f'{found} if {conditions} else None'}",
+            "    except KeyError as _missing:",
+            f"        {self.apply}None, _missing.args[0])",
+            "    except (AttributeError, TypeError):  # of another kind, or no value yet; such as an array for a shape",
+            "        _call = None",
+            "    if _call is not None:",
         ]
+        if self.spec.variadic or not self.inputs:
+            return [*lines, f"        {made}"]
+        return [*lines, "        if not _call.is_plain:", f"            {made}", *_indented(self._plain(given), 2)]
 
-    def _found(self, shape: str, general: str, taken: str, result: str) -> list[str]:
-        """Look the call up by its key; launch it.
-
-        shape: of an input.  general: the beginning of the call of what is not plain.  taken: gets memory for the
-        result.  result: returns it.
-        """
-        shapes = self._each(shape, "None")
-        key = ", ".join([repr(self.spec.name), *(f"{text}, _c{n}.code" for n, text in enumerate(shapes))])
-        return [
-            "try:",
-            f"    _call = _state.calls[{key}{self.attribute_keys}]",
-            "except (KeyError, TypeError):  # TypeError: such as an array for a shape",
-            "    pass",
-            "else:",
-            "    if not _call.is_plain:",
-            f"        return {general}, {self.floats_by_name})",
-            *_indented(taken.split("\n")),
-            *_indented(self._launch()),
-            *_indented(result.split("\n")),
-        ]
-
-    def _launch(self) -> list[str]:
+    def _plain(self, given: _Given) -> list[str]:
+        """Make a call of one native kernel."""
         addresses = "".join(self._each("_c{n}.storage.address, "))
         floats = "".join(f", {item.argument}" for item in self.floats)
-        return [
-            "_workspaces = _call.workspaces",
-            "_launch = _call.launch",
-            "if _workspaces is None:",
-            f"    _status = _launch(_call.form, {addresses}_storage.address{floats})",
-            "else:",
-            "    _memory = _workspaces.take()",
-            "    _status = _launch(",
-            f"        _call.form, {addresses}_storage.address, _memory.address{floats}",
-            "    )",
-            "    _workspaces.put(_memory)",
-            "if _status:",
-            "    _call.check(_status)",
-        ]
+        launch = (_LAUNCH_WITH_WORKSPACE if self.spec.program is None else _LAUNCH).format(
+            addresses=addresses, floats=floats
+        )
+        if given.table == "arrays":
+            return [*_lines(_SPARE_ARRAY), *_lines(launch), *_lines(_RETURN_ARRAY)]
+        extra = f"({self.floats_by_name}, None, None)" if self.floats else "None"
+        recorded = _RETURN_VARIABLE.format(values=given.passed, extra=extra)
+        return [*_lines(_SPARE_CELL), *_lines(launch), *_lines(recorded)]
 
-    def _all_are(self, kind: str) -> str:
-        """The condition that each input is of a kind, or None where it is optional."""
-        texts = [
-            f"({item.name} is None or type({item.name}) is {kind})" if item.optional else f"type({item.name}) is {kind}"
-            for item in self.inputs
-        ]
-        return " and ".join(texts)
+    def _mixed(self) -> list[str]:
+        """Calls on NdArrays and Variables, as layers make them, compute at once: they are calls on the arrays."""
+        arrays = " or ".join(f"type({item.name}) is _NdArray" for item in self.inputs)
+        known = []
+        for item in self.inputs:
+            absent = f"{item.name} is None or " if item.optional else ""
+            known.append(f"({absent}type({item.name}) is _NdArray or type({item.name}) is _Variable)")
+        variables = " or ".join(f"type({item.name}) is _Variable" for item in self.inputs)
+        called = self._called("({x}.value.data if type({x}) is _Variable else {x})")
+        return [f"if ({arrays}) and ({variables}) and {' and '.join(known)}:", f"    {called}"]
 
-    def _assigned(self, name: str, given: str, absent: str) -> list[str]:
-        """An assignment per input."""
-        pairs = zip(self._each(name), self._each(given, absent), strict=True)
-        return [f"{left} = {right}" for left, right in pairs]
+    def _optional(self) -> list[str]:
+        """Something in the place of optional inputs that are absent."""
+        return [f"_x{n} = _absent if {x.name} is None else {x.name}" for n, x in enumerate(self.inputs) if x.optional]
 
-    def _each(self, given: str, absent: str = "") -> list[str]:
-        """An expression per input, of number {n} and name {x}; `absent` where an optional one is None."""
-        texts = [given.format(n=n, x=item.name) for n, item in enumerate(self.inputs)]
-        if not absent:
-            return texts
-        return [
-            f"({absent} if {item.name} is None else {text})" if item.optional else text
-            for item, text in zip(self.inputs, texts, strict=True)
-        ]
+    def _each(self, text: str) -> list[str]:
+        """The text per input, of number {n} and name {x}."""
+        names = [f"_x{n}" if item.optional else item.name for n, item in enumerate(self.inputs)]
+        return [text.format(n=n, x=name) for n, name in enumerate(names)]
+
+    def _tuple_of(self, text: str) -> str:
+        """A tuple of an expression per input of number {n}, None where one is absent."""
+        return _tuple(
+            f"None if {item.name} is None else {text.format(n=n)}" if item.optional else text.format(n=n)
+            for n, item in enumerate(self.inputs)
+        )
+
+
+def _tuple(items: Iterable[str]) -> str:
+    return f"({''.join(f'{item}, ' for item in items)})"
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip().split("\n")
 
 
 def _hashable(item: Attribute) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from atled.arrays.array import NdArray
-from atled.arrays.spares import NEVER, Counts, SpareCells, Spares, proven, reuses
-from atled.calling.cached_calls import State
+from atled.arrays.cell import ArrayCell
+from atled.arrays.spares import NEVER, Counts, Spares, proven, reuses
 from atled.graph.record.value import Value
 from atled.ops.spec import OpSpec
 from atled.variable import Variable
@@ -28,49 +28,48 @@ def proven_counts(function: Any, spec: OpSpec) -> dict[str, int]:
     """
     given = len(spec.user_inputs)
     attributes = [1.0 if item.kind == "float" else 0 for item in spec.attributes if not item.hidden]
-    array, cell = Spares(1, _FLOAT32, NEVER), SpareCells(1, _FLOAT32, NEVER)
-    variable = Variable.on_new(Value((1,), data=NdArray.over(cell.new(), (1,))))
-    world, run = _copied(function, array, [*[array.new()] * given, *attributes])
-    arrays = proven(f"{spec.function} of arrays", functools.partial(_reuses, array, world, run))
-    world, run = _copied(function, cell, [*[variable] * given, *attributes])
-    cells = proven(f"{spec.function} of Variables", functools.partial(_reuses, cell, world, lambda: run().value._cell))
-    return {"_taken": arrays.taken, "_held": arrays.held, "_taken_cell": cells.taken, "_held_by_cell": cells.held}
+    array, cell = Spares(NdArray, 1, _FLOAT32, NEVER), Spares(ArrayCell, 1, _FLOAT32, NEVER)
+    variable = Variable.on_new(Value((1,), data=array.new()))
+    world, run = _copied(function, array, cell, [*[array.new()] * given, *attributes])
+    arrays = proven(f"{function.__name__} of arrays", functools.partial(_reuses, array, world, run))
+    world, run = _copied(function, array, cell, [*[variable] * given, *attributes])
+    cells = proven(
+        f"{function.__name__} of Variables", functools.partial(_reuses, cell, world, lambda: run().value._cell)
+    )
+    return {"_free": arrays.free, "_held": arrays.held, "_free_cell": cells.free, "_held_by_cell": cells.held}
 
 
 def _reuses(
-    spares: Spares | SpareCells,
+    spares: Spares[Any],
     world: dict[str, Any],
     run: Callable[[], Any],
     counts: Counts,
     hold: Callable[[Any], object] | None,
 ) -> bool:
-    world["_taken"], world["_held"] = world["_taken_cell"], world["_held_by_cell"] = counts
-    spares.clear()
+    world["_free"], world["_held"] = world["_free_cell"], world["_held_by_cell"] = counts
     return reuses(spares, hold, run)
 
 
 def _copied(
-    function: Any, spares: Spares | SpareCells, arguments: list[Any]
+    function: Any, arrays: Spares[NdArray], cells: Spares[ArrayCell], arguments: list[Any]
 ) -> tuple[dict[str, Any], Callable[[], Any]]:
     """A copy of the function for which each call is cached and each kernel does nothing: its globals, and the copy."""
-    methods = {name: getattr(spares, method) for names, method in _METHODS for name in names}
     known = SimpleNamespace(
-        **methods, is_plain=True, workspaces=None, form=0, launch=lambda *values: 0, shape=(1,), pattern=None
+        arrays=arrays.ring,
+        new_array=arrays.new,
+        cells=cells.ring,
+        new_cell=cells.new,
+        is_plain=True,
+        workspaces=None,
+        form=0,
+        launch=lambda *values: 0,
+        shape=(1,),
+        pattern=None,
     )
-    mark = object()
-    state = State(None, _AllCached(known), mark, mark, auto_forward=True, is_observed=False)
-    world = {
-        **function.__globals__,
-        "_mark": lambda: mark,
-        "_process": SimpleNamespace(mark=mark),
-        "_recent": SimpleNamespace(state=state),
-    }
-    copy = FunctionType(function.__code__, world, argdefs=(-1, None))
-    copy.__kwdefaults__ = {"using": None}
+    calls = _AllCached(known)
+    world = {**function.__globals__, "_here": lambda: SimpleNamespace(arrays=calls, values=calls)}
+    copy = FunctionType(function.__code__, world, argdefs=(-1, None, None))
     return world, functools.partial(copy, *arguments)
-
-
-_METHODS = (("take", "take_cell"), "take"), (("put", "put_cell"), "put"), (("new", "new_cell"), "new")
 
 
 class _AllCached(dict[Any, Any]):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.arrays.array import NdArray
-from atled.calling.apply import apply
+from atled.arrays.operators import Calls
 from atled.errors import RefusedError, four_parts
 from atled.variable import Variable
 
@@ -229,13 +229,13 @@ class _Call:
             for direction in range(self.directions):
                 at = layer * self.directions + direction
                 inputs = (x, *(start[at] for start in starts), self.weights[at], self.biases[at])
-                y, *last = apply(op, inputs, {"reverse": direction == 1, **attributes})
+                y, *last = Calls.functions[op](*inputs, reverse=direction == 1, **attributes)
                 outputs.append(y)
                 for end, state in zip(ends, last, strict=True):
                     end.append(state)
-            x = outputs[0] if len(outputs) == 1 else apply("Concatenate", outputs, {"axis": 2})
+            x = outputs[0] if len(outputs) == 1 else Calls.functions["Concatenate"](*outputs, axis=2)
             if dropout and layer < self.layers - 1:
-                x = apply("Dropout", (x,), {"p": dropout})
+                x = Calls.functions["Dropout"](x, p=dropout)
         return x, *(_together(end, state.shape) for end, state in zip(ends, self.states, strict=True))
 
 
@@ -244,13 +244,13 @@ def _parts(value: Array, leading: int, shape: tuple[int, ...]) -> list[Array]:
     count = math.prod(value.shape[:leading])
     if count == 1:
         return [_reshaped(value, shape)]
-    return list(apply("Split", (_reshaped(value, (count, *shape)),), {"axis": 0}))
+    return list(Calls.functions["Split"](_reshaped(value, (count, *shape)), axis=0))
 
 
 def _together(parts: Sequence[Array], shape: tuple[int, ...]) -> Array:
     """An array of the given shape made of parts: `_parts` undone."""
-    return _reshaped(parts[0] if len(parts) == 1 else apply("Stack", parts, {"axis": 0}), shape)
+    return _reshaped(parts[0] if len(parts) == 1 else Calls.functions["Stack"](*parts, axis=0), shape)
 
 
 def _reshaped(value: Array, shape: tuple[int, ...]) -> Any:
-    return apply("Reshape", (value,), {"shape": shape})
+    return Calls.functions["Reshape"](value, shape)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from atled.calling.apply import apply
 from atled.errors import four_parts
-from atled.ops.spec import OpSpec
 from atled_contexts import Context, context_in_force, context_scope, plugin_generation
 
 Using = str | Sequence[str] | Context
@@ -50,12 +49,9 @@ def overridden(using: Using) -> Context:
     return found
 
 
-def apply_using(
-    using: Using, spec: OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: Sequence[Any] | None
-) -> Any:
-    """Call an op under another Context; see `apply` and `overridden`."""
-    with context_scope(overridden(using)):
-        return apply(spec, inputs, attributes, outputs)
+def under(using: Using) -> AbstractContextManager[Context]:
+    """A `with` block under a Context with other backends; see `overridden`."""
+    return context_scope(overridden(using))
 
 
 def takes_using(function: Callable[..., _R]) -> Callable[..., _R]:
@@ -71,7 +67,7 @@ def takes_using(function: Callable[..., _R]) -> Callable[..., _R]:
     def call(*args: Any, using: Using | None = None, **kwargs: Any) -> _R:
         if using is None:
             return function(*args, **kwargs)
-        with context_scope(overridden(using)):
+        with under(using):
             return function(*args, **kwargs)
 
     parameters = list(signature.parameters.values())

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 from atled.arrays import spares
-from atled.arrays.spares import NEVER, SpareCells, Spares, places_without_spares, reuses
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
+from atled.arrays.spares import NEVER, Spares, places_without_spares, reuses
 from atled.calling.function_text import FUNCTIONS
 from atled.calling.function_trial import proven_counts
 from atled.doctor.examination import examine
 from atled.ops.spec import SPECS
 
 FLOAT32 = np.dtype(np.float32)
-QUEUES = pytest.mark.parametrize("queue", [Spares, SpareCells])
+KINDS = pytest.mark.parametrize("kind", [NdArray, ArrayCell])
 HOLDS = pytest.mark.parametrize("hold", [spares._whole, spares._cell, spares._storage])
 # One input and two, floats, an optional input, whole numbers, several outputs.
 OPS = ("ReLU", "ELU", "Add2", "Affine", "Softmax", "Convolution", "Sum", "TopKData")
@@ -32,27 +34,24 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], int]:
     return lambda thing: 2
 
 
-@QUEUES
-def test_what_is_free_is_used_again(queue: Any):
-    made = queue(4, FLOAT32)
+@KINDS
+def test_what_is_free_is_used_again(kind: Any):
+    made = Spares(kind, 4, FLOAT32)
     assert reuses(made, None, made.get)
-    assert made.free_count() == (0 if queue is Spares else 1)  # cells go back at once
+    assert made.free_count() == 1
 
 
-@QUEUES
+@KINDS
 @HOLDS
-def test_what_somebody_holds_is_not_used_again(queue: Any, hold: Callable[[Any], object]):
-    made = queue(4, FLOAT32)
+def test_what_somebody_holds_is_not_used_again(kind: Any, hold: Callable[[Any], object]):
+    made = Spares(kind, 4, FLOAT32)
     assert not reuses(made, hold, made.get)
 
 
-@QUEUES
-def test_what_somebody_holds_does_not_count_as_free(queue: Any):
-    made = queue(4, FLOAT32)
+@KINDS
+def test_what_somebody_holds_does_not_count_as_free(kind: Any):
+    made = Spares(kind, 4, FLOAT32)
     held = [made.new() for _ in range(3)]
-    for one in held:
-        made.put(one)
-    del one
     assert made.free_count() == 0
     held.pop()
     assert made.free_count() == 1
@@ -66,16 +65,16 @@ def test_functions_tell_what_is_free(op: str):
     assert {name: made[name] for name in counts} == counts
 
 
-@QUEUES
-def test_a_queue_that_cannot_tell_what_is_held_uses_nothing_again(
-    queue: Any, claims: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch
+@KINDS
+def test_a_ring_that_cannot_tell_what_is_held_uses_nothing_again(
+    kind: Any, claims: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(spares, "_references", claims)
-    made = queue(4, FLOAT32)
+    made = Spares(kind, 4, FLOAT32)
     assert made._counts == NEVER
     assert not reuses(made, None, made.get)
-    assert places_without_spares() == (queue.__name__,)
-    assert any(queue.__name__ in hint for hint in examine(with_self_tests=False)["hints"])
+    assert places_without_spares() == (f"spares of {kind.__name__}",)
+    assert any(kind.__name__ in hint for hint in examine(with_self_tests=False)["hints"])
 
 
 def test_a_function_that_cannot_tell_what_is_held_uses_nothing_again(
@@ -94,16 +93,17 @@ def test_nothing_is_used_again_where_counts_tell_nothing(claims: Callable[[Any],
     assert spares._candidates() == ()
 
 
-def test_queues_are_counted_while_other_threads_make_some():
+def test_rings_are_counted_while_other_threads_make_some():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(3) as threads:
             made = list(
                 threads.map(
-                    lambda first: [spares.spares_of(first + i, FLOAT32) for i in range(3000)], (10**6, 10**7, 10**8)
+                    lambda first: [spares.spares_of(NdArray, first + i, FLOAT32) for i in range(3000)],
+                    (10**6, 10**7, 10**8),
                 )
             )
     finally:
         sys.setswitchinterval(interval)
-    assert {id(queue) for queues in made for queue in queues} <= {id(queue) for queue in spares.all_spares()}
+    assert {id(each) for found in made for each in found} <= {id(each) for each in spares.all_spares()}
