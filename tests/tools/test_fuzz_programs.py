@@ -53,7 +53,7 @@ def test_programs_are_valid_and_contain_everything():
     for number in range(40):
         program = drawing.draw(3, number)
         features.update(program.features)
-        run_plainly(program.statements, {})
+        run_plainly(program.statements)
     assert len(features) > 70
 
 

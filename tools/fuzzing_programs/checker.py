@@ -16,7 +16,7 @@ from fuzzing_programs.running import UncleanError, run_plainly
 def outcome(statements: list[str], context: str, counts: list[int]) -> str:
     """The kind of outcome, with the type of a foreign exception; "invalid" where the program itself is at fault."""
     try:
-        run_plainly(statements, {})
+        run_plainly(statements)
     except Exception:
         return "invalid"
     try:

@@ -48,6 +48,8 @@ def check(statements: Sequence[str], context: str, thread_counts: Sequence[int])
 
 
 def _equal_bits(statements: Sequence[str], one: Run, other: Run, what: str) -> None:
+    if one.end != other.end or len(one.seen) != len(other.seen):
+        raise UncleanError("threads", f"{what}: one was refused and ended early: {one.end}, {other.end}")
     for number, ((statement, x), (_, y)) in enumerate(zip(one.seen, other.seen, strict=True)):
         if (x is None) != (y is None):
             raise UncleanError("threads", f"{what}: look {number} was refused in one: {statements[statement]}")
@@ -57,14 +59,14 @@ def _equal_bits(statements: Sequence[str], one: Run, other: Run, what: str) -> N
 
 
 def _agrees(statements: Sequence[str], run: Run, context: str) -> None:
-    plain = run_plainly(statements, run.refusals)
+    plain = run_plainly(statements, run)
     wrong = [number for number in range(len(run.seen)) if not _is_close(run, plain, number, 0.0)]
     if not wrong:
         return
     # It may be the program: a program that magnifies rounding errors does so with ours as well.
     spread = [np.zeros(()) for _ in plain.seen]
     for seed in range(_NOISY_RUNS):
-        noisy = run_plainly(statements, run.refusals, _NOISE, seed)
+        noisy = run_plainly(statements, run, _NOISE, seed)
         for number in wrong:
             ours, theirs = noisy.seen[number][1], plain.seen[number][1]
             if ours is not None and theirs is not None:

@@ -245,6 +245,31 @@ class Drawer:
                 grad = "None"
         self.do(self.observed(f"attempt(lambda: {y}.backward({grad}))"), "backward")
 
+    def several(self) -> None:
+        """Several roots in one run."""
+        roots = list(dict.fromkeys(self.pick(self.results) for _ in range(self.random.randint(2, 4))))
+        values = [self.of(name).value for name in roots]
+        if any(value.call is None for value in values):
+            raise _Unsuitable
+        listed = ", ".join(roots)
+        calls = calls_before(values)
+        if self.random.random() < 0.3 and not any(call.is_gradient for call in calls):
+            self.do(f"with nn.trace() as seen:\n    nn.forward_all([{listed}])", "forward_all")
+            self.do("look(lambda: launches(seen))", "common parts counted")
+        else:
+            self.do(self.observed(f"nn.forward_all([{listed}])"), "forward_all")
+        if self.random.random() < 0.4 and not any(call.random_state is not None or call.spec.mutated for call in calls):
+            self.do(f"together = [v.d.tobytes() for v in ({listed},)]", "forward_all beside forward")
+            order = self.random.sample(roots, len(roots))
+            for name in order:
+                self.do(f"{name}.forward()", "forward")
+            alone = f"[v.d.tobytes() for v in ({listed},)]"
+            self.do(f"look(lambda: together == {alone})", "forward_all beside forward")
+        if self.random.random() < 0.7:
+            given = [self.random.choice(("1", "0.5", f"draw({self.number()}, {v.shape})")) for v in values]
+            grads = f", [{', '.join(given)}]" if self.random.random() < 0.5 else ""
+            self.do(self.observed(f"attempt(lambda: nn.backward_all([{listed}]{grads}))"), "backward_all")
+
     def sink(self) -> None:
         ends = list(dict.fromkeys(self.pick(self.results) for _ in range(self.random.randint(1, 3))))
         name = self.fresh("v")
@@ -302,6 +327,8 @@ class Drawer:
         values = f"draw({self.number()}, {shape})"
         if x[0] == "s":  # a variance
             values = f"draw({self.number()}, {shape}, 0.5, 1.5)"
+        elif x[0] == "n":
+            values = "np.full((1,), 3.0, np.float32)"
         way = self.random.randrange(8)
         texts = (
             f"{x}.d = {values}",
@@ -313,10 +340,8 @@ class Drawer:
             f"{x}.d[0] = 0.5" if shape else f"{x}.d = 0.5",
             f"{x}.data.copy_from(nn.NdArray.from_numpy_array({values}))",
         )
-        if x[0] in "msn" and way in (4, 5):
+        if x[0] in "msn" and way in (2, 4, 5, 6):
             way = 0
-        if x[0] == "n":
-            values = "np.full((1,), 3.0, np.float32)"
         if way == 3 and self._has_views_of(x):
             way = 0
         self.do(texts[way], "write to a leaf")
@@ -641,8 +666,9 @@ class Drawer:
         for _ in range(self.random.randint(1, 4)):
             self.draw_one((self.call,), (1,))
         ways: dict[Callable[[], Any], int] = {
-            self.call: 30, self.call_into: 2, self.forward: 7, self.backward: 12, self.sink: 2, self.look: 7,
-            self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 2, self.write_gradient: 3,
+            self.call: 30, self.call_into: 2, self.forward: 7, self.backward: 12, self.several: 8, self.sink: 2,
+            self.look: 7, self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 2,
+            self.write_gradient: 3,
             self.view: 3, self.view_used: 12, self.flags: 3, self.shared: 3, self.rewire: 6,
             self.at_once: 5, self.derivative: 3, self.batch: 2,
             self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 4, self.toggle: 1,

@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ def draw(seed, shape, low=-1.0, high=1.0):
 
 def whole(seed, shape, stop):
     return np.random.default_rng(seed).integers(0, stop, shape)
+
+
+def launches(trace):
+    return sum(row.calls for row in trace.rows() for name in row.op.split("+") if name in ("Convolution", "Affine"))
 
 
 class Scaled(PythonFunction):
@@ -115,9 +120,11 @@ class Run:
 
     seen: what the program looked at, in order: the number of the statement, and the values; None where refused.
     refusals: the texts of refusals by the number of the look or attempt.
+    end: the number of a statement that was refused, with which the program ended, and the text; None if none was.
     """
 
     def __init__(self) -> None:
+        self.end: tuple[int, str] | None = None
         self.seen: list[tuple[int, np.ndarray | None]] = []
         self.refusals: dict[int, str] = {}
         self.statement = 0
@@ -128,12 +135,24 @@ class Run:
         exec(HELPERS, names)
         for self.statement, statement in enumerate(statements):
             try:
-                exec(compile(statement, f"<statement {self.statement}>", "exec"), names)
+                if not self._goes_on(compile(statement, f"<statement {self.statement}>", "exec"), names):
+                    return
             except UncleanError:
                 raise
             except Exception as error:
                 text = f"statement {self.statement}: {statement}\n{type(error).__name__}: {error}\n{_place(error)}"
                 raise UncleanError("foreign", text) from error
+
+    def _goes_on(self, code: CodeType, names: dict[str, Any]) -> bool:
+        """Run a statement; whether it was not refused."""
+        try:
+            exec(code, names)
+        except RuntimeError as error:
+            if not any(text in str(error) for text in LOST):
+                raise
+            self.end = self.statement, str(error)
+            return False
+        return True
 
     def _look(self, read: Callable[[], Any]) -> None:
         try:
@@ -159,9 +178,23 @@ class Run:
 class PlainRun(Run):
     """A run by the plain interpreter, which asks of what the library refused whether there was a reason."""
 
-    def __init__(self, refusals: Mapping[int, str]) -> None:
+    def __init__(self, refusals: Mapping[int, str], end: tuple[int, str] | None) -> None:
         super().__init__()
         self.refusals = dict(refusals)
+        self.end = end
+
+    def _goes_on(self, code: CodeType, names: dict[str, Any]) -> bool:
+        if self.end is None or self.end[0] != self.statement:
+            exec(code, names)
+            return True
+        STATE.is_refused = True
+        try:
+            exec(code, names)
+        except JustifiedError:
+            return False
+        finally:
+            STATE.is_refused = False
+        raise UncleanError("refused", f"statement {self.statement}: refused without a reason: {self.end[1]}")
 
     def _look(self, read: Callable[[], Any]) -> None:
         self._with_refusals(lambda: self.seen.append((self.statement, np.array(read(), copy=True))))
@@ -175,14 +208,16 @@ class PlainRun(Run):
 
     def _with_refusals(self, step: Callable[[], Any]) -> None:
         refusal = self.refusals.get(len(self.seen))
-        STATE.is_refused = refusal is not None
+        if refusal is None:
+            step()  # of a statement that was refused another part may be what was
+            return
+        STATE.is_refused = True
         try:
             step()
         except JustifiedError:
             self.seen.append((self.statement, None))
         else:
-            if refusal is not None:
-                raise UncleanError("refused", f"statement {self.statement}: refused without a reason: {refusal}")
+            raise UncleanError("refused", f"statement {self.statement}: refused without a reason: {refusal}")
         finally:
             STATE.is_refused = False
 
@@ -204,9 +239,9 @@ def run_by_library(statements: Sequence[str], context: str) -> Run:
     return run
 
 
-def run_plainly(statements: Sequence[str], refusals: Mapping[int, str], noise: float = 0.0, seed: int = 0) -> Run:
-    """Run a program by the plain interpreter; refusals: those of the library."""
-    run = PlainRun(refusals)
+def run_plainly(statements: Sequence[str], library: Run | None = None, noise: float = 0.0, seed: int = 0) -> Run:
+    """Run a program by the plain interpreter; library: the run whose refusals are to be justified."""
+    run = PlainRun(library.refusals, library.end) if library is not None else PlainRun({}, None)
     STATE.reset(noise, seed)
     run.execute(statements, {**front.names(), "gc": gc})
     return run

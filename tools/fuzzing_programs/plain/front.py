@@ -13,7 +13,7 @@ import atled.solvers as library_solvers
 from atled.ops.spec import FUNCTIONS, Input, OpSpec
 from fuzzing_programs.plain.arrays import NdArray
 from fuzzing_programs.plain.gradients import grad
-from fuzzing_programs.plain.graph import CALL, Arrays, Value, Variable
+from fuzzing_programs.plain.graph import CALL, Arrays, Value, Variable, backward_all, forward_all
 from fuzzing_programs.plain.solvers import CompiledStep, Solver
 from fuzzing_programs.plain.state import STATE
 
@@ -138,6 +138,16 @@ def _auto_forward(auto: bool = True) -> Any:
         STATE.auto = before
 
 
+@contextlib.contextmanager
+def _trace() -> Any:
+    """How often each op was computed within."""
+    before = STATE.computed.copy()
+    found: list[Any] = []
+    yield SimpleNamespace(rows=lambda: found)
+    made = STATE.computed - before
+    found += [SimpleNamespace(op=name, calls=count) for name, count in made.items()]
+
+
 _F = _Functions()
 
 
@@ -152,11 +162,13 @@ def names() -> dict[str, Any]:
         Variable=Variable,
         NdArray=NdArray,
         grad=grad,
+        forward_all=forward_all,
+        backward_all=backward_all,
         compile_step=CompiledStep,
         auto_forward=_auto_forward,
         set_auto_forward=set_auto_forward,
         get_parameters=lambda: {k: v for k, v in layers.parameters.items() if v.need_grad},
-        trace=contextlib.nullcontext,
+        trace=_trace,
         verify=contextlib.nullcontext,
         Context=lambda backends: backends,
         context_scope=contextlib.nullcontext,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ class GradientCall:
         return other
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        if value.shape == tuple(shape):
+            return value
         made: Value = record("Reshape", (value,), {"shape": tuple(shape)})
         return made
 
@@ -63,7 +66,7 @@ class GradientCall:
         return self.reshape(value, shape)
 
     def by_composition(self, build: Callable[..., Any]) -> list[Value | None]:
-        inputs = [None if value is None else self.reshape(value, value.shape) for value in self.inputs]
+        inputs = [None if x is None else record("Reshape", (x,), {"shape": x.shape}) for x in self.inputs]
         with _tape() as tape:
             built = build(self, *inputs)
         seeds: dict[Value, Value] = {}
@@ -145,15 +148,20 @@ def _computing(auto: bool) -> Iterator[None]:
         STATE.auto = before
 
 
-def backward(root: Value, grad: Any = 1, only: Collection[Cell] | None = None) -> None:
-    """Backward from a value, as `Variable.backward` does it.
+def backward(roots: Sequence[Value], grads: Sequence[Any], only: Collection[Cell] | None = None) -> None:
+    """Backward from values, as `Variable.backward` and `nn.backward_all` do it.
 
     only: the arrays of the parameters whose gradients are computed, for a compiled step; None: of all leaves.
     """
-    assert root.call is not None
-    if not any(value.needs for value in root.call.inputs if value is not None):
+    # A call of backward on it asks for gradients, whatever its own flag; not if nothing before it does.
+    asked = [
+        (root, grad)
+        for root, grad in zip(roots, grads, strict=True)
+        if root.call is not None and any(value.needs for value in root.call.inputs if value is not None)
+    ]
+    if not asked:
         return
-    calls = calls_before([root])
+    calls = calls_before(roots)
     for call in calls:
         call.refresh()
     leaves: dict[Value, None] = {}
@@ -167,7 +175,10 @@ def backward(root: Value, grad: Any = 1, only: Collection[Cell] | None = None) -
         leaves = {value: None for value in leaves if value.arrays.data.cell in only}
     wanted = [*leaves, *(value for value in middle if value.need_grad and only is None)]
     with _computing(True):
-        seeds = {root: _seed(root, grad)}
+        seeds: dict[Value, Value] = {}
+        for root, grad in asked:
+            seed = _seed(root, grad)
+            seeds[root] = seeds[root] + seed if root in seeds else seed
         for call in calls:
             if call.spec.resumes(call.attributes):
                 for value in call.inputs:
@@ -175,7 +186,7 @@ def backward(root: Value, grad: Any = 1, only: Collection[Cell] | None = None) -
                         seeds[value] = Value(Arrays(value.arrays.grad))
         blocked = [value for value in middle if value.need_grad is False and value not in seeds]
         found = backpropagate(calls, seeds, wanted, blocked, False)
-    _leave(root, [*leaves], [] if only is not None else [*middle], seeds, found)
+    _leave(roots, [*leaves], [] if only is not None else [*middle], seeds, found)
 
 
 def _seed(root: Value, grad: Any) -> Value:
@@ -186,7 +197,7 @@ def _seed(root: Value, grad: Any) -> Value:
 
 
 def _leave(
-    root: Value,
+    roots: Sequence[Value],
     leaves: Sequence[Value],
     middle: Sequence[Value],
     seeds: Mapping[Value, Value],
@@ -209,7 +220,7 @@ def _leave(
         cell.values[...] = gradient.reshape(-1)
         cell.state = "written"
         value.gradient_made, value.was_gradient_held = now, value.is_held
-        value.root = root.handle
+        value.roots = list(map(weakref.ref, roots))
 
 
 Backward.run = backward

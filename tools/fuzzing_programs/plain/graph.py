@@ -31,7 +31,7 @@ class Value:
     need_grad: as set.  call, position: what makes it; None for a leaf.  handle: the Variable on it.
     made: when its values were computed; gradient_made: when a backward left its gradient; 0 for never.
     was_held, was_gradient_held: whether a Variable was held then, so that there is no reason not to have them.
-    root: of the backward that left its gradient.
+    roots: of the backward that left its gradient.
     is_moved: whether a compiled step computed it and moved the parameters after that.
     """
 
@@ -46,7 +46,7 @@ class Value:
         self.persistent = False
         self.made = self.gradient_made = 0
         self.was_held = self.was_gradient_held = True
-        self.root: weakref.ref[Variable] | None = None
+        self.roots: list[weakref.ref[Value]] = []
         self.is_moved = False
 
     @property
@@ -169,6 +169,7 @@ class Call:
             self.random_state[1] += 1
         if self.spec.views:
             return
+        STATE.computed[self.spec.name] += 1
         given = self._given()
         with np.errstate(all="ignore"):
             results = self.spec.reference(*given, **self.attributes)
@@ -203,6 +204,8 @@ def record(op: str | OpSpec, inputs: Sequence[Value | None], attributes: Mapping
     if TAPES:
         TAPES[-1].append(call)
     if spec.views or STATE.auto:
+        if STATE.auto:
+            refuse_lost(call.inputs)
         call.compute()
     return call.outputs[0] if len(call.outputs) == 1 else tuple(call.outputs)
 
@@ -269,7 +272,7 @@ class Variable:
 
     @property
     def d(self) -> np.ndarray:
-        self._refuse_lost_values()
+        refuse_lost([self.value])
         return self.value.arrays.data.data
 
     @d.setter
@@ -279,33 +282,18 @@ class Variable:
     @property
     def g(self) -> np.ndarray:
         value = self.value
-        root = None if value.root is None else value.root()
+        roots = [root() for root in value.roots]
+        left = [root for root in roots if root is not None]
         STATE.refuse_if(
             value.gradient_made > 0
             and not value.was_gradient_held
-            and (
-                root is None
-                or any(cell.may_differ_since(value.gradient_made) for cell in sources_of([root.value]))
-                or any(call.random_state is not None for call in calls_before([root.value]))
-            )
+            and (len(left) < len(roots) or not left or _may_have_changed(left, value.gradient_made))
         )
         return value.arrays.grad.data
 
     @g.setter
     def g(self, values: Any) -> None:
         self.value.arrays.grad.data = values
-
-    def _refuse_lost_values(self) -> None:
-        value = self.value
-        STATE.refuse_if(
-            value.call is not None
-            and not value.was_held
-            and (
-                value.is_moved
-                or any(cell.may_differ_since(value.made) for cell in sources_of([value]))
-                or any(call.random_state is not None for call in calls_before([value]))
-            )
-        )
 
     @property
     def data(self) -> NdArray:
@@ -346,21 +334,10 @@ class Variable:
         self.value.persistent = flag
 
     def forward(self, clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
-        calls = calls_before([self.value])
-        for call in calls:
-            call.compute()
-        now = STATE.tick()
-        for call in calls:
-            for output in call.outputs:
-                output.made, output.was_held, output.is_moved = now, output.is_held, False
+        forward_all([self])
 
     def backward(self, grad: Any = 1, clear_buffer: bool = False) -> None:
-        made = self.value.made
-        STATE.refuse_if(
-            any(cell.may_differ_since(made) for cell in sources_of([self.value]))
-            or any(call.random_state is not None for call in calls_before([self.value]))
-        )
-        Backward.run(self.value, grad)
+        backward_all([self], [grad])
 
     def unlinked(self, need_grad: bool | None = None) -> Variable:
         self.value.was_held = True
@@ -399,7 +376,40 @@ class _Function:
 class Backward:
     """What this module gets from the one above."""
 
-    run: Callable[[Value, Any], None]
+    run: Callable[[Sequence[Value], Sequence[Any]], None]
+
+
+def refuse_lost(values: Iterable[Value | None]) -> None:
+    """JustifiedError if the library refused what needs these values, and one of them may be lost."""
+    for value in values if STATE.is_refused else ():
+        if value is not None and value.call is not None and not value.was_held:
+            STATE.refuse_if(value.is_moved or _may_have_changed([value], value.made))
+
+
+def _may_have_changed(values: Sequence[Value], time: int) -> bool:
+    """Whether what values were computed from at a time may be another now."""
+    calls = calls_before(values)
+    return any(call.random_state is not None for call in calls) or any(
+        cell.may_differ_since(time) for cell in sources_of(values)
+    )
+
+
+def forward_all(variables: Sequence[Variable]) -> None:
+    """`nn.forward_all`."""
+    calls = calls_before([variable.value for variable in variables])
+    for call in calls:
+        call.compute()
+    now = STATE.tick()
+    for call in calls:
+        for output in call.outputs:
+            output.made, output.was_held, output.is_moved = now, output.is_held, False
+
+
+def backward_all(variables: Sequence[Variable], grads: Sequence[Any] | None = None) -> None:
+    """`nn.backward_all`."""
+    values = [variable.value for variable in variables]
+    STATE.refuse_if(_may_have_changed(values, min(value.made for value in values)))
+    Backward.run(values, [1] * len(values) if grads is None else grads)
 
 
 def _call(op: str | OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: Any = None) -> Any:
@@ -419,6 +429,7 @@ def _call(op: str | OpSpec, inputs: Sequence[Any], attributes: Mapping[str, Any]
         for value, item in zip(results, outputs, strict=True):
             value.arrays = Arrays(item if isinstance(item, NdArray) else item.data)
     if at_once or STATE.auto:
+        refuse_lost(call.inputs)
         call.compute()
         for value in results:
             value.arrays.data.cell.touch()

@@ -126,7 +126,7 @@ class CompiledStep:
         loss, solver = self.loss, self.solver
         loss.forward()
         solver.zero_grad()
-        backward(loss.value, 1, {each.variable.data.cell for each in solver.tracked})
+        backward([loss.value], [1], {each.variable.data.cell for each in solver.tracked})
         solver.scale_grad(self.scale_grad)
         solver.weight_decay(self.weight_decay)
         solver.update()

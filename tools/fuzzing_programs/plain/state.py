@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 
@@ -15,6 +17,7 @@ class State:
     auto: whether calls compute at once.
     is_refused: whether the library refused the statement that runs now: then what is asked for must have a reason not
         to be there.
+    computed: how often each op was computed.
     noise: relative disturbance of every result, with which ill-conditioned programs show; 0 for none.
     """
 
@@ -26,6 +29,7 @@ class State:
         self.clock = 0
         self.auto = False
         self.is_refused = False
+        self.computed: Counter[str] = Counter()
         self.noise = noise
         self._numbers = np.random.default_rng(seed)
 
