@@ -550,6 +550,9 @@ class Drawer:
             if any(call.spec.resumes(call.attributes) for call in calls):
                 raise _Unsuitable
             _refuse_unlike(self.of(root).value)
+            made = {value.arrays.data.cell for call in calls for value in call.outputs}
+            if any(self.of(w).grad.cell in made for w in self.parameters):
+                raise _Unsuitable  # bound by nn.grad: a step never writes gradients, while its parts do
             leaves = {value for call in calls for value in call.inputs}
             inputs = [x for x in self.leaves if self.of(x).value in leaves and self.of(x).value.call is None][:2]
             name = self.fresh("step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, Protocol
@@ -206,7 +207,8 @@ def _product(p: Source, x: str, shape: Shape) -> Expression:
 
 def _normalization(p: Source, x: str, shape: Shape) -> Expression:
     inner = tuple(size if axis == 1 else 1 for axis, size in enumerate(shape))
-    training = p.random.random() < 0.75
+    # Of one value per channel all is rounding: the gradient is 0, and no difference from it is small.
+    training = p.random.random() < 0.75 and shape[0] * math.prod(shape[2:]) > 1
     if p.random.random() < 0.3:
         name = f"{p.layer()}x{shape[1]}x{len(shape)}"
         return Expression(
