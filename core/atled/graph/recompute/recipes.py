@@ -126,7 +126,7 @@ class ValueRecipe(GraphRecipe):
 
 
 def _as_made(value: Value) -> Value | None:
-    """The value of its array that a call makes: another one where `rewire_on` has made it a leaf; None if it is gone."""
+    """The value of its array that a call makes, another one where `rewire_on` made it a leaf; None if that is gone."""
     if value.parent is not None or value.sharing is None:
         return value
     return next((other for other in value.sharing.values if other.parent is not None), None)

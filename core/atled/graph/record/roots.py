@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.graph.record.value import Value
+from atled_contexts import lock_across_forks
 
 Key = tuple[weakref.ref[Value], ...]
 
@@ -35,14 +36,12 @@ class Roots:
         values = tuple(value for reference in self._references if (value := reference()) is not None)
         return values if len(values) == len(self._references) else ()
 
-    def enter(self) -> Roots:
-        """What stands in the table for these roots: this, unless another thread was quicker."""
-        key = self._references
-        found = _SEVERAL.setdefault(key, self)
-        if found is self:
-            self._ends = [weakref.ref(value, lambda _: _SEVERAL.pop(key, None)) for value in self.values()]
-        return found
+    def end_with(self, values: Sequence[Value], key: Key) -> None:
+        """Leave the table when one of the roots goes."""
+        self._ends = [weakref.ref(value, lambda _: _SEVERAL.pop(key, None)) for value in values]
 
+
+_MAKING = lock_across_forks()
 
 _SEVERAL: dict[Key, Roots] = {}
 """Those of several values. That of one value is kept by the value itself, where it is found without a look-up."""
@@ -50,12 +49,15 @@ _SEVERAL: dict[Key, Roots] = {}
 
 def roots_of(values: Sequence[Value]) -> Roots:
     """The record of these roots, in this order: one as long as they exist."""
-    if len(values) == 1:
-        (value,) = values
-        if value.roots is None:
-            value.roots = Roots(values)
-        found: Roots = value.roots
-        return found
-    key = tuple(map(weakref.ref, values))
-    known = _SEVERAL.get(key)
-    return Roots(values).enter() if known is None else known
+    with _MAKING:
+        if len(values) == 1:
+            (value,) = values
+            if value.roots is None:
+                value.roots = Roots(values)
+            found: Roots = value.roots
+            return found
+        key = tuple(map(weakref.ref, values))
+        if key not in _SEVERAL:
+            _SEVERAL[key] = Roots(values)
+            _SEVERAL[key].end_with(values, key)
+        return _SEVERAL[key]

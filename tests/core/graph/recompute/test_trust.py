@@ -12,6 +12,7 @@ import atled.functions as F
 import atled.solvers as S
 from atled.arrays.watches import WATCHES
 from atled.graph.recompute import choice as again
+from atled.graph.record.roots import roots_of
 
 
 @pytest.fixture(autouse=True)
@@ -328,3 +329,35 @@ def test_a_compiled_step_stores_what_it_made_the_forward_store():
         d.grad.zero()
         y.backward()
         assert_allclose(d.g, tanh * sigmoid * (1 - sigmoid), rtol=1e-5)
+
+
+def both_planned(program, other):
+    """The plan of two roots."""
+    return roots_of([program.y.value, other.value]).forward
+
+
+def test_a_backward_of_two_roots_computes_values_again_too():
+    program = Program()
+    other = F.sum(program.y)
+    for value in range(5):
+        program.a.d = [value, 2]
+        nn.forward_all([program.y, other])
+        program.zero()
+        nn.backward_all([program.y, other], [1, 2])
+        assert_allclose(program.d.g, 3 * program.slope(), rtol=1e-5)
+    assert len(both_planned(program, other).binding.plan.targets) == 2  # the roots
+
+
+def test_a_backward_of_one_of_two_roots_is_right_however_often_both_were_computed():
+    program = Program()
+    other = F.sum(program.y)
+    for _ in range(4):
+        nn.forward_all([program.y, other])
+        program.zero()
+        nn.backward_all([program.y, other])
+    nn.forward_all([program.y, other])
+    program.zero()
+    other.backward(2)
+    assert_allclose(program.d.g, 2 * program.slope(), rtol=1e-5)
+    program.y.backward()
+    assert_allclose(program.d.g, 3 * program.slope(), rtol=1e-5)
