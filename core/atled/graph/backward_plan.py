@@ -19,7 +19,7 @@ from atled.graph.recompute.recipes import GradientRecipe, leave_gradient_unstore
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import Roots
-from atled.graph.record.structure import Structure, calls_before, dtype_number
+from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, sharing
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
 from atled_contexts import plugin_generation
@@ -83,6 +83,10 @@ class Backward:
             *(cell for _, cell in self.wanted),
         ]
         self._written: frozenset[int] | None = None
+        # Gradients in the middle that may be stored are numbered behind the others: they may share arrays, too.
+        middle = self._stored_middle()
+        self._outside = {number: len(self.cells) + index for index, number in enumerate(middle)}
+        self._aliases = aliases_of([*self.cells, *middle.values()])
         self.recomputed = self._calls_recomputed()
         self.key = self._key()
 
@@ -99,8 +103,17 @@ class Backward:
             tuple(structure.flags),
             self._roots is None,
             tuple(map(dtype_number, structure.cells)),
+            sharing(self._aliases),
             self.recomputed,
         )
+
+    def _stored_middle(self) -> dict[int, ArrayCell]:
+        """The arrays of gradients in the middle that may be stored, by value number."""
+        if self._roots is None:
+            return {}
+        numbers = [number for number in self.middle if number in self.stored or number in self.starts]
+        values = zip(numbers, map(self.structure.value, numbers), strict=True)
+        return {number: value.grad.cell for number, value in values if value is not None}
 
     def _calls_recomputed(self) -> tuple[int, ...]:
         """The numbers of the calls that run in the backward again, because the forward did not store their results."""
@@ -203,7 +216,7 @@ class Backward:
 
     def _compile(self, accumulate: tuple[bool, ...]) -> BackwardPlan:
         structure = self.structure
-        graph = Graph(structure.functions[-1].context)
+        graph = Graph(structure.functions[-1].context, self._aliases)
         recorded = AsNodes(graph, structure, computed=True, recomputed=self.recomputed)
         values = recorded.values
         offset = len(structure.cells)
@@ -229,6 +242,7 @@ class Backward:
         offset += len(self.seeds)
         leaves: list[int] = []
         results: list[IRValue] = []
+        into: list[int] = []
         gradients = self._sums_of_sharers(graph, [found.get(value) for value in wanted.values()])
         for index, (add, (number, cell), gradient) in enumerate(zip(accumulate, self.wanted, gradients, strict=True)):
             if gradient is None:
@@ -244,6 +258,7 @@ class Backward:
                 gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
             leaves.append(number)
             results.append(gradient)
+            into.append(offset + index)
         # Where nothing else arrives, the seed is all there is: the gradient of the value stays what it is.
         untouched = {value for value, seed in seeds.items() if found[value] is seed}
         reached = [
@@ -253,10 +268,11 @@ class Backward:
         ]
         middles = [number for number in reached if number in self.stored or number in self.starts]
         results += [found[values[number]] for number in middles]
+        into += [self._outside[number] for number in middles]
         unstored = [number for number in reached if number not in middles]
         if self.recomputed:
             _put_off(graph, {recorded.calls[number] for number in self.recomputed})
-        return BackwardPlan(lower(graph, results), leaves, middles, unstored)
+        return BackwardPlan(lower(graph, results, into=into), leaves, middles, unstored)
 
     def _sums_of_sharers(self, graph: Graph, gradients: Sequence[IRValue | None]) -> list[IRValue | None]:
         """Per wanted cell the sum of the gradients of all leaves that have it, at the index of the first of these."""

@@ -122,9 +122,7 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
 
 
 def _compile(structure: Structure, unstored: frozenset[int]) -> Plan:
-    graph = Graph(structure.functions[-1].context)
+    graph = Graph(structure.functions[-1].context, structure.aliases)
     recorded = AsNodes(graph, structure, computed=False)
     results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, unstored)]
-    # Fused ops read what they made from registers, and run elsewhere in the order: an array that was given to several
-    # values must be written and read in the order of the calls.
-    return lower(graph, results, is_fused=not structure.overwrites, is_disjoint=not structure.overwrites)
+    return lower(graph, results)

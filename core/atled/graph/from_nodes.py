@@ -109,12 +109,13 @@ class FromNodes(Graph):
     def _add_view(
         self,
         spec: OpSpec,
-        inputs: Sequence[IRValue | None],
+        source: IRValue,
         attributes: Mapping[str, Any],
         context: Context,
         computed: bool,
+        known_as: IRValue | None = None,
     ) -> IRNode:
-        return self.add(spec, inputs, attributes, context)
+        return self.add(spec, (source,), attributes, context)
 
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value with a dtype."""

@@ -56,7 +56,8 @@ class Walk:
             gradient = leaf.grad.cell
             if gradient.pending is not None and gradient.is_waiting:
                 gradient.settle()  # a deferred change; it may be made in other memory
-            if gradient.place is not HOST or not gradient.is_alone or id(gradient) in self.aliases:
+            is_shared = gradient.is_data or id(gradient) in self.aliases
+            if gradient.place is not HOST or not gradient.is_alone or is_shared:
                 return False
             self.aliases[id(gradient)] = number
             self.wanted[number] = gradient
@@ -75,6 +76,7 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
     found = Walk()
     index, values = found.index, found.values
     key: list[Hashable] = [plugin_generation(), seed.code, seed.size]
+    gradients = [id(seed)]
     stack = [root]
     while stack:
         value = stack[-1]
@@ -105,6 +107,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             flags = _FLAGS[details.need_grad]
             handle = value.handle
             if value is not root:
+                if details.grad is not None:
+                    gradients.append(id(details.grad.cell))
                 if details.exposed or details.persistent or (handle is not None and handle() is not None):
                     flags += _STORED
                 elif details.grad is not None:
@@ -115,6 +119,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
                 key.extend(-1 if saved is None else saved.code for saved in value.extra[1])
             index[value] = len(values)
             values.append(value)
+    if len({*gradients, *found.aliases}) < len(gradients) + len(found.aliases):
+        return None
     found.key = (*key, *found.leaves)
     return found
 

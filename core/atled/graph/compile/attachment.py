@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from atled.call import RANGE_BLOCK_WORDS
 from atled.graph.compile.step import Slot, Step
@@ -11,18 +11,16 @@ from atled.graph.compile.step import Slot, Step
 _SEARCH_LIMIT = 64  # units between two steps that are to meet, so that large graphs compile in linear time
 
 
-def attach(slots: Sequence[Slot], steps: Sequence[Step], *, is_disjoint: bool = False) -> list[Step]:
+def attach(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Step]:
     """The steps in an order in which each attached one stands next to the step that carries it; sets `carried`.
 
     An elementwise step is attached to a step whose kernel can call it on ranges (`Native.before`, `Native.after`) if
     they can stand side by side without passing a step that depends on either. A value that only the two know is then
     kept in the memory of what is made of it: it never leaves the cache. Changes `slot.memory` for that.
-
-    is_disjoint: whether no result is an outside array that a step reads.
     """
     if not any(map(_can_carry, steps)):
         return list(steps)
-    units = _Units(slots, steps, is_disjoint)
+    units = _Units(slots, steps)
     for step in steps:
         if _can_be_carried(step):
             units.attach(step)
@@ -44,9 +42,8 @@ def _can_be_carried(step: Step) -> bool:
 class _Units:
     """Steps in the order in which they run, those that must stay together as one unit."""
 
-    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step], is_disjoint: bool) -> None:
+    def __init__(self, slots: Sequence[Slot], steps: Sequence[Step]) -> None:
         self._slots = slots
-        self._is_disjoint = is_disjoint
         self.order: list[list[Step]] = [[step] for step in steps]
         self._unit_of = dict(zip(steps, self.order, strict=True))
         self._index = {id(unit): position for position, unit in enumerate(self.order)}
@@ -157,7 +154,7 @@ class _Units:
             for user in (step, other)
             if user is not carrier
             for n in user.arguments
-            if n >= 0 and self._array(n) in common
+            if n >= 0 and self._slots[n].memory in common
         )
 
     def _is_same(self, one: int, other: int) -> bool:
@@ -192,23 +189,17 @@ class _Units:
         if any(self._slots[n].memory == memory for n in others):
             return False
         common = self._conflicts(step, carrier)
-        return common == {self._array(number)}
+        return common == {memory}
 
-    def _array(self, number: int) -> tuple[str, int]:
-        """What tells arrays apart: slots of an outside array may have different memories in the plan."""
-        slot = self._slots[number]
-        return ("external", slot.source[2]) if slot.source[0] == "external" else ("memory", slot.memory)
+    def _touched(self, step: Step) -> tuple[set[int], set[int]]:
+        """The memories that a step reads, and those that it writes."""
+        count, slots = step.input_count, self._slots
+        reads = {slots[n].memory for n in step.arguments[:count] if n >= 0}
+        writes = {slots[n].memory for n in step.arguments[count:]}
+        return reads, writes | {slots[step.arguments[position]].memory for position in step.node.changed}
 
-    def _touched(self, step: Step) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
-        """The arrays that a step reads, and those that it writes."""
-        count, spec = step.input_count, step.node.spec
-        reads = {self._array(n) for n in step.arguments[:count] if n >= 0}
-        writes = {self._array(n) for n in step.arguments[count:]}
-        changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
-        return reads, writes | {self._array(step.arguments[p]) for p in changed if step.arguments[p] >= 0}
-
-    def _conflicts(self, one: Step, other: Step) -> set[tuple[str, int]]:
-        """The arrays that one of two steps writes and the other touches."""
+    def _conflicts(self, one: Step, other: Step) -> set[int]:
+        """The memories that one of two steps writes and the other touches."""
         (reads, writes), (other_reads, other_writes) = self._touched(one), self._touched(other)
         return writes & (other_reads | other_writes) | other_writes & reads
 
@@ -239,11 +230,6 @@ class _Units:
                 return False
         return True
 
-    def _reads_outside(self, steps: Iterable[Step], nbytes: int) -> bool:
-        """Whether any of the steps reads an outside array of a size."""
-        inputs = [self._slots[n] for step in steps for n in step.arguments[: step.input_count] if n >= 0]
-        return any(slot.source[0] == "external" and slot.desc.nbytes == nbytes for slot in inputs)
-
     def _keep_ranges(self, number: int, share_bytes: int, step: Step, carrier: Step) -> bool:
         """Of a value that only the two steps know, have only ranges in memory, if that is smaller."""
         assert step.native is not None and carrier.native is not None
@@ -268,9 +254,8 @@ class _Units:
             return
         if any(item.source[0] != "internal" for item in self._slots_in[memory]):
             return
-        is_result = any(item.source[0] == "target" for item in self._slots_in[target.memory])
-        if is_result and not self._is_disjoint and self._reads_outside((step, carrier), target.desc.nbytes):
-            return  # a gradient that is added to is read and written: the two arrays are one, which no slot tells
+        if any(target.memory in self._touched(near)[0] for near in self._unit_of[carrier]):
+            return  # as a gradient that is added to: what it held is still to be read
         for item in self._slots_in.pop(memory):
             item.memory = target.memory
             self._slots_in[target.memory].append(item)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from atled.call import Call
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.order import Order
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Program, name, number, substitute
 from atled.ops.spec import Attribute, Input
@@ -75,41 +76,8 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
 
 
 def _is_whole(value: IRValue | None) -> bool:
-    """Whether a value is an outside array itself: no view of one, and no second number of it."""
-    return value is not None and value.external >= 0 and value.base is value
-
-
-def _changed(node: IRNode) -> list[IRValue]:
-    """The arrays that a node changes in place, in the order of its outputs."""
-    sources = () if node.spec is None else node.spec.inplace.values()
-    return [value for value in map(node.inputs.__getitem__, sources) if value is not None]
-
-
-def _is_in_place(node: IRNode) -> bool:
-    return node.spec is not None and bool(node.spec.inplace)
-
-
-def _turns(nodes: Sequence[IRNode]) -> dict[IRNode, IRNode]:
-    """Per node that reads or changes an outside array which some node changes, the one before it that does.
-
-    These must run in the order in which they are: what a node changes in place is no value that others depend on.
-    """
-    changed = {
-        value.base.external
-        for node in nodes
-        if node.spec is not None
-        for position, value in enumerate(node.inputs)
-        if value is not None and (position in node.spec.mutated or position in node.spec.inplace.values())
-    }
-    turns: dict[IRNode, IRNode] = {}
-    last: IRNode | None = None
-    for node in nodes:
-        values = [*node.inputs, *node.outputs]
-        if changed and any(v is not None and v.base.external >= 0 and v.base.external in changed for v in values):
-            if last is not None:
-                turns[node] = last
-            last = node
-    return turns
+    """Whether a value is an outside array itself, in any version: no view of one."""
+    return value is not None and value.base.external >= 0 and value.shows is value
 
 
 class _Group:
@@ -128,7 +96,7 @@ class _Group:
         for value in node.inputs:
             if value is not None:
                 self.reads[value] = self.reads.get(value, 0) + 1
-        self.changed = dict.fromkeys(_changed(node))
+        self.changed = {value.base.array for value in node.changed.values()}
         self.outside = len(self.reads)
         self.written = int(is_written)
 
@@ -146,15 +114,15 @@ class _Groups:
             for value in node.inputs:
                 if value is not None:
                     self._readers[value] = self._readers.get(value, 0) + 1
-        self._turns = _turns(nodes)
+        self.order = Order(nodes)
         self.group_of: dict[IRNode, int] = {}
         self.formulas: dict[IRNode, Sequence[Expr]] = {}
         self.groups: dict[int, _Group] = {}
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
-            # A node whose changed array is read as the result of the node is not fused; others read the array itself.
-            is_read = _is_in_place(node) and any(v in self._readers or v in results for v in node.outputs)
-            formulas = None if is_read or node.computed else formulas_of(node)
+            # Of an array that a step changes, what it holds in between is no result.
+            is_asked_for = bool(node.changed) and any(value in results for value in node.outputs)
+            formulas = None if is_asked_for or node.computed else formulas_of(node)
             if formulas is not None:
                 self.formulas[node] = formulas
                 self._place(position, node)
@@ -163,12 +131,6 @@ class _Groups:
                     self._last_reader[value] = node
         self.any = any(len(group.members) > 1 for group in self.groups.values())
 
-    def nodes_before(self, node: IRNode) -> list[IRNode]:
-        """The nodes that must have run before a node: those that make its inputs, and the one whose turn is before."""
-        before = [value.node for value in node.inputs if value is not None and value.node is not None]
-        turn = self._turns.get(node)
-        return before if turn is None else [*before, turn]
-
     def _place(self, position: int, node: IRNode) -> None:
         """Put a node into the groups of its producers, made one, as far as they fit; else into a group of its own.
 
@@ -176,7 +138,8 @@ class _Groups:
         """
         self.group_of[node] = position
         made = node.outputs[0]
-        self.groups[position] = _Group(node, made in self._results or made in self._readers)
+        is_written = not node.changed and (made in self._results or made in self._readers)
+        self.groups[position] = _Group(node, is_written)
         group = position
         values = [value for value in node.inputs if value is not None]
         producers = [value.node for value in values if value.node is not None]
@@ -200,7 +163,7 @@ class _Groups:
             whole.members.sort(key=self._index.__getitem__)
         for value, count in moved.reads.items():
             whole.reads[value] = whole.reads.get(value, 0) + count
-        whole.changed.update(moved.changed)
+        whole.changed |= moved.changed
         for node in moved.members:
             self.group_of[node] = group
         last = self._index[whole.members[-1]]
@@ -225,10 +188,7 @@ class _Groups:
         if not alike or count > MOST_NODES or (first in self._apart) != (second in self._apart):
             return None
         together = self._written_and_outside(before, new)
-        changed = len(before.changed | new.changed)
-        if sum(together) + changed > MOST_OPERANDS:
-            return None
-        if changed and not _agree_on_changed([*before.members, *new.members]):
+        if sum(together) + len(before.changed | new.changed) > MOST_OPERANDS:
             return None
         if any(self._passes_outside(one, node) for node in new.members):
             return None
@@ -260,7 +220,7 @@ class _Groups:
     def _ends_inside(self, value: IRValue, maker: _Group, reader: _Group) -> bool:
         """Whether a result of one group that another one reads need not be written where both are one."""
         is_first = value.node is not None and value is value.node.outputs[0]
-        if not is_first or value in self._results:
+        if not is_first or value.is_in_place or value in self._results:
             return False
         return self._readers[value] == maker.reads.get(value, 0) + reader.reads[value]
 
@@ -270,7 +230,7 @@ class _Groups:
         # No group reaches across this position: nodes before it depend on none behind it.
         earliest = self._inside.rfind(0, 0, group + 1)
         seen: set[int | IRNode] = set()
-        stack = [before for before in self.nodes_before(node) if self.group_of.get(before) not in (group, own)]
+        stack = [before for before in self.order.before(node) if self.group_of.get(before) not in (group, own)]
         while stack:
             outside = stack.pop()
             unit = self.group_of.get(outside, outside)
@@ -282,17 +242,8 @@ class _Groups:
                 return True  # not found out: they stay apart, which is always right
             seen.add(unit)
             for related in self.groups[unit].members if isinstance(unit, int) else [unit]:
-                stack += self.nodes_before(related)
+                stack += self.order.before(related)
         return False
-
-
-def _agree_on_changed(members: Sequence[IRNode]) -> bool:
-    """Whether all members know each array that one of them changes in place as the same value."""
-    changed = {value.external: value for member in members for value in _changed(member)}
-    if not changed:
-        return True
-    values = [value for member in members for value in member.inputs if value is not None]
-    return all(changed.get(value.base.external, value) is value for value in values if value.base.external >= 0)
 
 
 def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: set[IRValue]) -> list[IRNode]:
@@ -304,7 +255,7 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
     units: dict[int | IRNode, list[IRNode]] = {}
     for node in nodes:
         units.setdefault(groups.group_of.get(node, node), []).append(node)
-    order = _ordered(units, groups)
+    order = _ordered(units, groups.order)
     specs: dict[Wiring, FusedOp] = {}  # of the loops and layers of a network many groups are alike
     result = []
     for unit in order:
@@ -315,7 +266,7 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
             outputs = [
                 member.outputs[0]
                 for member in members
-                if not _is_in_place(member)
+                if not member.changed
                 and (
                     member.outputs[0] in results or any(reader != unit for reader in readers.get(member.outputs[0], ()))
                 )
@@ -324,10 +275,10 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
     return result
 
 
-def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[int | IRNode]:
+def _ordered(units: dict[int | IRNode, list[IRNode]], order: Order) -> list[int | IRNode]:
     """The units in an order in which they can run."""
     unit_of = {member: unit for unit, members in units.items() for member in members}
-    order: list[int | IRNode] = []
+    result: list[int | IRNode] = []
     done: set[int | IRNode] = set()
     for start in units:
         stack: list[tuple[int | IRNode, bool]] = [(start, False)]
@@ -337,37 +288,40 @@ def _ordered(units: dict[int | IRNode, list[IRNode]], groups: _Groups) -> list[i
                 continue
             if expanded:
                 done.add(unit)
-                order.append(unit)
+                result.append(unit)
                 continue
             stack.append((unit, True))
             for member in units[unit]:
-                for node in groups.nodes_before(member):
+                for node in order.before(member):
                     before = unit_of.get(node)
                     if before is not None and before != unit and before not in done:
                         stack.append((before, False))
-    return order
+    return result
 
 
 class _Wires:
     """Which numbers the values and run-time floats of a group have, in the order in which its members meet them.
 
     inputs: values that come from outside.  floats: indices of the graph's run-time floats.  rows: what each member
-    computes from which numbers.  changed: per array that is changed the value that stands for what it holds in the end.
+    computes from which numbers.  changed: per array that is changed, its first version here and its last.
     """
 
     def __init__(self, graph: Graph, members: Sequence[IRNode], formulas: Mapping[IRNode, Sequence[Expr]]) -> None:
         self.inputs: list[IRValue] = []
         self.floats: dict[int, int] = {}
-        self.changed: dict[IRValue, IRValue] = {}
+        self.changed: dict[IRArray | None, tuple[IRValue, IRValue]] = {}
         self.numbers: dict[IRValue, int] = {}
         self.rows: list[_Row] = []
         for member in members:
             assert member.spec is not None
             read = tuple(self._number(value, True) for value in member.inputs if value is not None)
             floats = tuple(self._float(graph, member.attributes[item]) for item in member.spec.float_names)
-            made = _changed(member)
-            self.changed.update(zip(made, member.outputs, strict=False))
-            written = tuple(self._number(value, False) for value in made or member.outputs)
+            for position, last in member.changed.items():
+                first = member.inputs[position]
+                assert first is not None
+                array = last.base.array
+                self.changed[array] = self.changed.get(array, (first,))[0], last
+            written = tuple(self._number(value, False) for value in member.outputs)
             self.rows.append(_Row(member.name, tuple(formulas[member]), _names(member), read, floats, written))
 
     def _number(self, value: IRValue, is_input: bool) -> int:
@@ -398,8 +352,8 @@ class _Row(NamedTuple):
     written: tuple[int, ...]
 
 
-Wiring = tuple[tuple[_Row, ...], tuple[int, ...], tuple[int, ...], int]
-"""What the op of a group depends on: rows, the numbers of changed arrays and of the outputs, how many floats."""
+Wiring = tuple[tuple[_Row, ...], tuple[tuple[int, int], ...], tuple[int, ...], int]
+"""What the op of a group depends on: rows, first and last version of changed arrays, the outputs, how many floats."""
 
 
 def _names(node: IRNode) -> tuple[str, ...]:
@@ -418,18 +372,20 @@ def _fused_node(
 ) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
     wires = _Wires(graph, members, formulas)
-    changed, written = (tuple(wires.numbers[value] for value in values) for values in (wires.changed, outputs))
+    numbers = wires.numbers
+    changed = tuple((numbers[first], numbers[last]) for first, last in wires.changed.values())
+    written = tuple(numbers[value] for value in outputs)
     wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats)
     spec = specs.get(wiring)
     if spec is None:
         spec = specs[wiring] = _fused_op(wires, changed, written)
-    return _node(members, spec, wires.inputs, list(wires.floats), [*wires.changed.values(), *outputs])
+    made = [*(last for _, last in wires.changed.values()), *outputs]
+    return _node(members, spec, wires.inputs, list(wires.floats), made)
 
 
-def _fused_op(wires: _Wires, changed: Sequence[int], written: Sequence[int]) -> FusedOp:
+def _fused_op(wires: _Wires, changed: Sequence[tuple[int, int]], written: Sequence[int]) -> FusedOp:
     """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
     inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
-    # Per value its expression; for a changed array, of its values after the rows so far.
     expressions = {value: name(identifier) for value, identifier in inputs.items()}
     for row in wires.rows:
         replaced = dict(zip(row.names, (*(expressions[value] for value in row.read), *row.floats), strict=True))
@@ -439,7 +395,7 @@ def _fused_op(wires: _Wires, changed: Sequence[int], written: Sequence[int]) -> 
         tuple(inputs.values()),
         tuple(f"f{position}" for position in wires.floats.values()),
         (
-            *((inputs[value], expressions[value]) for value in changed),
+            *((inputs[first], expressions[last]) for first, last in changed),
             *((f"y{position}", expressions[value]) for position, value in enumerate(written)),
         ),
     )
@@ -466,6 +422,7 @@ def _node(
     attributes = {item: FloatSlot(index) for item, index in zip(spec.program.attributes, floats, strict=True)}
     node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
     node.outputs = tuple(outputs)
+    node.changed = {source: outputs[position] for position, source in spec.inplace.items()}
     for position, value in enumerate(outputs):
         value.node = node
         value.position = position

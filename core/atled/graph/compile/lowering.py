@@ -12,7 +12,7 @@ from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.ops.spec import SPECS
 
 
@@ -20,29 +20,49 @@ def lower(
     graph: Graph,
     results: Sequence[IRValue],
     *,
-    is_fused: bool = True,
     apart: Iterable[IRNode] = (),
-    is_disjoint: bool = False,
+    into: Sequence[int] = (),
 ) -> Plan:
     """The plan that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory or an outside array gets a copy of its own.
-    is_fused: whether steps may be fused with elementwise neighbours, and products with slices of them.
     apart: nodes that are fused with each other only, because they must not run before others.
-    is_disjoint: whether no result is an outside array that the plan reads, as a gradient is that is added to.
+    into: per result the outside array that it becomes in the end; may be left out where the plan does not read these
+        and each is another one, or where the graph was told (`Graph.store`).
     """
     values = _with_own_memory(graph, results)
-    nodes = nodes_for(graph, values)
-    if is_fused:
-        nodes = narrow_products(graph, nodes, values)
-        nodes = fuse(graph, nodes, values, apart)
+    if into:
+        values = _stored(graph, values, into)
+    graph.reads_latest = False
+    nodes = fuse(graph, narrow_products(graph, nodes_for(graph, values), values), values, apart)
     slots = _Slots(values)
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     targets = [slots.number_of(value) for value in values]
-    if is_fused:
-        steps = attach(slots.made, steps, is_disjoint=is_disjoint)
+    steps = attach(slots.made, steps)
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
+
+
+def _stored(graph: Graph, values: Sequence[IRValue], into: Sequence[int]) -> list[IRValue]:
+    """The results as the last versions of outside arrays, or copies of them."""
+    last_read: dict[IRArray, int] = {}
+    for number, node in enumerate(graph.nodes):
+        if not node.computed and not (node.spec is not None and node.spec.views):
+            for value in node.inputs:
+                array = None if value is None else value.base.array
+                if value is not None and array is not None and value.shows.version == array.version:
+                    last_read[array] = number
+    position = {node: number for number, node in enumerate(graph.nodes)} if last_read else {}
+    stored = []
+    for value, outside in zip(values, into, strict=True):
+        maker, read = value.node, last_read.get(graph.array(outside))
+        assert maker is not None
+        # Where what the array held is read behind the node, what that makes waits elsewhere for its turn.
+        if value.array is not None or (read is not None and read > position[maker]):
+            value = graph.add(SPECS["Identity"], (value,), {}, maker.context).outputs[0]
+        graph.store(value, outside)
+        stored.append(value)
+    return stored
 
 
 class _Slots:
@@ -55,13 +75,13 @@ class _Slots:
         self.made: list[Slot] = []
         self._targets = {value: index for index, value in enumerate(results)}
         self._numbers: dict[IRValue, int] = {}
-        self._memory_count = 0
+        self._memories: dict[object, int] = {}
 
     def number_of(self, value: IRValue) -> int:
         """The number of a value's slot."""
         found = self._numbers.get(value)
         if found is None:
-            slot = self._view(value) if _is_view(value) else self._array(value)
+            slot = self._view(value) if value.is_view else self._array(value)
             found = self._numbers[value] = len(self.made)
             self.made.append(slot)
         return found
@@ -74,13 +94,17 @@ class _Slots:
         return Slot(value.desc, shown.place, shown.memory, source)
 
     def _array(self, value: IRValue) -> Slot:
+        assert not value.is_in_place, "it has the slot of what was changed"
+        place, array = value.place or HOST, value.array
         source: tuple[Any, ...] = ("internal",)
         if value.external >= 0:
-            source = ("external", value.external, value.base.external)
-        elif value in self._targets:
+            source = ("external", value.external)
+        elif value in self._targets and (array is None or array.values[-1].base is value):
             source = ("target", self._targets[value])
-        self._memory_count += 1
-        return Slot(value.desc, value.place or HOST, self._memory_count - 1, source)
+        # All versions of an array are in one memory.
+        alias_set: object = value if array is None else (array, place, value.dtype)
+        memory = self._memories.setdefault(alias_set, len(self._memories))
+        return Slot(value.desc, place, memory, source)
 
     def step_of(self, node: IRNode) -> Step | None:
         """The step of a node; None for a view, which takes none."""
@@ -90,18 +114,13 @@ class _Slots:
         inputs = tuple(-1 if value is None else self.number_of(value) for value in node.inputs)
         if node.spec is None:
             return Step(node, None, (*inputs, self.number_of(node.outputs[0])), ())
-        for position, source in node.spec.inplace.items():
-            self._numbers[node.outputs[position]] = inputs[source]
+        for position, value in node.changed.items():
+            self._numbers[value] = inputs[position]
         outputs = tuple(map(self.number_of, node.outputs))
         assert node.decision is not None
         prepared = node.decision.implementation.prepare(node.decision.call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         return Step(node, prepared, (*inputs, *outputs), floats)
-
-
-def _is_view(value: IRValue) -> bool:
-    node = value.node
-    return value.external < 0 and node is not None and node.spec is not None and node.spec.views
 
 
 def _float_number(attributes: Mapping[str, Any], name: str) -> int:
@@ -134,7 +153,7 @@ def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
     """The value, or what it is a view of, or a copy of it: whichever can be a result; taken as in `_is_own`."""
     if value.is_in_place or _is_own(value, taken):
         return value
-    if _is_own(value.base, taken) and not value.base.is_in_place:
+    if _is_own(value.base, taken):
         return value.base
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
@@ -143,18 +162,11 @@ def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
 def nodes_for(graph: Graph, values: Sequence[IRValue]) -> list[IRNode]:
     """The nodes to run, in order: those that results depend on, and those that change outside arrays."""
     needed: set[IRNode] = set()
-    stack = [value.node for value in values if value.external < 0 and value.node is not None]
-    stack += [
-        node
-        for node in graph.nodes
-        if node.spec is not None and (node.spec.mutated or node.spec.inplace) and not node.computed
-    ]
+    stack = [value.node for value in values if value.node is not None]
+    stack += [node for node in graph.nodes if node.changed]
     while stack:
         node = stack.pop()
-        if node in needed:
-            continue
-        needed.add(node)
-        stack += [
-            value.node for value in node.inputs if value is not None and value.external < 0 and value.node is not None
-        ]
+        if node not in needed:
+            needed.add(node)
+            stack += [value.node for value in node.inputs if value is not None and value.node is not None]
     return [node for node in graph.nodes if node in needed]

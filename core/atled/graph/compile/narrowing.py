@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,13 +16,12 @@ _COPY_COST = 32
 class _Part(NamedTuple):
     """Columns `start` to `stop` of a product, whose only reader takes a slice of them.
 
-    factor: the second one.  version: how often it was changed before.  key: equal where the same part of it serves.
+    factor: the second one.  key: equal where the same part of it serves.
     """
 
     product: IRNode
     reader: IRNode
     factor: IRValue
-    version: int
     start: int
     stop: int
 
@@ -32,7 +30,7 @@ class _Part(NamedTuple):
         product = self.product
         assert product.decision is not None
         place = product.context, product.decision.backend
-        part = self.factor.base, self.factor.shape, self.version, self.start, self.stop
+        part = self.factor.base, self.factor.shows.version, self.factor.shape, self.start, self.stop
         return *part, product.attributes["transpose_b"], *place
 
 
@@ -63,20 +61,15 @@ def _parts(nodes: Sequence[IRNode], results: set[IRValue]) -> list[_Part]:
             if value is not None:
                 readers.setdefault(value, []).append(node)
     found = []
-    changes: Counter[int] = Counter()  # by outside array
     for node in nodes:
-        if node.spec is not None:
-            changed = (node.inputs[i] for i in (*node.spec.mutated, *node.spec.inplace.values()))
-            changes.update(value.base.external for value in changed if value is not None)
         if node.name != "BatchMatmul" or node.computed or node.outputs[0] in results:
             continue
         b, reading = node.inputs[1], readers.get(node.outputs[0], [])
-        # An array that an op changed may be changed again.
-        if b is None or b.ndim != 2 or b.base.is_in_place or len(reading) != 1 or reading[0].name != "Slice":
+        if b is None or b.ndim != 2 or len(reading) != 1 or reading[0].name != "Slice":
             continue
         bounds = _columns(node.outputs[0], reading[0])
         if bounds is not None:
-            found.append(_Part(node, reading[0], b, changes[b.base.external], *bounds))
+            found.append(_Part(node, reading[0], b, *bounds))
     return found
 
 
@@ -99,7 +92,7 @@ def _is_worth_copying(parts: Sequence[_Part]) -> bool:
 
 def _narrow(graph: Graph, parts: Sequence[_Part], replaced: dict[IRNode, list[IRNode]]) -> None:
     """Note what runs in place of products that share a factor: first the slice of it, then each as its reader."""
-    first, _, factor, _, start, stop = parts[0]
+    first, _, factor, start, stop = parts[0]
     assert first.decision is not None
     backend, context = first.decision.backend, first.context
     is_transposed = first.attributes["transpose_b"]

@@ -54,10 +54,7 @@ class Plan:
     def _written(self) -> frozenset[tuple[int, Place, np.dtype]]:
         written: set[tuple[int, Place, np.dtype]] = set()
         for step in self.steps:
-            if step.node.spec is None:
-                continue
-            changed = [*step.node.spec.mutated, *step.node.spec.inplace.values()]
-            slots = [self.slots[step.arguments[i]] for i in changed]
+            slots = [self.slots[step.arguments[position]] for position in step.node.changed]
             written.update((s.source[1], s.place, s.desc.dtype) for s in slots if s.source[0] == "external")
         return frozenset(written)
 

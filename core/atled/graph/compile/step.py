@@ -17,9 +17,9 @@ class Slot:
     """One array of a plan.
 
     desc, place: what and where.
-    memory: number of the alias set it belongs to; slots of one set share storage (a reshaped view).
-    source: whose storage it is: ("external", number of the outside array, the first number of the same array),
-        ("target", number) or ("internal",).
+    memory: number of the alias set it belongs to; slots of one set share storage: a value and what views of it show,
+        all versions of an array.
+    source: whose storage it is: ("external", number of the outside array), ("target", number) or ("internal",).
     range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
     """
 

@@ -95,7 +95,8 @@ def backpropagate(
     """
     needing = set(wanted) - set(blocked)
     for node in nodes:
-        if any(value in needing for value in node.inputs) and (node.spec is None or node.spec.no_gradient != "stops"):
+        flows = any(value is not None and value.known_as in needing for value in node.inputs)
+        if flows and (node.spec is None or node.spec.no_gradient != "stops"):
             needing.update(output for output in node.outputs if output not in blocked)
     cotangents = dict(seeds)
     products: dict[IRValue, list[IRValue]] = {}
@@ -105,14 +106,14 @@ def backpropagate(
             for output in node.outputs:
                 _add_products(graph, cotangents, output, products.pop(output, ()))
             arriving = [cotangents.get(output) if output in needing else None for output in node.outputs]
-            needs = [value is not None and value in needing for value in node.inputs]
+            needs = [value is not None and value.known_as in needing for value in node.inputs]
             if not any(needs) or all(value is None for value in arriving):
                 continue
             graph.context = node.context
-            for value, gradient in zip(node.inputs, _pull_back(graph, node, arriving, needs), strict=True):
-                if gradient is None or value not in needing:
+            for given, gradient in zip(node.inputs, _pull_back(graph, node, arriving, needs), strict=True):
+                if given is None or gradient is None or given.known_as not in needing:
                     continue
-                assert value is not None
+                value = given.known_as
                 # Cast to the value's dtype, but not to one of whole numbers. Not moved to the value's place: its reader
                 # may be where it was computed.
                 if value.dtype.kind == "f":

@@ -15,6 +15,8 @@ from atled.graph.nodes.dispatch import choose, place_of
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context, Decision
 
+_NOTHING: Mapping[int, Any] = {}
+
 
 class FloatSlot:
     """A float attribute whose value is known only when the plan runs; rules may pass it on, nothing else."""
@@ -34,16 +36,58 @@ class FloatSlot:
         return f"<float {self.index}>"
 
 
-class IRValue:
-    """One array in a graph: what it looks like, where it lives, which node makes it.
+class IRArray:
+    """An array whose values nodes change: each change gives it a next version, which is a value of the graph.
 
-    desc: shape and dtype.
-    node, position: the node that makes it and which of its outputs it is; node is None for an external value.
-    external: number of the array outside the graph that holds it, or -1.
-    base: the value whose memory it shows; itself unless it is a view, or an outside array under a second number.
+    Version 0 is what it holds before the plan runs, version k what it holds after k changes.
+
+    values: those of the versions from 1 on.  names: views of the last of them, by the values for which they stand.
     """
 
-    __slots__ = ("_place", "base", "desc", "external", "graph", "node", "position")
+    __slots__ = ("names", "values")
+
+    def __init__(self) -> None:
+        self.values: list[IRValue] = []
+        self.names: dict[IRValue, IRValue] = {}
+
+    @property
+    def version(self) -> int:
+        """The last one."""
+        return len(self.values)
+
+    def change(self, value: IRValue) -> None:
+        """Take a value as the next version."""
+        self.values.append(value)
+        value.version = len(self.values)
+        self.names.clear()
+
+
+class IRValue:
+    """What an array of a graph holds from one node to another: its looks, where it lives, which node makes it.
+
+    desc: shape and dtype.
+    node, position: the node that makes it and which of its outputs it is; node is None for an external value, position
+        -1 for an input that the node changed and does not return.
+    external: number of the array outside the graph that holds it before the plan runs, or -1.
+    shows: the value that it is a view of; itself unless it is one.  version: which of its array, where it is no view.
+    base: the value whose memory it has; itself unless it is a view, or what a node made of an array in place.
+    array: what it is a version of, where it is its base; None if it is none outside and no node changes it.
+    known_as: the value that asks for its gradient: itself, unless it is a later version of that one.
+    """
+
+    __slots__ = (
+        "_place",
+        "array",
+        "base",
+        "desc",
+        "external",
+        "graph",
+        "known_as",
+        "node",
+        "position",
+        "shows",
+        "version",
+    )
 
     def __init__(
         self,
@@ -54,6 +98,7 @@ class IRValue:
         position: int = 0,
         external: int = -1,
         base: IRValue | None = None,
+        known_as: IRValue | None = None,
     ) -> None:
         self.graph = graph
         self.desc = desc
@@ -62,6 +107,10 @@ class IRValue:
         self.position = position
         self.external = external
         self.base = self if base is None else base
+        self.shows = self
+        self.version = 0
+        self.known_as = self if known_as is None else known_as
+        self.array: IRArray | None = None
 
     @property
     def place(self) -> Place | None:
@@ -94,9 +143,14 @@ class IRValue:
         return self.desc.size
 
     @property
+    def is_view(self) -> bool:
+        """Whether it shows another value."""
+        return self.shows is not self
+
+    @property
     def is_in_place(self) -> bool:
-        """Whether it is an outside array that the op which makes it changed."""
-        return self.node is not None and self.node.spec is not None and self.position in self.node.spec.inplace
+        """Whether the node that makes it has changed the memory of another value for that."""
+        return self.base is not self and not self.is_view
 
     def _operate(self, other: IRValue | float, op: str, scalar_op: str, sign: int = 1) -> IRValue:
         if isinstance(other, IRValue):
@@ -139,9 +193,10 @@ class IRNode:
     spec, attributes: what; float attributes are FloatSlots.  inputs: None where an optional one is absent.
     decision: who computes it; None for a view, which needs no work, and for a transfer between memories.
     computed: True if its outputs already exist outside (a forward op seen from a backward graph).
+    changed: per position of an input that it changes in place, the next version of that.
     """
 
-    __slots__ = ("attributes", "computed", "context", "decision", "inputs", "outputs", "spec")
+    __slots__ = ("attributes", "changed", "computed", "context", "decision", "inputs", "outputs", "spec")
 
     def __init__(
         self,
@@ -159,6 +214,7 @@ class IRNode:
         self.decision = decision
         self.computed = computed
         self.outputs: tuple[IRValue, ...] = ()
+        self.changed: Mapping[int, IRValue] = _NOTHING
 
     @property
     def name(self) -> str:
@@ -173,37 +229,71 @@ class Graph:
     """A graph of nodes, not the user's of recorded calls: in an order in which they can run, being built.
 
     context: that of nodes which gradient rules add; set to the context of the node whose rule runs.
-    external_requests: per external value (number, place, dtype): which copy of which outside array is wanted.
     floats: where each float comes from: ("constant", value) or ("function", number, attribute name).
+    reads_latest: whether nodes that are added read every array as the nodes before them leave it; from the first change
+        of one on until the graph is lowered, by passes that name the versions.
     is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
     """
 
     is_recorded = False
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, aliases: Sequence[int] = ()) -> None:
+        """aliases: per outside array the number of the first that is the same one; those beyond are all different."""
         self.context = context
         self.nodes: list[IRNode] = []
-        self.externals: list[IRValue] = []
         self.floats: list[tuple[Any, ...]] = []
+        self.reads_latest = False
+        self._aliases = aliases
+        self._arrays: dict[int, IRArray] = {}
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
-        self._moved: dict[int, dict[tuple[IRValue, Place], IRValue]] = {}  # by outside array, -1 for what is none
-        self._mutated: dict[int, IRValue] = {}  # by outside array: the value at the place where ops change it
+        self._moved: dict[tuple[IRValue, Place], IRValue] = {}
         self._constants: dict[float, FloatSlot] = {}
 
-    def external(
-        self, number: int, desc: ArrayDesc, place: Place | None = None, base: IRValue | None = None
-    ) -> IRValue:
-        """The value of outside array `number`, at a place and in a dtype; one IRValue for each.
+    def array(self, number: int) -> IRArray:
+        """The outside array of a number."""
+        first = self._aliases[number] if number < len(self._aliases) else number
+        found = self._arrays.get(first)
+        if found is None:
+            found = self._arrays[first] = IRArray()
+        return found
+
+    def external(self, number: int, desc: ArrayDesc, place: Place | None = None) -> IRValue:
+        """What outside array `number` holds before the plan runs, at a place and in a dtype; one IRValue for each.
 
         place: None for where it is first used, so that a plan does not depend on where the array happens to be.
-        base: the value of the same array under the number that it had first: what changes one changes the other.
         """
         key = (number, desc.shape, place, desc.dtype)
         value = self._external_at.get(key)
         if value is None:
-            value = self._external_at[key] = IRValue(self, desc, place, external=number, base=base)
-            self.externals.append(value)
+            value = self._external_at[key] = IRValue(self, desc, place, external=number)
+            value.array = self.array(number)
         return value
+
+    def store(self, value: IRValue, number: int) -> None:
+        """Have a value that a step makes in memory of its own become the next version of outside array `number`."""
+        array = self.array(number)
+        assert value.array is None and value.base is value and value.external < 0
+        value.array = array
+        array.change(value)
+        self.reads_latest = True
+
+    def current(self, value: IRValue) -> IRValue:
+        """What the array of a value holds behind all nodes so far: the value itself, unless one changed it since."""
+        array = value.base.array
+        if array is None or value.shows.version == array.version:
+            return value
+        latest = array.values[-1]
+        if latest.known_as is value.known_as and latest.shape == value.shape:
+            return latest
+        found = array.names.get(value.known_as)
+        if found is None:
+            found = array.names[value.known_as] = self._show(latest, value.shape, value.known_as)
+        return found
+
+    def _show(self, value: IRValue, shape: tuple[int, ...], known_as: IRValue | None = None) -> IRValue:
+        """A view of a value."""
+        attributes = {"shape": shape, "inplace": True}
+        return self._add_view(SPECS["Reshape"], value, attributes, self.context, False, known_as).outputs[0]
 
     def constant(self, value: float) -> FloatSlot:
         """A float that never changes."""
@@ -240,8 +330,11 @@ class Graph:
         computed: bool = False,
     ) -> IRNode:
         """Add a node with checked attributes; inputs are cast and moved to where the chosen implementation runs."""
+        if self.reads_latest:
+            inputs = [None if value is None else self.current(value) for value in inputs]
         if spec.views:
-            return self._add_view(spec, inputs, attributes, context, computed)
+            assert inputs[0] is not None
+            return self._add_view(spec, inputs[0], attributes, context, computed)
         descs = tuple(None if value is None else value.desc for value in inputs)
         decision = choose(spec, descs, attributes, context)
         place = place_of(decision, context)
@@ -257,62 +350,76 @@ class Graph:
             else:
                 coerced.append(self.coerce(value, place, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
+        changed = {} if computed else self._change(node)
         node.outputs = tuple(
-            IRValue(self, desc, place, node, position) for position, desc in enumerate(decision.call.outputs)
+            changed[spec.inplace[position]]
+            if position in spec.inplace and not computed
+            else IRValue(self, desc, place, node, position)
+            for position, desc in enumerate(decision.call.outputs)
         )
         self.nodes.append(node)
         return node
 
+    def _change(self, node: IRNode) -> Mapping[int, IRValue]:
+        """Make the next versions of the inputs that a node changes."""
+        spec = node.spec
+        assert spec is not None
+        if not (spec.mutated or spec.inplace):
+            return node.changed
+        positions = dict.fromkeys(spec.mutated, -1) | {source: position for position, source in spec.inplace.items()}
+        changed = {}
+        for source, position in positions.items():
+            before = node.inputs[source]
+            if before is not None:
+                array = before.base.array
+                if array is None:
+                    array = before.base.array = IRArray()
+                after = IRValue(self, before.desc, None, node, position, base=before.base, known_as=before.known_as)
+                array.change(after)
+                changed[source] = after
+        node.changed = changed
+        self.reads_latest = True
+        return changed
+
     def _add_view(
         self,
         spec: OpSpec,
-        inputs: Sequence[IRValue | None],
+        source: IRValue,
         attributes: Mapping[str, Any],
         context: Context,
         computed: bool,
+        known_as: IRValue | None = None,
     ) -> IRNode:
-        source = inputs[0]
-        assert source is not None
         (desc,) = spec.infer_outputs([source.desc], attributes)
         node = IRNode(spec, (source,), attributes, context, None, computed)
-        node.outputs = (IRValue(self, desc, None, node, 0, base=source.base),)
+        output = IRValue(self, desc, None, node, 0, base=source.base, known_as=known_as)
+        output.shows = source.shows
+        node.outputs = (output,)
         self.nodes.append(node)
         return node
 
     def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
-        number = value.base.external
         value.settle(place)
-        if value.place is not place or value.dtype != dtype:
-            assert value.external >= 0, "ops change only arrays that exist outside the graph"
-            value = self._copy_of(value, place, dtype)
-        before = self._mutated.setdefault(number, value.base)
-        if number >= 0 and (before.place is not place or before.dtype != dtype):
+        if value.place is place and value.dtype == dtype:
+            return value
+        if value.external < 0:
             raise RuntimeError(
                 four_parts(
-                    f"two ops that change one array of shape {value.shape}",
-                    f"one does so as {before.dtype} on {before.place}, the other as {dtype} on {place}",
+                    f"an op that changes an array of shape {value.shape} as {dtype} on {place}",
+                    f"another op of the graph makes or changes that array as {value.dtype} on {value.place}",
                     "",
                     "compute both on one device in one type config, or give each an array of its own",
                 )
             )
-        self._moved.pop(number, None)
-        return value
+        return self._copy_of(value, place, dtype)
 
     def _copy_of(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The copy that an outside array has at a place in a dtype."""
-        base = self.external(value.base.external, ArrayDesc(value.base.shape, dtype), place)
-        if value is value.base:
-            return base
-        return self.external(value.external, ArrayDesc(value.shape, dtype), place, base)
+        return self.external(value.external, ArrayDesc(value.shape, dtype), place)
 
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
-        changed = self._mutated.get(value.base.external)
-        if changed is not None and value.external >= 0:
-            base = value.base
-            if changed.place is not base.place or (changed.dtype != base.dtype and value is base):
-                value = changed
         value.settle(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
@@ -320,33 +427,32 @@ class Graph:
 
     def _at(self, value: IRValue, place: Place, context: Context) -> IRValue:
         """The value at another place: a copy that the outside array keeps there, else a transfer; one for all."""
-        found = self._moved.get(value.base.external, {}).get((value, place))
+        found = self._moved.get((value, place))
         if found is not None:
             return found
         base = value.base
-        # What an op of this graph changed outside must be copied after that, not before all steps.
-        stored_outside = base.external >= 0 and base.external not in self._mutated
+        # What a node of this graph changed outside must be copied after that, not before all steps.
+        stored_outside = base.external >= 0 and value.shows.version == 0
         node = IRNode(None, (value,), {}, context, None, computed=stored_outside)
         if stored_outside:
             moved = self._copy_of(value if value.external >= 0 else base, place, base.dtype)
             if value.external < 0:
                 assert value.node is not None
                 view = IRNode(value.node.spec, (moved,), value.node.attributes, context, None)
-                moved = IRValue(self, value.desc, None, view, 0, base=moved)
+                source, moved = moved, IRValue(self, value.desc, None, view, 0, base=moved)
+                moved.shows = source
                 view.outputs = (moved,)
         else:
             moved = IRValue(self, value.desc, place, node)
         node.outputs = (moved,)
         # Also where nothing is to run: gradients find their way from the copy to the value through this node.
         self.nodes.append(node)
-        self._moved.setdefault(base.external, {})[value, place] = moved
+        self._moved[value, place] = moved
         return moved
 
     def alias(self, value: IRValue) -> IRValue:
         """A second name of a value: the same memory, but a value of its own."""
-        return self._add_view(
-            SPECS["Reshape"], (value,), {"shape": value.shape, "inplace": True}, self.context, False
-        ).outputs[0]
+        return self._show(self.current(value), value.shape)
 
     def reshape(self, value: IRValue, shape: Sequence[int]) -> IRValue:
         """The same memory with another shape."""

@@ -36,7 +36,7 @@ class PlannedGradients(NamedTuple):
 
 def planned_gradients(structure: Structure, roots: Sequence[int]) -> PlannedGradients | None:
     """The gradients of results, by number, as nodes; None where an op on the way has none."""
-    graph = Graph(structure.functions[-1].context)
+    graph = Graph(structure.functions[-1].context, structure.aliases)
     recorded = AsNodes(graph, structure, computed=True, planned=True)
     values = recorded.values
     first = len(structure.cells)

@@ -78,7 +78,7 @@ def unobserved(
 
     own: identities of arrays of which plans may have memory.
     """
-    if structure.overwrites:
+    if structure.overwritten:
         return []
     cells = structure.cells
     stored = {id(root.data.cell) for root in roots}

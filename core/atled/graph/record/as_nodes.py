@@ -15,6 +15,7 @@ from atled.graph.record.structure import Structure
 class AsNodes:
     """The calls of a structure as graph nodes.
 
+    graph: with the aliases of the structure.
     calls: the node of each call.  nodes: those and the casts and transfers between them, in order.
     values: per value of the structure its IRValue.
     computed: the calls ran already; their outputs are then read from the outside arrays.
@@ -36,13 +37,11 @@ class AsNodes:
         self._recomputed = recomputed
         self.calls: list[IRNode] = []
         self.values: list[IRValue] = []
-        values: dict[int, IRValue] = {}
-        first: dict[int, IRValue] = {}  # by array: a leaf that has it, of which others with it are aliases
-        for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True)):
-            if origin is None:
-                cell = structure.cells[number]
-                leaf = values[number] = self._outside(number, shape, base=first.get(id(cell)))
-                first.setdefault(id(cell), leaf)
+        values: dict[int, IRValue] = {
+            number: self._outside(number, shape)
+            for number, (shape, origin) in enumerate(zip(structure.shapes, structure.origins, strict=True))
+            if origin is None
+        }
         for number in range(len(structure.functions)):
             node = self._add(number, values, computed)
             self.calls.append(node)
@@ -82,6 +81,10 @@ class AsNodes:
                 else output
                 for position, output in enumerate(node.outputs)
             )
+        elif self.structure.overwritten and not function.spec.views:
+            for result, output in zip(self.structure.made[number], node.outputs, strict=False):
+                if result >= 0 and self.structure.aliases[result] in self.structure.overwritten:
+                    self.graph.store(output, result)
         return node
 
     def _result(self, number: int, output: IRValue) -> IRValue:
@@ -90,9 +93,7 @@ class AsNodes:
             return self.graph.external(number, output.desc, output.place)
         return self._outside(number, output.shape, output.place)
 
-    def _outside(
-        self, number: int, shape: tuple[int, ...], place: Place | None = None, base: IRValue | None = None
-    ) -> IRValue:
+    def _outside(self, number: int, shape: tuple[int, ...], place: Place | None = None) -> IRValue:
         cell = self.structure.cells[number]
         if cell.dtype is None:
             raise RuntimeError(
@@ -103,7 +104,7 @@ class AsNodes:
                     "call forward() on the same Variable before backward()",
                 )
             )
-        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place, base)
+        return self.graph.external(number, ArrayDesc(shape, cell.dtype), place)
 
 
 def float_values(plan: Plan, structure: Structure) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +22,9 @@ class Structure:
     made: per call the value numbers of its visible outputs, -1 where the value is gone.
     cells: outside arrays in the order in which the plan numbers them: those of all values, then per call its
         auxiliary cells and its random state.
+    aliases: per cell the number of the first that is the same one.
     key: everything that a plan depends on, hashable; equal keys mean equal plans.
-    overwrites: whether a call writes into an array that is another value's, too: then the order of all calls counts.
+    overwritten: numbers, as in `aliases`, of arrays into which a call writes although they are another value's, too.
     """
 
     def __init__(self, calls: Sequence[RecordedCall]) -> None:
@@ -53,20 +55,15 @@ class Structure:
             self.extra.append(self._number_state(function))
         self._flags: list[bool | None] | None = None
         self._needs: list[bool] | None = None
+        self.aliases = aliases_of(self.cells)
         self.key = self._key()
-        self.overwrites = self._finds_overwriting()
+        self.overwritten = self._find_overwritten()
 
-    def _finds_overwriting(self) -> bool:
-        read: set[int] = set()
-        written: set[int] = set()
-        for cell, origin in zip(self.cells, self.origins, strict=False):
-            if origin is None:
-                read.add(id(cell))
-            elif not self.functions[origin[0]].spec.views:
-                if id(cell) in written:
-                    return True
-                written.add(id(cell))
-        return not read.isdisjoint(written)
+    def _find_overwritten(self) -> frozenset[int]:
+        owners = list(zip(self.aliases, self.origins, strict=False))
+        read = {alias for alias, origin in owners if origin is None}
+        written = Counter(alias for alias, origin in owners if origin and not self.functions[origin[0]].spec.views)
+        return frozenset(alias for alias, count in written.items() if count > 1 or alias in read)
 
     def is_of(self, other: Structure) -> bool:
         """Whether another structure is of the same calls."""
@@ -163,17 +160,27 @@ class Structure:
         return number
 
     def _key(self) -> tuple[Any, ...]:
-        aliases: dict[int, int] = {}
-        arrays: list[tuple[Any, ...]] = []
-        for cell, shape, origin in zip(self.cells, self.shapes, self.origins, strict=False):
-            alias = aliases.setdefault(id(cell), len(aliases))
-            # Not where it is: a plan fetches what it needs, and arrays move to and fro.
-            arrays.append((alias, shape, dtype_number(cell)) if origin is None else (alias, origin))
+        # Not where they are: a plan fetches what it needs, and arrays move to and fro.
+        arrays = [
+            (shape, dtype_number(cell)) if origin is None else origin
+            for cell, shape, origin in zip(self.cells, self.shapes, self.origins, strict=False)
+        ]
         calls = tuple(
             (function.kind, references, made)
             for function, references, made in zip(self.functions, self.references, self.made, strict=True)
         )
-        return calls, tuple(arrays)
+        return calls, tuple(arrays), sharing(self.aliases)
+
+
+def aliases_of(cells: Sequence[ArrayCell]) -> list[int]:
+    """Per cell the index of the first that is the same one."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(cell), number) for number, cell in enumerate(cells)]
+
+
+def sharing(aliases: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """What of aliases is not plain, for keys: the numbers of arrays that an earlier one is, with its number."""
+    return tuple((number, first) for number, first in enumerate(aliases) if number != first)
 
 
 def dtype_number(cell: ArrayCell) -> int:

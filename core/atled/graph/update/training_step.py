@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.order import Order
 from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
-from atled.graph.record.structure import Structure, calls_before, dtype_number
+from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, sharing
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
@@ -81,6 +83,7 @@ class Training:
         unstored = unobserved(structure, (root,), lambda function: not function.spec.views)
         leaves = [_leaves(structure, parameter) for parameter in parameters]
         cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
+        aliases = aliases_of(cells)
         key: Hashable = (
             "training step",
             plugin_generation(),
@@ -90,6 +93,7 @@ class Training:
             rule,
             tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
             tuple(map(dtype_number, cells)),
+            sharing(aliases),
             root.position,
         )
         if before is not None and before._binding.holds(key, cells, epoch):
@@ -98,7 +102,7 @@ class Training:
             return
         made = structure.number_of(root)
         compiled: StepPlan = PLANS.get(
-            key, lambda: _compile_safely(structure, made, unstored, leaves, parameters, rule)
+            key, lambda: _compile_safely(structure, aliases, made, unstored, leaves, parameters, rule)
         )
         self.plan, self.moved = compiled
         self._numbers = {
@@ -199,6 +203,7 @@ def _settled(parameter: Moved) -> Sequence[ArrayCell]:
 
 def _compile_safely(
     structure: Structure,
+    aliases: Sequence[int],
     root: int,
     unstored: Collection[int],
     leaves: Sequence[Sequence[int]],
@@ -206,7 +211,7 @@ def _compile_safely(
     rule: Rule,
 ) -> StepPlan:
     """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
-    given = structure, root, unstored, leaves, parameters, rule
+    given = structure, aliases, root, unstored, leaves, parameters, rule
     compiled = _compile(*given, is_early=True)
     return compiled if _is_safe(compiled.plan) else _compile(*given, is_early=False)
 
@@ -224,6 +229,7 @@ def _is_safe(plan: Plan) -> bool:
 
 def _compile(
     structure: Structure,
+    aliases: Sequence[int],
     root: int,
     unstored: Collection[int],
     leaves: Sequence[Sequence[int]],
@@ -238,7 +244,7 @@ def _compile(
         behind all else.
     """
     context = structure.functions[-1].context
-    graph = Graph(context)
+    graph = Graph(context, aliases)
     recorded = AsNodes(graph, structure, computed=False)
     values = recorded.values
     results = results_of(structure, unstored)
@@ -267,7 +273,7 @@ def _compile(
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
-    return StepPlan(lower(graph, stored, is_fused=not structure.overwrites, apart=apart), tuple(moved))
+    return StepPlan(lower(graph, stored, apart=apart), tuple(moved))
 
 
 def _update(
@@ -304,18 +310,11 @@ def _update(
 
 
 def _move_forward(graph: Graph, updates: Sequence[Sequence[IRNode]]) -> None:
-    """Put the nodes of each update right behind the last other node that its parameter or gradient must wait for."""
+    """Put the nodes of each update right behind the last other node that must run before one of them."""
+    order = Order(graph.nodes)
     own_nodes = {node for nodes in updates for node in nodes}
-    place = {node: position for position, node in enumerate(graph.nodes) if node not in own_nodes}
-    last_use: dict[int, int] = {}
-    for node, position in place.items():
-        for value in node.inputs:
-            if value is not None and value.base.external >= 0:
-                last_use[value.base.external] = position
-    ready: dict[IRNode, float] = {node: float(position) for node, position in place.items()}
+    ready = {node: float(position) for position, node in enumerate(graph.nodes) if node not in own_nodes}
     for nodes in updates:
-        own = [value for node in nodes for value in node.inputs if value is not None]
-        makers = [place[value.node] for value in own if value.node is not None and value.node in place]
-        users = [last_use.get(value.base.external, -1) for value in own if value.base.external >= 0]
-        ready.update(dict.fromkeys(nodes, max([*makers, *users]) + 0.5))
-    graph.nodes.sort(key=ready.__getitem__)
+        waited_for = [ready[node] for own in nodes for node in order.before(own) if node in ready]
+        ready.update(dict.fromkeys(nodes, math.floor(max(waited_for, default=-1)) + 0.5))
+    graph.nodes.sort(key=ready.__getitem__)  # stable: those of one place stay in their order
