@@ -12,8 +12,11 @@ import pytest
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call, Prepared
+from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.shared import launch as launching
 
+MOST_PARTS = 5
+THREADS = (1, 2, 3, 5)  # counts for which a result must have the same bits
 KERNEL_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -81,6 +84,13 @@ def launch(
     return 0
 
 
+def assert_same_bits(found: np.ndarray, wanted: np.ndarray, because: str) -> None:
+    """Signs of zeros count; NaNs are all alike."""
+    if found.dtype.kind == "f":
+        found, wanted = (np.where(np.isnan(x), -1, x.view(f"i{x.itemsize}")) for x in (found, wanted))
+    np.testing.assert_array_equal(found, wanted, because)
+
+
 Run = Callable[..., int]
 
 
@@ -90,7 +100,7 @@ def make_call_fixture() -> Callable[..., Call]:
     return make_call
 
 
-@pytest.fixture(params=[1, 2, 5])
+@pytest.fixture(params=[1, 2, MOST_PARTS])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of shares to run; however small the work is, the kernels allow as many as they can make."""
     monkeypatch.setattr(launching, "SHARE_US", 1e-9)
@@ -98,8 +108,31 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.fixture
-def run() -> Run:
-    """run(module, name, inputs, outputs, parts=, floats=, **attributes): prepare and launch; fills in `outputs`."""
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """run(module, name, inputs, outputs, parts=, floats=, **attributes): prepare and launch; fills in `outputs`.
+
+    With MOST_PARTS it asserts that the outputs have the same bits however many threads the call is prepared for, in one
+    share and in as many as it is worth.
+    """
+
+    def assert_same_for_all_threads(
+        module: Any,
+        call: Call,
+        inputs: Sequence[np.ndarray | None],
+        outputs: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        floats: Mapping[str, float] | None,
+    ) -> None:
+        for threads in THREADS:
+            with monkeypatch.context() as patch:
+                patch.setattr(pool, "_chosen_count", threads)
+                prepared = module.prepare(call)
+            for parts in {1, prepared.native.parts}:
+                given = [None if x is None else aligned(x) for x in inputs]
+                found = [aligned(y) for y in outputs]
+                assert launch(prepared, [*given, *found], attributes=floats, parts=parts) == 0
+                for one, wanted in zip(found, results, strict=True):
+                    assert_same_bits(one, wanted, f"{parts} shares on {threads} threads")
 
     def run_kernel(
         module: Any,
@@ -121,6 +154,8 @@ def run() -> Run:
         # Shares beyond Native.parts would need more workspace than was asked for.
         most = native.parts if prepared.workspace else parts
         code = launch(prepared, [*given, *results], attributes=floats, parts=min(parts, most))
+        if code == 0 and parts == MOST_PARTS:
+            assert_same_for_all_threads(module, call, inputs, outputs, results, floats)
         for i, (copy, original) in enumerate(zip(given, inputs, strict=True)):
             if copy is None or original is None:
                 continue

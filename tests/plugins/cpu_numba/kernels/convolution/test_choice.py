@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from atled_cpu_numba import pool
 from atled_cpu_numba.kernels.convolution import choice as convolution
 from atled_cpu_numba.kernels.convolution import pointwise, weight_dots
 from atled_cpu_numba.kernels.convolution import slices as convolution_slices
@@ -309,31 +308,35 @@ def test_slices_of_three_axes_with_what_networks_use(run, parts, monkeypatch, gr
     np.testing.assert_allclose(gw, (grads @ seen.swapaxes(2, 3)).sum(axis=0).reshape(gw.shape), atol=2e-3)
 
 
+@pytest.mark.parametrize("parts", [5], indirect=True)  # then `run` compares the bits for several counts of threads
+@pytest.mark.parametrize("with_winograd", [False, True])
 @pytest.mark.parametrize(
     "x_shape, w_shape, group",
     [
         ((3, 64, 6, 8, 8), (16, 64, 3, 3, 3), 1),
         ((3, 64, 6, 8, 8), (16, 8, 3, 3, 3), 8),
         ((7, 32, 8, 8), (20, 32, 5, 5), 1),
+        # pieces of single groups: of planes, of what Winograd suits
+        ((2, 6, 4, 9, 20), (6, 1, 3, 3, 3), 6),
+        ((3, 32, 5, 8, 8), (32, 16, 1, 3, 3), 2),
+        # pieces of fewer channels: too few for Winograd, more images of them at once
+        ((6, 32, 4, 8, 8), (16, 32, 2, 3, 3), 1),
+        ((4, 64, 6, 7, 7), (5, 64, 3, 3, 3), 1),
     ],
 )
 def test_the_gradient_of_the_weight_has_the_same_bits_for_any_count_of_threads(
-    run, monkeypatch, x_shape, w_shape, group
+    run, parts, monkeypatch, x_shape, w_shape, group, with_winograd
 ):
-    monkeypatch.setattr(launching, "SHARE_US", 1e-9)
+    monkeypatch.setattr(winograd, "ENABLED", with_winograd)
     monkeypatch.setattr(slices_weight, "_CHUNK_BYTES", 1 << 17)
     monkeypatch.setattr(weight_dots, "_CHUNK_BYTES", 1 << 15)
     kernel = w_shape[2:]
     ones = (1,) * len(kernel)
-    x, gy = draw(0, *x_shape), draw(1, x_shape[0], w_shape[0], *x_shape[2:])
-    geometry = geometry_of(tuple(k // 2 for k in kernel), ones, ones, group)
-    found = []
-    for threads in (1, 2, 4):
-        monkeypatch.setattr(pool, "_chosen_count", threads)
-        gw = np.full(w_shape, np.nan, "f")
-        assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], kernel=kernel, **geometry) == 0
-        found.append(gw)
-    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+    pad = tuple(k // 2 for k in kernel)
+    counts = [size + 2 * p - k + 1 for size, p, k in zip(x_shape[2:], pad, kernel, strict=True)]
+    x, gy, gw = draw(0, *x_shape), draw(1, x_shape[0], w_shape[0], *counts), np.full(w_shape, np.nan, "f")
+    geometry = geometry_of(pad, ones, ones, group)
+    assert run(convolution_weight, "ConvolutionWeightGrad", [x, gy], [gw], parts=parts, kernel=kernel, **geometry) == 0
 
 
 def test_what_three_axes_are_computed_by_is_said(make_call):

@@ -5,22 +5,20 @@ import pytest
 
 from atled_cpu_numba.kernels.convolution import weight as convolution_weight
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import undivided
 
 CASES = [((37, 16, 16, 16), (16, 16, 3, 3), (1, 1)), ((40, 1, 28, 28), (16, 1, 5, 5), (0, 0))]
+
+
+def attributes_of(w_shape, pad):
+    steps = {"stride": (1, 1), "dilation": (1, 1)}
+    return {"base_axis": 1, "kernel": w_shape[2:], "pad": pad, "group": 1, **steps}
 
 
 @pytest.fixture(name="gradient")
 def gradient_fixture(run, make_call):
     def gradient(x, gy, w_shape, pad, parts):
-        gw = np.full(w_shape, np.nan, "f")
-        attributes = {
-            "base_axis": 1,
-            "kernel": w_shape[2:],
-            "pad": pad,
-            "stride": (1, 1),
-            "dilation": (1, 1),
-            "group": 1,
-        }
+        gw, attributes = np.full(w_shape, np.nan, "f"), attributes_of(w_shape, pad)
         note = convolution_weight.prepare(make_call("ConvolutionWeightGrad", [x, gy], [gw], **attributes)).note
         # With shorter vectors another kernel, or all images at once, may be quicker: the sums must be right then, too.
         assert host_lanes().vector < 16 or "runs of images" in note
@@ -52,3 +50,12 @@ def test_a_sum_has_the_same_bits_for_any_count_of_shares(gradient, x_shape, w_sh
     x, gy = problem(x_shape, w_shape, pad)
     first, *others = (gradient(x, gy, w_shape, pad, parts) for parts in (1, 2, 4))
     assert all((other == first).all() for other in others)
+
+
+@pytest.mark.parametrize("x_shape, w_shape, pad", CASES)
+def test_within_the_shares_of_another_kernel_there_are_no_runs(make_call, x_shape, w_shape, pad):
+    """That one's shares decide how large the call is, and the bits must not follow from them."""
+    arrays = list(problem(x_shape, w_shape, pad)), [np.empty(w_shape, "f")]
+    with undivided():
+        call = make_call("ConvolutionWeightGrad", *arrays, **attributes_of(w_shape, pad))
+        assert "runs of images" not in convolution_weight.prepare(call).note

@@ -47,7 +47,7 @@ def prepare(call: Call) -> Prepared:
     if len(problem.axes) > 2 or pieces > 1:
         prepared = weight_slices.prepare(problem, _prepare_planar, pieces=pieces)
     else:
-        prepared = _prepare_planar(problem)
+        prepared = _prepare_planar(problem, problem)
     return winograd.told(prepared, problem.direct_for) if suits_winograd and problem.direct_for else prepared
 
 
@@ -60,22 +60,28 @@ def _winograd(whole: weight_slices.Problem) -> winograd.Problem | None:
     return problem if winograd_weight.suits(problem) else None
 
 
-def _prepare_planar(whole: weight_slices.Problem) -> Prepared:
-    """The gradient over one or two axes."""
-    images, groups, channels, maps = whole[:4]
-    sizes, counts, kernel, pad, steps, dilation = two_axes(whole.axes)
+def _prepare_planar(piece: weight_slices.Problem, whole: weight_slices.Problem) -> Prepared:
+    """The gradient over one or two axes.
+
+    piece: what is computed.  whole: what that is a piece of, by its groups or channels, or the same. It decides how all
+    pieces are computed: their sizes follow from the number of shares, from which no bit of a result may follow.
+    """
+    images, groups, channels, maps = piece[:4]
+    sizes, counts, kernel, pad, steps, dilation = two_axes(piece.axes)
     positions = math.prod(counts)
-    if (kernel, steps, pad, groups) == ((1, 1), (1, 1), (0, 0), 1) and positions >= weight_pointwise.LEAST_POSITIONS:
+    is_pointwise = (kernel, steps, pad, whole.groups) == ((1, 1), (1, 1), (0, 0), 1)
+    if is_pointwise and positions >= weight_pointwise.LEAST_POSITIONS:
         return weight_pointwise.prepare(images, channels, maps, positions)
-    if kernel == (3, 3) and steps == dilation == (1, 1) and groups > 1 and channels == 1:
+    of_planes = whole.groups > 1 and channels == 1
+    if of_planes and kernel == (3, 3) and steps == dilation == (1, 1):
         filtered = squares.Problem(images, sizes, groups * maps, counts, pad, terms=1, per_plane=maps, turned=False)
         return squares.prepare_weight(filtered)
-    if groups > 1 and channels == 1:
+    if of_planes:
         phases = strided.Problem(images, groups, maps, sizes, counts, kernel, pad)
         if strided.suits(phases, steps, dilation):
             return strided.prepare_weight(phases)
-    problem = None if whole.direct_for or groups > 1 else _winograd(whole)
+    problem = None if whole.direct_for or whole.groups > 1 else _winograd(whole)
     if problem is not None:
-        return winograd_weight.prepare(problem)
+        return winograd_weight.prepare(problem._replace(channels=channels))
     task = weight_lanes.Problem(images, groups, channels, maps, sizes, counts, kernel, pad, steps, dilation)
-    return weight_lanes.prepare(task) if weight_lanes.suits(task) else weight_dots.prepare(task)
+    return weight_lanes.prepare(task) if weight_lanes.suits(task) else weight_dots.prepare(task, whole.channels)

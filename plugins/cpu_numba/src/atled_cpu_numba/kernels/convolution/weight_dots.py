@@ -185,12 +185,12 @@ def _build() -> Callable[..., int]:
 CONVOLUTION_WEIGHT = Kernel("convolution_weight", _build)
 
 
-def prepare(problem: Problem) -> Prepared:
-    """x, gy -> gw of any problem."""
+def prepare(problem: Problem, whole_channels: int) -> Prepared:
+    """x, gy -> gw of any problem.  whole_channels: of what the problem is a piece of, or its own."""
     p, lanes = problem, host_lanes()
     planes, result = _choose_layout(p)
     by_channels, pieces, parts = _divide(p)
-    chunk = _chunk(p, planes)
+    chunk = _chunk(p, whole_channels, planes)
     plane_length = planes.plane_length(chunk, lanes.vector)
     channel_length = len(planes.phases) * plane_length
     gy_length = planes._replace(front=0, back=0).plane_length(chunk, lanes.vector)
@@ -267,10 +267,10 @@ def _divide(p: Problem) -> tuple[bool, int, int]:
     return by_channels, pieces, min(parts, p.groups * pieces)
 
 
-def _chunk(p: Problem, planes: Layout) -> int:
-    """How many images the planes hold."""
+def _chunk(p: Problem, channels: int, planes: Layout) -> int:
+    """How many images the planes hold, as if for so many channels."""
     # Of the whole, not of a piece: images at once are summed in another order than one by one.
-    image_bytes = 4 * planes.image_pitch * (p.channels * len(planes.phases) + _in_tiles(p.maps))
+    image_bytes = 4 * planes.image_pitch * (channels * len(planes.phases) + _in_tiles(p.maps))
     chunk = max(1, min(p.images, _CHUNK_BYTES // image_bytes))
     return -(-p.images // -(-p.images // chunk))
 

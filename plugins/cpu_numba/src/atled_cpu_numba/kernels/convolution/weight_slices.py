@@ -103,6 +103,9 @@ class Problem(NamedTuple):
     direct_for: str
 
 
+PreparePlanar = Callable[[Problem, Problem], Prepared]
+
+
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, ints64, words
     from atled_cpu_numba.kernels.shared.options import kernel, piece
@@ -192,11 +195,11 @@ def _build() -> Callable[..., int]:
 SLICES_WEIGHT = Kernel("slices_weight", _build)
 
 
-def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, pieces: int) -> Prepared:
+def prepare(problem: Problem, prepare_planar: PreparePlanar, *, pieces: int) -> Prepared:
     """x, gy -> gw of a convolution over any number of axes.
 
-    prepare_planar: the same for two.  pieces: a divisor of the groups, how many pieces they are to be divided into at
-    least.
+    prepare_planar: the same for two, given a piece and what it is a piece of.  pieces: a divisor of the groups, how
+    many pieces they are to be divided into at least.
     """
     p = problem
     leading = p.axes[:-2]
@@ -210,12 +213,13 @@ def prepare(problem: Problem, prepare_planar: Callable[[Problem], Prepared], *, 
     parts = share_count(work_us, p.groups if p.groups > 1 else p.channels)
     # Before the threads are looked at: slices at once are summed in another order than one by one.
     at_once = max(-(-_LEAST_POSITIONS // windows), _CHUNK_BYTES * pieces // (4 * copied))
+    whole = p._replace(groups=p.groups // pieces)  # decides how each piece is computed
     pieces = _pieces(p, pieces, parts)
     # Of a piece:
     groups = p.groups // pieces if p.groups > 1 else 1
     channels = p.channels // (pieces if p.groups == 1 else 1)
     piece = p._replace(groups=groups, channels=channels)
-    inner = [_prepare_phase(piece, phase, at_once, prepare_planar) for phase in phases]
+    inner = [_prepare_phase(piece, whole, phase, at_once, prepare_planar) for phase in phases]
     chunk = max((chunk for chunk, _ in inner), default=0)
     map_step = p.channels * leading_places * places
     sizes = {
@@ -273,14 +277,17 @@ def _phases(p: Problem, windows: int) -> list[Phase]:
 
 
 def _prepare_phase(
-    piece: Problem, phase: Phase, at_once: int, prepare_planar: Callable[[Problem], Prepared]
+    piece: Problem, whole: Problem, phase: Phase, at_once: int, prepare_planar: PreparePlanar
 ) -> tuple[int, Prepared]:
     """How many slices are taken at once, at least `at_once`, and the call over two axes."""
     slices = piece.images * len(phase.slices)
     chunk = -(-slices // max(1, slices // at_once))
-    channels = piece.channels * len(phase.taps)
+
+    def planar(p: Problem) -> Problem:
+        return p._replace(images=chunk, channels=p.channels * len(phase.taps), axes=p.axes[-2:])
+
     with undivided():
-        return chunk, prepare_planar(piece._replace(images=chunk, channels=channels, axes=piece.axes[-2:]))
+        return chunk, prepare_planar(planar(piece), planar(whole))
 
 
 def _phase_words(phases: Sequence[Phase], inner: Sequence[tuple[int, Prepared]]) -> list[int]:
@@ -323,7 +330,7 @@ def _native(prepared: Prepared) -> Native:
 def _pieces(problem: Problem, least: int, parts: int) -> int:
     """How many pieces of the same size the work is divided into: for each of `parts` one, if that is possible.
 
-    Pieces of channels fill the lanes, so that each is computed as the whole would be.
+    Pieces of channels fill the lanes.
     """
     if problem.groups > 1:
         return max(n for n in range(1, max(least, parts) + 1) if problem.groups % n == 0)

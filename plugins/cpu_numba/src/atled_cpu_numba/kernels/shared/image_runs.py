@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Native, Prepared
-from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, in_lines, share_count
+from atled_cpu_numba.kernels.shared.launch import SHARE_US, fitting_shares, in_lines, is_undivided, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.store import Kernel
 
@@ -88,13 +88,15 @@ def in_runs(
 ) -> Prepared:
     """A gradient of a weight that would run in one share, divided by its images if that is worth it; else as it is.
 
+    Within the shares of another kernel it stays as it is: their number decides how long it takes.
+
     prepared: a call of two inputs with images first, one float32 result of `size` elements and a workspace.
     images_word: of its block.  image_bytes: of an image of each input.  work_us: its time on one core.
     """
     native = prepared.native
     assert native is not None
     runs = min(images, _MOST_RUNS, int(work_us / SHARE_US))
-    if native.parts > 1 or runs < 2:
+    if native.parts > 1 or runs < 2 or is_undivided():
         return prepared
     first, second, result, workspace = native.arguments
     sums_bytes = in_lines(4 * size * (runs - 1))

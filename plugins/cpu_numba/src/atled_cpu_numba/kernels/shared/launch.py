@@ -41,6 +41,11 @@ def undivided() -> Iterator[None]:
         _UNDIVIDED.reset(token)
 
 
+def is_undivided() -> bool:
+    """Whether calls are being prepared for one share each."""
+    return _UNDIVIDED.get()
+
+
 def share_count(work_us: float, units: int) -> int:
     """How many shares a call is worth: 1 below 60 us or on one thread; else shares of 30 us or more.
 
@@ -49,7 +54,7 @@ def share_count(work_us: float, units: int) -> int:
 
     work_us: estimated time on one core.  units: pieces that cannot be divided.
     """
-    if work_us < 2 * SHARE_US or _UNDIVIDED.get():
+    if work_us < 2 * SHARE_US or is_undivided():
         return 1
     # Imported here because families are looked at, in `accepts`, by processes that never run a kernel.
     from atled_cpu_numba.pool import thread_count
