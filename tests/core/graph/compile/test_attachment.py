@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 import atled as nn
 import atled.functions as F
 from atled.array_desc import ArrayDesc
+from atled.arrays.array import NdArray
 from atled.arrays.place import HOST
+from atled.graph.compile.lowering import lower
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.step import Slot
+from atled.graph.nodes.ir import Graph
+from atled.graph.run.binding import Binding
 from atled_contexts import verify
 
 pytest.importorskip("atled_cpu_numba")  # the kernels that carry others are its
@@ -209,3 +213,22 @@ def test_what_is_added_to_a_gradient_does_not_overwrite_it_first():
             y.backward()
             for leaf, gradient in zip(leaves, once, strict=True):
                 np.testing.assert_allclose(leaf.g, times * gradient, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("into", [2, 3])
+def test_which_array_a_result_becomes_decides_whether_it_may_be_overwritten_early_not_its_size(into):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((10, 6), (6, 32), (10, 32), (10, 32))]
+    graph = Graph(CPU)
+    a, b, c = (graph.external(number, ArrayDesc(x.shape, np.float32)) for number, x in enumerate(arrays[:3]))
+    plan = lower(graph, [graph.op("Add2", c, graph.op("BatchMatmul", a, b))], into=[into])
+    carrier, step = plan.steps
+    assert step.carrier is carrier
+    product, result = plan.slots[carrier.arguments[2]], plan.slots[step.arguments[2]]
+    is_one_with_c = result.memory == plan.slots[step.arguments[0]].memory
+    assert is_one_with_c == (into == 2)
+    assert (product.memory == result.memory) == (into == 3)
+    cells = [NdArray.from_numpy_array(x.copy()).cell for x in arrays]
+    Binding(plan, cells, [cells[into]], []).run()
+    expected = arrays[2] + arrays[0] @ arrays[1]
+    np.testing.assert_allclose(NdArray.over(cells[into], (10, 32)).data, expected, rtol=1e-5, atol=1e-5)

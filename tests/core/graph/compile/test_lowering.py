@@ -5,6 +5,11 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.array_desc import ArrayDesc
+from atled.arrays.array import NdArray
+from atled.graph.compile.lowering import lower
+from atled.graph.nodes.ir import Graph
+from atled.graph.run.binding import Binding
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +52,53 @@ def test_leaves_with_one_gradient_in_two_shapes_have_arrays_of_their_own():
     np.testing.assert_allclose(b.g, expected, rtol=1e-5)
     np.testing.assert_allclose(a.g.ravel(), expected + 1, rtol=1e-5)
     np.testing.assert_allclose(c.g.ravel(), expected - 1, rtol=1e-5)
+
+
+def test_results_that_change_places_are_computed_from_what_was_there():
+    arrays = [NdArray.from_numpy_array(np.full(3, value)) for value in (2.0, 5.0)]
+    graph = Graph(nn.Context(["reference:double"]))
+    a, b = (graph.external(number, ArrayDesc((3,), np.float64)) for number in range(2))
+    results = [graph.op("MulScalar", b, val=10.0), graph.op("MulScalar", a, val=10.0)]
+    plan = lower(graph, results, into=[0, 1])
+    cells = [array.cell for array in arrays]
+    Binding(plan, cells, cells, [value for _, value in plan.floats]).run()
+    np.testing.assert_array_equal([array.data for array in arrays], [[50] * 3, [20] * 3])
+    assert [step.name for step in plan.steps].count("Identity") == 1
+
+
+def test_a_gradient_that_is_added_to_needs_no_copy():
+    graph = Graph(nn.Context(["reference:double"]))
+    a, before = (graph.external(number, ArrayDesc((3,), np.float64)) for number in range(2))
+    total = graph.op("Add2", before, graph.op("Exp", a))
+    plan = lower(graph, [total], into=[1])
+    assert [step.name for step in plan.steps] == ["Exp", "Add2"]
+    (target,) = plan.targets
+    assert plan.slots[target].memory == plan.slots[plan.steps[1].arguments[0]].memory
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_gradients_may_be_given_the_arrays_of_the_data(is_shared):
+    a, b = leaf(3), leaf(3)
+    b.d = a.d + 1
+    old = a.d.copy(), b.d.copy()
+    y = a * b
+    y.forward()
+    y.g = 1
+    if is_shared:
+        a.grad, b.grad = a.data, b.data
+    y.parent.backward([a, b], [y], accum=[False, False])
+    np.testing.assert_array_equal(a.g, old[1])
+    np.testing.assert_array_equal(b.g, old[0])
+
+
+def test_the_gradient_of_a_leaf_may_be_where_a_backward_starts():
+    a, b = leaf(3), leaf(3)
+    b.d = a.d + 1
+    y = a * b
+    y.forward()
+    start = np.array([10, 20, 30], np.float32)
+    a.g, b.g = start, 0
+    y.grad = a.grad
+    y.backward(None)
+    np.testing.assert_allclose(a.g, start + start * b.d, rtol=1e-6)
+    np.testing.assert_allclose(b.g, start * a.d, rtol=1e-6)
