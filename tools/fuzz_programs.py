@@ -59,7 +59,7 @@ class Report:
 
         seed = int(result.text.split()[2].rstrip(","))
         program = drawing.draw(seed, result.number)
-        checker = Checker(program.context, self._threads)
+        checker = Checker(program.context, self._threads, program.as_large)
         title = f"seed {seed}, program {result.number}"
         try:
             first = checker.outcome(program.statements)
@@ -68,7 +68,7 @@ class Report:
             small = shrunk(program.statements, lambda statements: checker.outcome(statements) == first)
         finally:
             checker.close()
-        return script(small, program.context, f"{title}, shrunk")
+        return script(program, small, f"{title}, shrunk")
 
     def table(self) -> str:
         """Outcomes, then features: how often each was drawn, and in how many programs."""

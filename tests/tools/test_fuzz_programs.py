@@ -63,7 +63,7 @@ def test_a_round_of_programs_is_clean():
     programs = [program for program in drawn if len(program.statements) < 40][:16]  # the short ones: each takes less
     for number, program in enumerate(programs):
         try:
-            check(program.statements, program.context, (1, 3))
+            check(program.statements, program.context, (1, 3), program.as_large)
         except UncleanError as error:
             error.add_note(f"seed 20261122, program {number}")
             raise

@@ -29,12 +29,13 @@ def thread_counts() -> Sequence[int]:
 def draw(seed: int, number: int) -> Attempt:
     """The program of a number, the same for equal seeds."""
     program = drawing.draw(seed, number)
-    text = script(program.statements, program.context, f"seed {seed}, program {number}")
+    text = script(program, program.statements, f"seed {seed}, program {number}")
     first, rest = text.split("\n", 1)
     features = json.dumps(program.features)
     counts = thread_counts()
     return Attempt(
-        f"{first}\n{_FEATURES}{features}\n{rest}", lambda: check(program.statements, program.context, counts)
+        f"{first}\n{_FEATURES}{features}\n{rest}",
+        lambda: check(program.statements, program.context, counts, program.as_large),
     )
 
 

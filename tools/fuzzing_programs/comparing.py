@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,8 +15,6 @@ _TOLERANCE = 1e-3
 """Of float32: rounding grows from step to step; a value from the wrong place is off by far more."""
 _NOISE = 1e-6
 _NOISY_RUNS = 12
-
-Setting = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
@@ -35,12 +34,35 @@ def threads(count: int) -> Iterator[None]:
         nn.clear_memory_cache()  # plans know how their kernels are divided
 
 
-def check(statements: Sequence[str], context: str, thread_counts: Sequence[int]) -> None:
-    """Run a program in all ways; UncleanError where they disagree."""
+# Sizes beyond which values are computed again instead of stored, and written past the caches.
+_SIZES = ("STREAMED_BYTES", "_STREAMED_BYTES", "_STREAM_BYTES")
+
+
+@contextlib.contextmanager
+def large_arrays() -> Iterator[None]:
+    """Within, the library treats all arrays as if they were too large for caches."""
+    from atled.graph.recompute import choice
+
+    modules = [m for name, m in sorted(sys.modules.items()) if m is choice or name.startswith("atled_cpu_numba.")]
+    before = [(m, name, vars(m)[name]) for m in modules for name in (*_SIZES, "_LEAST_BYTES") if name in vars(m)]
+    try:
+        for module, name, _ in before:
+            setattr(module, name, 0)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def check(statements: Sequence[str], context: str, thread_counts: Sequence[int], as_large: bool = False) -> None:
+    """Run a program in all ways; UncleanError where they disagree.
+
+    as_large: whether small arrays are treated as large ones are.
+    """
     runs: list[Run] = []
     with poisoned():
         for count in thread_counts:
-            with threads(count):
+            with threads(count), large_arrays() if as_large else contextlib.nullcontext():
                 runs.append(run_by_library(statements, context))
     for count, run in zip(thread_counts[1:], runs[1:], strict=True):
         _equal_bits(statements, runs[0], run, f"{thread_counts[0]} and {count} threads")

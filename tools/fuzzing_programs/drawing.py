@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuzzing_programs.expressions import expression, loss
+from fuzzing_programs.expressions import elementwise, expression, loss
 from fuzzing_programs.plain import front
 from fuzzing_programs.plain.graph import Call, Value, calls_before
 from fuzzing_programs.plain.state import STATE
@@ -26,11 +26,13 @@ _MOST = 1e4
 class Program(NamedTuple):
     """A program.
 
-    context: the backend that computes.  features: how often each was drawn.
+    context: the backend that computes.  as_large: whether the library is to treat small arrays as it does large ones.
+    features: how often each was drawn.
     """
 
     seed: str
     context: str
+    as_large: bool
     statements: list[str]
     features: Counter[str]
 
@@ -55,6 +57,7 @@ class Drawer:
     names: what it has defined so far, as the plain interpreter has it.
     leaves, parameters, results, statistics, labels: names of Variables by role.  sharing: those over common arrays.
     arrays, views, solvers, steps, nets: names of NdArrays, NumPy views, solvers, compiled steps, functions.
+    regular: names of roots that were run repeatedly.
     is_over: whether it can go no further.
     """
 
@@ -75,6 +78,7 @@ class Drawer:
         self.steps: list[str] = []
         self.nets: dict[str, str] = {}
         self.sharing: set[str] = set()
+        self.regular: list[str] = []
         self._counts: Counter[str] = Counter()
         STATE.reset()
         self.names: dict[str, Any] = {**front.names(), "gc": gc, "look": lambda read: read(), "attempt": _call}
@@ -228,7 +232,7 @@ class Drawer:
 
     def backward(self) -> None:
         if self.random.random() < 0.7:
-            y = self.random.choice((self.end, lambda: self.pick(self.results)))()
+            y = self.random.choice((self.root, lambda: self.pick(self.results)))()
             self.do(self.observed(f"{y}.forward()"), "forward")
         else:
             y = self.computed()
@@ -545,7 +549,7 @@ class Drawer:
     def compiled(self) -> None:
         """A compiled step, run twice."""
         if not self.steps or self.random.random() < 0.4:
-            solver, root = self.solver(), self.end()
+            solver, root = self.solver(), self.root()
             calls = calls_before([self.of(root).value])
             if any(call.spec.resumes(call.attributes) for call in calls):
                 raise _Unsuitable
@@ -574,8 +578,9 @@ class Drawer:
         inner = self.fresh("p")
         self.names[inner] = self.of(x)
         current, made_names = inner, [inner]
+        draw_call = self.random.choice((expression, expression, elementwise))
         for _ in range(self.random.randint(2, 6)):
-            made = expression(self, current, self.of(current).shape)
+            made = draw_call(self, current, self.of(current).shape)
             names = [self.fresh("p") for _ in range(made.outputs)]
             text = f"{', '.join(names)} = {made.text}"
             try:
@@ -600,14 +605,29 @@ class Drawer:
         self.do(f"def {name}({inner}):\n{lines}", "function")
         self.nets[name] = x
 
-    def loop(self) -> None:
-        """A graph that is built again at every step."""
+    def some_net(self) -> tuple[str, str]:
+        """The name of a function that builds a graph, and of its argument."""
         if not self.nets or self.random.random() < 0.5:
             self.net()
         name = self.random.choice(list(self.nets))
         x = self.nets[name]
         if x not in self.leaves:
             raise _Unsuitable
+        return name, x
+
+    def root(self) -> str:
+        """A loss: of a result that is held, or one in whose graph nothing is."""
+        if self.random.random() < 0.4:
+            return self.end()
+        net, x = self.some_net()
+        name = self.fresh("v")
+        self.do(f"{name} = {net}({x})", "root of a function")
+        self.results.append(name)
+        return name
+
+    def loop(self) -> None:
+        """A graph that is built again at every step."""
+        name, x = self.some_net()
         solver = self.solver() if self.parameters else ""
         auto = self.random.random() < 0.7
         lines = [f"{x}.d = draw(100 + number, {self.of(x).shape})"] if self.random.random() < 0.7 else []
@@ -632,23 +652,44 @@ class Drawer:
 
     def epoch(self) -> None:
         """A static graph, run repeatedly."""
-        root = self.end()
+        root = self.root()
         _refuse_unlike(self.of(root).value)
         solver = self.solver() if self.parameters else ""
         calls = calls_before([self.of(root).value])
         leaves = {value for call in calls for value in call.inputs}
         inputs = [x for x in self.leaves if self.of(x).value in leaves and self.of(x).value.call is None][:1]
+        count = self.random.randint(2, 8)
+        odd = self.random.randrange(count + 3)  # the step, if there is one, in which something unusual happens
         lines = [f"{x}.d = draw(200 + number, {self.of(x).shape})" for x in inputs]
         lines += [f"{root}.forward()"]
+        changes = [f"{x}.data *= 0.5" for x in (*inputs, *self.parameters)]
+        changes += [f"attempt(lambda: {root}.backward(0.5))", f"{root}.forward()"]
+        if odd < count and changes:
+            lines += [f"if number == {odd}:", f"    {self.random.choice(changes)}"]
+            self.features["odd step"] += 1
         lines += [f"{solver}.zero_grad()"] if solver and self.random.random() < 0.9 else []
         lines += [f"attempt(lambda: {root}.backward())"]
         lines += [f"{solver}.weight_decay(0.01)"] if solver and self.random.random() < 0.3 else []
         lines += [f"{solver}.update()"] if solver else []
         lines += [f"look(lambda: {root}.d)"] if self.random.random() < 0.6 else []
         self.do(
-            f"for number in range({self.random.randint(2, 5)}):\n" + "\n".join(f"    {line}" for line in lines),
+            f"for number in range({count}):\n" + "\n".join(f"    {line}" for line in lines),
             "static graph repeated",
         )
+        self.regular.append(root)
+
+    def irregular(self) -> None:
+        """A step of a root that was run regularly, with something in between."""
+        root = self.pick([name for name in self.regular if name in self.results])
+        self.do(f"{root}.forward()", "irregular step")
+        between: tuple[Callable[[], None], ...] = (
+            self.write, self.view, self.view_used, self.write_gradient, self.collect, self.late, self.look, self.flags,
+            self.drop,
+        )  # fmt: skip
+        for _ in range(self.random.randint(1, 2)):
+            self.draw_one((*between, self.write, self.late), (1,) * (len(between) + 2))
+            if self.random.random() < 0.8 and root in self.results:
+                self._backward(root)
 
     def toggle(self) -> None:
         self.do(f"nn.set_auto_forward({not STATE.auto})", "auto_forward")
@@ -674,7 +715,8 @@ class Drawer:
             self.write_gradient: 3,
             self.view: 3, self.view_used: 12, self.flags: 3, self.shared: 3, self.rewire: 6,
             self.at_once: 5, self.derivative: 3, self.batch: 2,
-            self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 4, self.toggle: 1,
+            self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 6, self.irregular: 10,
+            self.toggle: 1,
         }  # fmt: skip
         while len(self.statements) < count:
             kept = len(self.statements)
@@ -730,4 +772,6 @@ def draw(seed: int, number: int) -> Program:
     drawer.run(drawer.random.choice((8, 15, 25, 40)))
     context = drawer.random.choices(("cpu:float", "cpu:double", "reference:float"), (20, 3, 2))[0]
     drawer.features[context] += 1
-    return Program(text, context, drawer.statements, drawer.features)
+    as_large = drawer.random.random() < 0.5
+    drawer.features["as if large"] += as_large
+    return Program(text, context, as_large, drawer.statements, drawer.features)

@@ -83,6 +83,18 @@ def _binary(p: Source, x: str, shape: Shape) -> Expression:
     return Expression(p.random.choice(_BINARY).format(x=x, y=p.other(shape)), "elementwise of two")
 
 
+def _gated(p: Source, x: str, shape: Shape) -> Expression:
+    """Products of short formulas: what backward reads of them is quickly computed again."""
+    y = p.parameter(shape) if p.random.random() < 0.6 else p.other(shape)
+    ways = (
+        f"F.tanh({x} * {y}) * F.sigmoid({x})",
+        f"F.tanh({x} + {y}) * F.sigmoid({y}) * 0.5",
+        f"F.sigmoid({x} * 0.5) * {y} + F.tanh({x})",
+        f"F.exp(F.tanh({x})) * F.tanh({y} - {x})",
+    )
+    return Expression(p.random.choice(ways), "gated")
+
+
 def _broadcast(p: Source, x: str, shape: Shape) -> Expression:
     smaller = tuple(1 if p.random.random() < 0.5 else size for size in shape)
     text = p.random.choice(_BINARY[:5])
@@ -313,7 +325,8 @@ def _sequence(p: Source, x: str, shape: Shape) -> Expression:
 
 
 _ANY: tuple[Maker, ...] = (
-    _unary, _unary, _chain, _chain, _binary, _binary, _broadcast, _broadcast_to, _reduced, _centered, _softmax,
+    _unary, _unary, _chain, _chain, _binary, _binary, _gated, _gated, _gated, _broadcast,
+    _broadcast_to, _reduced, _centered, _softmax,
     _transpose, _reshape, _reshape, _unlink, _slice, _concatenate, _stack, _split, _dropout, _noise, _moved, _python,
     _top_k,
 )  # fmt: skip
@@ -333,6 +346,11 @@ def expression(p: Source, x: str, shape: Shape) -> Expression:
     if makers and p.random.random() < 0.5:
         return p.random.choice(makers)(p, x, shape)
     return p.random.choice(_ANY)(p, x, shape)
+
+
+def elementwise(p: Source, x: str, shape: Shape) -> Expression:
+    """A call that computes element by element."""
+    return p.random.choice((_gated, _gated, _unary, _chain, _binary))(p, x, shape)
 
 
 def loss(p: Source, x: str, shape: Shape) -> Expression:

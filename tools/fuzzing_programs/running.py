@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -82,6 +81,11 @@ from atled.function import PythonFunction
 
 nn.set_default_context(nn.Context("{context}", fallback="raise"))
 """
+_LARGE = """
+from atled.graph.recompute import choice  # treats these arrays as large ones
+
+choice._STREAMED_BYTES = choice._LEAST_BYTES = 0
+"""
 _LOOK = """
 
 def look(read):
@@ -99,9 +103,24 @@ LOST = ("compute the graph again", "run the step again", "the graph is gone")
 """What errors say of values that no plan stored and that cannot be computed any more."""
 
 
-def script(statements: Sequence[str], context: str, title: str) -> str:
+class Setting(Protocol):
+    """How a program is to run."""
+
+    @property
+    def context(self) -> str:
+        """The backend and type config."""
+        ...
+
+    @property
+    def as_large(self) -> bool:
+        """Whether small arrays are treated as large ones are."""
+        ...
+
+
+def script(setting: Setting, statements: Sequence[str], title: str) -> str:
     """A program as a script that prints what it sees."""
-    return "".join([_HEAD.format(title=title, context=context), "\n", HELPERS, _LOOK, *(f"{s}\n" for s in statements)])
+    head = _HEAD.format(title=title, context=setting.context) + (_LARGE if setting.as_large else "")
+    return "".join([head, "\n", HELPERS, _LOOK, *(f"{statement}\n" for statement in statements)])
 
 
 class UncleanError(Exception):
@@ -266,8 +285,3 @@ def poisoned() -> Iterator[None]:
         yield
     finally:
         HostStorage.__init__, HostStorage.__del__ = make, free
-
-
-def indented(text: str) -> str:
-    """A text as a part of another one."""
-    return textwrap.indent(text.strip(), "    ")

@@ -58,8 +58,8 @@ def _is_valid(text: str) -> bool:
 class Checker:
     """A process that says what comes of programs; a new one after one that died or hung."""
 
-    def __init__(self, context: str, threads: str) -> None:
-        self._words = [sys.executable, str(_CHECKER), context, threads]
+    def __init__(self, context: str, threads: str, as_large: bool = False) -> None:
+        self._words = [sys.executable, str(_CHECKER), context, threads, str(int(as_large))]
         self._child: subprocess.Popen[str] | None = None
 
     def outcome(self, statements: Sequence[str]) -> str:

@@ -179,11 +179,11 @@ def backward(roots: Sequence[Value], grads: Sequence[Any], only: Collection[Cell
         for root, grad in asked:
             seed = _seed(root, grad)
             seeds[root] = seeds[root] + seed if root in seeds else seed
-        for call in calls:
-            if call.spec.resumes(call.attributes):
-                for value in call.inputs:
-                    if value is not None and value.call is not None and value.needs and value not in seeds:
-                        seeds[value] = Value(Arrays(value.arrays.grad))
+        held = {value for call in calls if call.spec.resumes(call.attributes) for value in call.inputs}
+        for value in middle:
+            if value in held and value.needs:
+                own = Value(Arrays(value.arrays.grad))
+                seeds[value] = seeds[value] + own if value in seeds else own
         blocked = [value for value in middle if value.need_grad is False and value not in seeds]
         found = backpropagate(calls, seeds, wanted, blocked, False)
     _leave(roots, [*leaves], [] if only is not None else [*middle], seeds, found)
