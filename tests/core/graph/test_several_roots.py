@@ -1,12 +1,15 @@
 """Random programs with several roots: one plan gives what separate runs give, and computes common parts once."""
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.graph.record.roots import roots_of
 from atled.graph.record.traversal import functions_before
 
 # Numbers and functions whose results float32 holds exactly, so that sums have the same bits in any order.
@@ -163,19 +166,42 @@ def test_values_that_no_root_needs_stored_are_recovered():
     assert middle.g.shape == (2,)
 
 
-def test_the_plan_of_several_roots_is_kept_while_all_exist_and_no_longer():
-    from atled.graph.record import roots
-
+@pytest.mark.parametrize("gone", [0, 1])
+def test_the_plan_of_several_roots_is_kept_while_all_exist_and_no_longer(gone):
     x = nn.Variable.from_numpy_array(np.float32([1, 2]))
-    y, z = F.tanh(x), F.sin(x)
-    known = len(roots._SEVERAL)
+    roots = [F.tanh(x), F.sin(x)]
+    nn.forward_all(roots)
+    record = weakref.ref(roots_of([root.value for root in roots]))
+    planned = record().forward
+    nn.forward_all(roots)
+    assert record().forward is planned
+    del planned, roots[gone]
+    assert record() is None
+
+
+def test_a_root_within_another_one_does_not_keep_their_plan():
+    x = nn.Variable.from_numpy_array(np.float32([1, 2]))
+    y = F.tanh(x)
+    z = F.sin(y)
     nn.forward_all([y, z])
-    planned = roots.roots_of([y.value, z.value]).forward
+    record = weakref.ref(roots_of([y.value, z.value]))
+    del y, z
+    assert record() is None
+
+
+def test_a_graph_of_several_roots_of_which_an_array_was_held_is_collected():
+    x = nn.Variable.from_numpy_array(np.float32([1, 2]), need_grad=True)
+    y, z = F.tanh(F.exp(x) * 2.0), F.sin(x)
     nn.forward_all([y, z])
-    assert roots.roots_of([y.value, z.value]).forward is planned
-    assert len(roots._SEVERAL) == known + 1
-    del z, planned
-    assert len(roots._SEVERAL) == known
+    nn.backward_all([y, z])
+    middle = y.parent.inputs[0]
+    held = [middle.data, middle.grad]  # not stored: what may compute them holds the graph
+    roots = [weakref.ref(y.value), weakref.ref(z.value)]
+    del y, z, middle
+    np.testing.assert_allclose(held[0].data, 2 * np.exp([1, 2]), rtol=1e-6)
+    del held
+    gc.collect()
+    assert [root() for root in roots] == [None, None]
 
 
 def test_a_plan_says_behind_which_segment_a_gradient_is_complete():

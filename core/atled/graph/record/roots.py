@@ -15,17 +15,19 @@ Key = tuple[weakref.ref[Value], ...]
 class Roots:
     """The values on which one forward or backward is called, referred to weakly, with the plans made for them.
 
-    It lives as long as each of them does.
+    It lives as long as each of them does: that of one value belongs to the value, that of several to that of the first.
+    In no table of the process: what it holds may hold the values, and such circles must stay collectable.
 
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
     lent: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
     """
 
-    __slots__ = ("__weakref__", "_ends", "_references", "backward", "forward", "lent")
+    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "forward", "lent")
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._references: Key = tuple(map(weakref.ref, values))
         self._ends: list[weakref.ref[Value]] = []
+        self._several: dict[Key, Roots] = {}
         # Any: what plans is above the records that it plans for.
         self.forward: Any = None
         self.backward: Any = None
@@ -36,28 +38,32 @@ class Roots:
         values = tuple(value for reference in self._references if (value := reference()) is not None)
         return values if len(values) == len(self._references) else ()
 
-    def end_with(self, values: Sequence[Value], key: Key) -> None:
-        """Leave the table when one of the roots goes."""
-        self._ends = [weakref.ref(value, lambda _: _SEVERAL.pop(key, None)) for value in values]
+    def several(self, values: Sequence[Value]) -> Roots:
+        """The record of several roots of which the first is the one here."""
+        key = tuple(map(weakref.ref, values))
+        found = self._several.get(key)
+        if found is None:
+            found = self._several[key] = Roots(values)
+            owner = weakref.ref(self)
+            found._ends = [weakref.ref(value, lambda _: _end(owner, key)) for value in values[1:]]
+        return found
+
+
+def _end(owner: weakref.ref[Roots], key: Key) -> None:
+    """Drop a record: one of its roots is gone."""
+    first = owner()
+    if first is not None:
+        first._several.pop(key, None)
 
 
 _MAKING = lock_across_forks()
 
-_SEVERAL: dict[Key, Roots] = {}
-"""Those of several values. That of one value is kept by the value itself, where it is found without a look-up."""
-
 
 def roots_of(values: Sequence[Value]) -> Roots:
     """The record of these roots, in this order: one as long as they exist."""
+    first = values[0]
     with _MAKING:
-        if len(values) == 1:
-            (value,) = values
-            if value.roots is None:
-                value.roots = Roots(values)
-            found: Roots = value.roots
-            return found
-        key = tuple(map(weakref.ref, values))
-        if key not in _SEVERAL:
-            _SEVERAL[key] = Roots(values)
-            _SEVERAL[key].end_with(values, key)
-        return _SEVERAL[key]
+        if first.roots is None:
+            first.roots = Roots((first,))
+        own: Roots = first.roots
+        return own if len(values) == 1 else own.several(values)
