@@ -154,7 +154,7 @@ class CompiledStep:
             self._training = None
         training = self._training
         if training is None or not training.is_current or parameters != self._known:
-            moved = [Moved(p.variable.value.data.cell, p.variable.shape, p.states) for p in parameters]
+            moved = [Moved(p.variable.value.data.cell, p.gradient, p.variable.shape, p.states) for p in parameters]
             training = self._training = Training(self.loss.value, rule, moved, training)
             self._known = parameters  # the objects: the number of one that is gone may be given again
         return training

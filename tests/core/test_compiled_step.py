@@ -125,6 +125,32 @@ def test_gradients_of_all_parameters_are_zero_afterwards() -> None:
     np.testing.assert_array_equal(unused.d, before)
 
 
+@pytest.mark.parametrize("shares", ["values", "gradient", "both"])
+@pytest.mark.parametrize("both_move", [True, False])
+def test_leaves_that_have_one_array_in_common_move_alike(shares: str, both_move: bool) -> None:
+    def moved(is_compiled: bool) -> list[np.ndarray]:
+        w, u = (nn.Variable.from_numpy_array(np.float32([1, 2, 3]) * k, need_grad=True) for k in (1, 2))
+        if shares != "gradient":
+            u.data = w.data
+        if shares != "values":
+            u.grad = w.grad
+        loss = F.sum(F.tanh(u)) + F.sum(w * w)
+        solver = S.Momentum(0.1)
+        solver.set_parameters({"w": w, "u": u} if both_move else {"w": w})
+        step = nn.compile_step(loss, solver)
+        for _ in range(3):
+            if is_compiled:
+                step()
+                continue
+            loss.forward()
+            solver.zero_grad()
+            loss.backward()
+            solver.update()
+        return [w.d.copy(), u.d.copy()]
+
+    np.testing.assert_allclose(moved(True), moved(False), rtol=1e-5)
+
+
 @pytest.mark.parametrize("context", ["cpu:float", "reference:float"])
 def test_a_weight_that_is_read_unlinked_moves_after_the_last_read(context: str) -> None:
     def unlinked(x: nn.Variable, t: nn.Variable) -> nn.Variable:

@@ -31,9 +31,10 @@ from atled_contexts import Context, plugin_generation
 
 
 class Moved(NamedTuple):
-    """A parameter and what its update changes: the arrays of its values and of the solver's states for it."""
+    """A parameter: the arrays of its values and of its gradient, and of the solver's states for it."""
 
     data: ArrayCell
+    gradient: ArrayCell
     shape: tuple[int, ...]
     states: Sequence[ArrayCell]
 
@@ -186,12 +187,16 @@ def _refuse_resuming(structure: Structure) -> None:
 
 
 def _leaves(structure: Structure, parameter: Moved) -> list[int]:
-    """The leaves of a structure that are a parameter and ask for its gradient: one, or one per shape it is used in."""
-    return [
+    """The leaves whose gradients add up in that of a parameter, first one that has its values; none if no leaf has."""
+    adding = [
         number
-        for number, origin in enumerate(structure.origins)
-        if origin is None and structure.flags[number] and structure.cells[number] is parameter.data
+        for number, value in enumerate(map(structure.value, range(len(structure.shapes))))
+        if structure.origins[number] is None and structure.flags[number] and value is not None
+        # By its array: leaves with the values of a parameter may have a gradient of their own.
+        if value.grad.cell is parameter.gradient
     ]
+    own = [number for number in adding if structure.cells[number] is parameter.data]
+    return sorted(adding, key=lambda number: number not in own) if own else []
 
 
 def _settled(parameter: Moved) -> Sequence[ArrayCell]:
