@@ -15,6 +15,7 @@ from atled.graph.run.one_call import call_function
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
+from atled_contexts.surroundings import here
 
 
 def apply(
@@ -34,7 +35,7 @@ def apply(
     """
     spec = SPECS[op] if isinstance(op, str) else op
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    context, auto_forward, calls = in_force()
+    context, auto_forward, calls = here().known or in_force()
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
