@@ -32,6 +32,7 @@ class Value:
     made: when its values were computed; gradient_made: when a backward left its gradient; 0 for never.
     was_held, was_gradient_held: whether a Variable was held then, so that there is no reason not to have them.
     roots: of the backward that left its gradient.
+    shown: the one whose arrays it got by `unlinked`.
     is_moved: whether a compiled step computed it and moved the parameters after that.
     """
 
@@ -47,6 +48,7 @@ class Value:
         self.made = self.gradient_made = 0
         self.was_held = self.was_gradient_held = True
         self.roots: list[weakref.ref[Value]] = []
+        self.shown: Value | None = None
         self.is_moved = False
 
     @property
@@ -340,8 +342,10 @@ class Variable:
         backward_all([self], [grad])
 
     def unlinked(self, need_grad: bool | None = None) -> Variable:
-        self.value.was_held = True
-        return Variable.on(Value(self.value.arrays, self.value.need_grad if need_grad is None else need_grad))
+        flag = self.value.need_grad if need_grad is None else need_grad
+        value = Value(self.value.arrays, flag)
+        value.shown = self.value
+        return Variable.on(value)
 
     def rewire_on(self, variable: Variable) -> None:
         mine, theirs = self.value, variable.value
@@ -381,7 +385,8 @@ class Backward:
 
 def refuse_lost(values: Iterable[Value | None]) -> None:
     """JustifiedError if the library refused what needs these values, and one of them may be lost."""
-    for value in values if STATE.is_refused else ():
+    for item in values if STATE.is_refused else ():
+        value = item if item is None or item.shown is None else item.shown
         if value is not None and value.call is not None and not value.was_held:
             STATE.refuse_if(value.is_moved or _may_have_changed([value], value.made))
 
