@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def outcome(statements: list[str], context: str, counts: list[int], as_large: bo
     except UncleanError as error:
         if error.kind != "foreign":
             return error.kind
-        return f"foreign {type(error.__cause__).__name__}"
+        text = re.sub(r"[0-9(\[].*", "", str(error.__cause__))  # without shapes and numbers, which shrinking changes
+        return f"foreign {type(error.__cause__).__name__} {text}".strip()
     return "right"
 
 

@@ -386,7 +386,7 @@ class Drawer:
             self.do(f"del {name}", "view dropped")
 
     def flags(self) -> None:
-        y = self.pick([*self.leaves, *self.parameters, *self.results, *self.results])
+        y = self.pick([*self.leaves, *self.leaves, *self.parameters, *self.results, *self.results])
         if self.random.random() < 0.6:
             self.do(f"{y}.persistent = {self.random.random() < 0.7}", "persistent")
         else:
@@ -578,7 +578,7 @@ class Drawer:
         inner = self.fresh("p")
         self.names[inner] = self.of(x)
         current, made_names = inner, [inner]
-        draw_call = self.random.choice((expression, expression, elementwise))
+        draw_call = self.random.choice((expression, elementwise))
         for _ in range(self.random.randint(2, 6)):
             made = draw_call(self, current, self.of(current).shape)
             names = [self.fresh("p") for _ in range(made.outputs)]
@@ -662,8 +662,11 @@ class Drawer:
         odd = self.random.randrange(count + 3)  # the step, if there is one, in which something unusual happens
         lines = [f"{x}.d = draw(200 + number, {self.of(x).shape})" for x in inputs]
         lines += [f"{root}.forward()"]
-        changes = [f"{x}.data *= 0.5" for x in (*inputs, *self.parameters)]
-        changes += [f"attempt(lambda: {root}.backward(0.5))", f"{root}.forward()"]
+        read = [x for x in (*self.leaves, *self.parameters) if self.of(x).value in leaves]
+        changes = [f"{x}.data *= 0.5" for x in read]
+        changes += [f"{x}.need_grad = not {x}.need_grad" for x in read]
+        changes += [f"{x}.data = nn.NdArray.from_numpy_array(draw(7, {self.of(x).shape}))" for x in read]
+        changes += [f"attempt(lambda: {root}.backward(0.5))", f"{root}.forward()", "nn.clear_memory_cache()"] * 2
         if odd < count and changes:
             lines += [f"if number == {odd}:", f"    {self.random.choice(changes)}"]
             self.features["odd step"] += 1
@@ -713,7 +716,7 @@ class Drawer:
             self.call: 30, self.call_into: 2, self.forward: 7, self.backward: 12, self.several: 8, self.sink: 2,
             self.look: 7, self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 2,
             self.write_gradient: 3,
-            self.view: 3, self.view_used: 12, self.flags: 3, self.shared: 3, self.rewire: 6,
+            self.view: 3, self.view_used: 12, self.flags: 5, self.shared: 3, self.rewire: 6,
             self.at_once: 5, self.derivative: 3, self.batch: 2,
             self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 6, self.irregular: 10,
             self.toggle: 1,

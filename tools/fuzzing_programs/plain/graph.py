@@ -413,6 +413,8 @@ def forward_all(variables: Sequence[Variable]) -> None:
 def backward_all(variables: Sequence[Variable], grads: Sequence[Any] | None = None) -> None:
     """`nn.backward_all`."""
     values = [variable.value for variable in variables]
+    if any(not output.made for call in calls_before(values) for output in call.outputs if not call.spec.views):
+        raise RuntimeError("backward of what was not computed")
     STATE.refuse_if(_may_have_changed(values, min(value.made for value in values)))
     Backward.run(values, [1] * len(values) if grads is None else grads)
 

@@ -357,6 +357,7 @@ class RecordedCall:
     inputs: the values it was called with, None where an optional one is absent.
     outputs: weak references to the values it makes: those that the user sees, then, where a recorded gradient asked for
         them, the auxiliary ones.
+    shapes: of the inputs, for which `output_descs` and `kind` hold.
     auxiliary: per output (the user's first), the cell that keeps what the gradient needs; None for plain outputs.
     random_state: the random state's cell, or None.
     """
@@ -371,6 +372,7 @@ class RecordedCall:
         "output_descs",
         "outputs",
         "random_state",
+        "shapes",
         "spec",
         "visible",
     )
@@ -396,6 +398,7 @@ class RecordedCall:
         function.random_state = None
         function.outputs = []
         function.kind = self.kind
+        function.shapes = self.shapes
         function.output_descs = self.output_descs
         function.visible = self.visible
         function.auxiliary = [None] * len(self.output_descs)
@@ -412,6 +415,7 @@ class RecordedCall:
     def infer(self, shapes: Sequence[tuple[int, ...] | None]) -> None:
         """Work out output shapes for input shapes; the op's own error if they do not fit."""
         descs, self.kind = infer_shapes(self.spec, shapes, self.attributes, self.context)
+        self.shapes = tuple(shapes)
         self.output_descs = descs
         self.visible = self.spec.visible_count(len(descs), self.attributes)
         first_auxiliary = len(descs) - len(self.spec.auxiliary)
@@ -424,8 +428,8 @@ class RecordedCall:
     def setup(self, shapes: Sequence[tuple[int, ...] | None]) -> bool:
         """Make ready for inputs of these shapes; whether that changed anything."""
         attributes = self.spec.for_shapes(self.attributes, shapes)
-        _, kind = infer_shapes(self.spec, shapes, attributes, self.context)
-        if kind == self.kind:
+        # Not by the kind: one that was forgotten meanwhile has another number, and what the call keeps would be lost.
+        if tuple(shapes) == self.shapes and attributes == self.attributes:
             return False
         self.attributes = dict(attributes)
         self.infer(shapes)
