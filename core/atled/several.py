@@ -16,7 +16,9 @@ from atled.variable import Variable, refuse_communicators
 def forward_all(variables: Sequence[Variable], clear_buffer: bool = False, clear_no_need_grad: bool = False) -> None:
     """Compute several Variables in one run: what more than one of them needs is computed once.
 
-    variables: in any order, leaves among them are left alone.  The flags never change a result, as in `forward`.
+    variables: leaves among them are left alone. The order counts only where calls change arrays, such as running
+        statistics, that others read: they run as they would for one Variable after the other.
+    clear_buffer, clear_no_need_grad: never change a result, as in `forward`.
 
     Raises TypeError for anything but a sequence of Variables; what `forward` raises.
     """

@@ -204,6 +204,18 @@ def test_a_graph_of_several_roots_of_which_an_array_was_held_is_collected():
     assert [root() for root in roots] == [None, None]
 
 
+def test_the_order_of_roots_is_that_of_calls_that_change_an_array():
+    mean, variance = (nn.Variable.from_numpy_array(np.full((1, 2), k, np.float32)) for k in (0, 1))
+    x = nn.Variable.from_numpy_array(np.float32([[1, 2], [3, 4]]))
+    y = F.batch_normalization(x, mean, variance, mean, variance, decay_rate=0.5)
+    read = mean * 1.0
+    nn.forward_all([read, y])
+    np.testing.assert_array_equal(read.d, [[0, 0]])
+    mean.d = 0
+    nn.forward_all([y, read])
+    np.testing.assert_array_equal(read.d, [[1, 1.5]])
+
+
 def test_a_plan_says_behind_which_segment_a_gradient_is_complete():
     with nn.context_scope(nn.Context(["reference:float"])):
         x, w = (nn.Variable.from_numpy_array(np.ones((2, 2), np.float32), need_grad=True) for _ in range(2))

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from atled.graph.recompute.recipes import ValueRecipe
 
 _REGULAR_RUNS = 2
-"""Count of regular steps, one backward per forward with no write in between, before a root is trusted."""
+"""Count of regular steps, one backward per forward with no write in between, before values are trusted."""
 
 
 class Trust:
-    """The values of one root that its backward computes again, and the record of whether that gives what forward found.
+    """The values that the backward of some roots computes again, and whether that gives what forward found.
 
-    - At first the root is watched: if each forward is followed by one backward, with no write to a source in between,
+    - At first the roots are watched: if each forward is followed by one backward, with no write to a source in between,
       forward stops storing the values.
-    - From then on, before a source is written between forward and backward, the values are stored, and the root goes
-      back to storing them for good.
+    - From then on, before a source is written between forward and backward, the values are stored, and forwards
+      store them for good.
     - Sources may be written after the backward. When that happens for the first time, the values are stored before, in
       case a second backward follows. If none did, they are not stored the next time, and a second backward is an error.
 
@@ -93,11 +93,11 @@ class Trust:
 
     @property
     def is_watching(self) -> bool:
-        """Whether regular steps of the root are still being counted."""
+        """Whether regular steps are still being counted."""
         return self._regular_count < _REGULAR_RUNS and not self._is_refused
 
     def refuse(self) -> None:
-        """Never trust the root again: forwards store the values from the next one on."""
+        """Never trust the values again: forwards store the values from the next one on."""
         if not self._is_refused:
             self._is_refused = True
             EPOCH.bump()

@@ -111,7 +111,7 @@ class Value:
     handle: the live Variable on it, if there is one.
     sharing: the values that have the same arrays, None where it is the only one.
     gradient_recipe: how to get a gradient for which there is no array yet; None where nothing is known of one.
-    roots: the plans with it as the only root (`atled.graph.record.roots`), None before there are any.
+    roots: the record of it as a root (`atled.graph.record.roots`), None before it is one.
     pattern, inputs, extra: of the result of a call that was recorded from a pattern: the call but for its inputs, the
         inputs, and, if there is any of it, the float attributes by name (None: those of the pattern), per output the
         cell that keeps what the gradient needs (None: there are none), and the random state. All are None for other
