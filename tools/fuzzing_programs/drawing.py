@@ -188,17 +188,30 @@ class Drawer:
         self.results += names
 
     def call_into(self) -> None:
-        x = self.pick([*self.leaves, *self.results])
+        """A result in an array that the program has, which others may read or write as well."""
+        x = self.pick([*self.leaves, *self.results, *self.results])
         shape = self.of(x).shape
-        if self.arrays and self.random.random() < 0.4:
+        text = self.random.choice(
+            (f"F.tanh({x}", f"F.sigmoid({x}", f"F.relu({x}", f"F.sin({x}", f"F.mul_scalar({x}, val=0.5",
+             f"F.add2({x}, {x}", f"F.mul2({x}, {x}"),
+        )  # fmt: skip
+        if len(shape) == 2 and self.random.random() < 0.2:
+            text, shape = f"F.affine({x}, {self.parameter((shape[1], 8), 0.5)}", (shape[0], 8)
+        chance = self.random.random()
+        if self.arrays and chance < 0.5:
             target = self.pick(self.arrays, lambda array: array.shape == shape)
+        elif chance < 0.7:
+            leaf = self.pick([*self.leaves, *self.results], lambda v: v.shape == shape)
+            target = f"{leaf}.data"
+            calls = calls_before([self.of(x).value])
+            if "affine" in text or any(call.spec.views for call in (*calls, *calls_before([self.of(leaf).value]))):
+                raise _Unsuitable  # not known to be read and written element by element
         else:
             target = self.fresh("a")
             self.do(f"{target} = nn.NdArray({shape})", "NdArray")
             self.arrays.append(target)
         name = self.fresh("v")
-        function = self.random.choice(("tanh", "sigmoid", "relu", "sin"))
-        self.do(f"{name} = F.{function}({x}, outputs=[{target}])", "outputs=")
+        self.do(f"{name} = {text}, outputs=[{target}])", "outputs=")
         self.results.append(name)
 
     def end(self) -> str:
@@ -713,7 +726,7 @@ class Drawer:
         for _ in range(self.random.randint(1, 4)):
             self.draw_one((self.call,), (1,))
         ways: dict[Callable[[], Any], int] = {
-            self.call: 30, self.call_into: 2, self.forward: 7, self.backward: 12, self.several: 8, self.sink: 2,
+            self.call: 30, self.call_into: 6, self.forward: 7, self.backward: 12, self.several: 8, self.sink: 2,
             self.look: 7, self.late: 5, self.drop: 6, self.collect: 2, self.write: 8, self.write_inside: 2,
             self.write_gradient: 3,
             self.view: 3, self.view_used: 12, self.flags: 5, self.shared: 3, self.rewire: 6,

@@ -63,7 +63,7 @@ class Shadow:
         for position, values in self.outputs.items():
             self._array_at(self._outputs[position - len(self._inputs)])[...] = values
         self._check_inputs()
-        got = {name: self._host_copy(slot) for name, slot in self._results()}
+        got = self._found()
         wanted = self._recomputed(self._in_float64)
         if self._worst(wanted, got) is None:
             return
@@ -83,6 +83,18 @@ class Shadow:
         names += [f"{spec.outputs[-1]}[{position}]" for position in range(len(names), len(self._outputs))]
         changed = [(f"changed {spec.input_names[position]}", self._inputs[position]) for position in spec.mutated]
         return [*zip(names, self._outputs, strict=True), *changed]
+
+    def _found(self) -> list[tuple[str, np.ndarray | None]]:
+        """What the step made, by name; None for what a later result of it took the memory of."""
+        results = self._results()
+        last = {self._slot(slot).memory: position for position, (_, slot) in enumerate(results)}
+        found: list[tuple[str, np.ndarray | None]] = []
+        for position, (name, slot) in enumerate(results):
+            kept = self.outputs.get(position + len(self._inputs)) if position < len(self._outputs) else None
+            if kept is None and last[self._slot(slot).memory] == position:
+                kept = self._host_copy(slot)
+            found.append((name, kept))
+        return found
 
     def _check_guards(self) -> None:
         for position, memory in self._guarded.items():
@@ -172,11 +184,16 @@ class Shadow:
         return slack
 
     def _worst(
-        self, wanted: Sequence[np.ndarray], got: dict[str, np.ndarray], slack: Sequence[np.ndarray] | None = None
+        self,
+        wanted: Sequence[np.ndarray],
+        got: Sequence[tuple[str, np.ndarray | None]],
+        slack: Sequence[np.ndarray] | None = None,
     ) -> tuple[str, float, int, int, float] | None:
         """The first result that differs: name, largest difference, how many elements differ, of how many, tolerance."""
         slack = [np.zeros(())] * len(wanted) if slack is None else slack
-        for want, (name, found), more in zip(wanted, got.items(), slack, strict=True):
+        for want, (name, found), more in zip(wanted, got, slack, strict=True):
+            if found is None:
+                continue
             tolerance = self._tolerance(found.dtype)
             far, error = _differences(want, found, tolerance, more)
             if far:

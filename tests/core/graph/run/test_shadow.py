@@ -250,6 +250,17 @@ def test_the_environment_asks_for_it(monkeypatch):
         F.relu(array(2), using="wrong")
 
 
+def test_results_of_one_step_in_one_array_are_compared_before_the_later_one_is_there():
+    x, w = nn.Variable((2, 8)), nn.Variable((2, 8))
+    x.d, w.d = np.linspace(-1, 1, 16).reshape(2, 8), 0.5
+    first = F.tanh(x)
+    second = F.sigmoid(first + w, outputs=[first.data])
+    third = F.mean(F.mul_scalar(second, 0.5, outputs=[second.data]))
+    with nn.verify():
+        third.forward()
+    np.testing.assert_allclose(third.d, np.mean(0.5 / (1 + np.exp(-np.tanh(x.d) - 0.5))), rtol=1e-5)
+
+
 def test_a_gradient_that_is_added_to_in_place_is_no_changed_input():
     x = nn.Variable((2, 3), need_grad=True)
     x.d = 1
