@@ -44,7 +44,7 @@ UNWRITTEN = Filled(0.0)
 """The values of an array that counts as not written: zeros, by `zero()` or because it is new."""
 
 
-class Plans(IntEnum):
+class Use(IntEnum):
     """How plans use the head's storage of an array.
 
     NONE: no plan holds it.
@@ -69,11 +69,11 @@ class ArrayCell:
     dtype, place, storage: of the head; storage is None while nothing was allocated.
     pending: None if the storage holds the values. UNWRITTEN or another Filled: every element is to become that number.
         A Recipe: the values are not stored (there is no storage then), or a change of them is deferred.
-    version: of the last write by others than the plan that computes the array; a view that is handed out counts as one.
-        Kept up to date while plans read the array (`plans`).
+    last_write: number of the last write by others than the plan that computes the array; to hand out a view counts
+        as one. Kept up to date while plans read the array (`use`).
     zeroed: whether `zero()` had to write the zeros at once, and nothing is known to have been written since.
     code: one small number for place and dtype of the head, -1 while there is no storage; for keys of caches.
-    plans: how plans use the head's storage.
+    use: how plans use the head's storage.
     is_data: whether plans rely on its memory without a look at `pending`; the gradients of leaves are looked at.
     """
 
@@ -83,12 +83,12 @@ class ArrayCell:
         "code",
         "dtype",
         "is_data",
+        "last_write",
         "pending",
         "place",
-        "plans",
         "size",
         "storage",
-        "version",
+        "use",
         "zeroed",
     )
 
@@ -98,9 +98,9 @@ class ArrayCell:
         self.place = HOST
         self.storage: Storage | None = None
         self.pending: Filled | Recipe | None = UNWRITTEN
-        self.version = 0
+        self.last_write = 0
         self.zeroed = False
-        self.plans = Plans.NONE
+        self.use = Use.NONE
         self.is_data = False
         self.code = -1
         # Copies beside the head: (storage, whether its values are the present ones). Stale ones are kept because
@@ -127,7 +127,7 @@ class ArrayCell:
     def wait_for(self, recipe: Recipe) -> None:
         """Defer a change: the array counts as written now, and the recipe changes its values when they are read."""
         self.pending = recipe
-        self.version = next(WRITES)
+        self.last_write = next(WRITES)
         if self._copies:
             self.outdate_copies()
 
@@ -138,7 +138,7 @@ class ArrayCell:
 
     def release(self, recipe: Recipe) -> None:
         """Give the memory away: a read of the values follows the recipe."""
-        assert not self.plans, "plans rely on the memory"
+        assert not self.use, "plans rely on the memory"
         self.pending = recipe
         self.storage = None
         self._copies = None
@@ -153,10 +153,10 @@ class ArrayCell:
 
     def _set_head(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Make a storage the head; the old head stays as a copy that is not current."""
-        self.version = next(WRITES)
-        if self.plans > 0 and storage is not self.storage:
+        self.last_write = next(WRITES)
+        if self.use > 0 and storage is not self.storage:
             self._tell_plans()
-        elif self.plans and dtype != self.dtype:
+        elif self.use and dtype != self.dtype:
             EPOCH.bump()
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
             if self._copies is None:
@@ -175,7 +175,7 @@ class ArrayCell:
     def _tell_plans(self) -> None:
         """Have all plans check the array before their next run."""
         EPOCH.bump()
-        self.plans = Plans.NONE
+        self.use = Use.NONE
 
     @property
     def travels(self) -> bool:
@@ -202,7 +202,7 @@ class ArrayCell:
         if self._copies is None:
             self._copies = {}
         self._copies[(place, dtype)] = (storage, is_current)
-        if self.plans > 0 and place is not HOST:
+        if self.use > 0 and place is not HOST:
             self._tell_plans()
         return storage
 
@@ -211,12 +211,12 @@ class ArrayCell:
 
         While a user holds a view of the host copy, the values go there at once: it shows them, and may change them.
         """
-        version = self.version
+        last_write = self.last_write
         if storage is self.storage:
             self.outdate_copies()
         else:
             self._set_head(place, dtype, storage)
-        self.version = version  # of writes by others, which a plan is not
+        self.last_write = last_write  # of writes by others, which a plan is not
         self.pending = None
         self.zeroed = False
         host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
@@ -234,7 +234,7 @@ class ArrayCell:
         if self.storage is None or self.place is not place or self.dtype != dtype:
             self._put(place, dtype)
         else:
-            self.version = next(WRITES)
+            self.last_write = next(WRITES)
         self.pending = None
         self.zeroed = False
         if self._copies:
@@ -251,14 +251,14 @@ class ArrayCell:
         """The state of a new array that has this one's memory."""
         self.pending = None
         self.zeroed = False
-        self.plans = Plans.NONE
+        self.use = Use.NONE
         self.is_data = False
 
     def target(self, place: Place, dtype: np.dtype) -> Storage:
-        """The storage into which a plan will write all values at each run; `version` does not count that as a write."""
-        version = self.version
+        """The storage into which a plan will write all values at each run, which `last_write` does not count."""
+        last_write = self.last_write
         storage = self._prepared(place, dtype)
-        self.version = version
+        self.last_write = last_write
         return storage
 
     def adopt(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
@@ -306,18 +306,18 @@ class ArrayCell:
 
     def _may_have_changed(self) -> bool:
         """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
-        return self.plans is Plans.WRITTEN or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
+        return self.use is Use.WRITTEN or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
 
     def may_differ_since(self, number: int) -> bool:
         """Whether others may have written since a number of `WRITES`: for all that is seen, or through a view."""
         storage = self.storage
-        if self.version > number:
+        if self.last_write > number:
             return True
         return isinstance(storage, HostStorage) and (storage.has_live_view or storage.viewed_until > number)
 
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
-        self.version = next(WRITES)
+        self.last_write = next(WRITES)
         self.outdate_copies()
 
     def outdate_copies(self) -> None:
@@ -350,7 +350,7 @@ class ArrayCell:
         """Every element becomes `value`, lazily unless a user holds a view or a plan reads the memory."""
         if WATCHES:
             announce((id(self),))
-        if self.plans > 0 or self.has_live_view:
+        if self.use > 0 or self.has_live_view:
             _fill(self.storage, self.place, self.size, self.dtype, value)
             self.pending = None
         else:
@@ -364,7 +364,7 @@ class ArrayCell:
         """Every element becomes 0 and counts as not written; lazily unless a view is out or a graph reads it."""
         if WATCHES:
             announce((id(self),))
-        if self.has_live_view or (self.plans > 0 and self.is_data):
+        if self.has_live_view or (self.use > 0 and self.is_data):
             self.fill(0.0)
             self.zeroed = True
         else:

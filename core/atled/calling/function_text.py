@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from atled.arrays.array import NdArray
-from atled.arrays.cell import Plans
+from atled.arrays.cell import Use
 from atled.arrays.operators import Calls
 from atled.calling.apply import apply
 from atled.calling.cached_calls import ABSENT_INPUT, in_force, in_key, is_memorable
@@ -39,7 +39,7 @@ _NAMES: dict[str, Any] = {
     "_NdArray": NdArray,
     "_new": Variable.__new__,
     "_next": next,
-    "_NO_PLANS": Plans.NONE,
+    "_UNUSED": Use.NONE,
     "_plain": PLAIN,
     "_Recorded": RecordedValue,
     "_references": sys.getrefcount,
@@ -63,7 +63,7 @@ if (
 ):
     _cell.pending = None
     _cell.zeroed = _cell.is_data = False
-    _cell.plans = _NO_PLANS
+    _cell.use = _UNUSED
 else:
     _array = _call.new_array(_array)
     _cell = _array.cell
@@ -82,7 +82,7 @@ if (
 ):
     _cell.pending = None
     _cell.zeroed = _cell.is_data = False
-    _cell.plans = _NO_PLANS
+    _cell.use = _UNUSED
 else:
     _cell = _call.new_cell(_cell)
     _storage = _cell.storage

@@ -19,7 +19,7 @@ from atled.graph.recompute.recipes import GradientRecipe, leave_gradient_unstore
 from atled.graph.recompute.trust import Trust
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import Roots
-from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, sharing
+from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
 from atled_contexts import plugin_generation
@@ -103,7 +103,7 @@ class Backward:
             tuple(structure.flags),
             self._roots is None,
             tuple(map(dtype_number, structure.cells)),
-            sharing(self._aliases),
+            repeats(self._aliases),
             self.recomputed,
         )
 

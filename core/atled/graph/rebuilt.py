@@ -157,7 +157,7 @@ class RebuiltPlan:
         self._inputs: list[tuple[int, int, np.dtype]] = []
         state = {
             outside: (numbers[structure.made[call][0]], position)
-            for call, (auxiliary, _) in enumerate(structure.extra)
+            for call, (auxiliary, _) in enumerate(structure.state_numbers)
             for position, outside in enumerate(auxiliary)
             if outside >= 0
         }
@@ -236,7 +236,8 @@ def _is_simple(compiled: BackwardPlan, backward: Backward) -> bool:
         and not plan.written
         and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in plan.requests)
         and all(step.random_slot < 0 for step in plan.steps)
-        and not {outside for outside, *_ in plan.requests} & {random_state for _, random_state in structure.extra}
+        and not {outside for outside, *_ in plan.requests}
+        & {random_state for _, random_state in structure.state_numbers}
     )
 
 

@@ -26,9 +26,9 @@ def seed_of(roots: Roots, position: int, root: Value, grad: float | np.ndarray |
         return root.grad.cell
     is_number = isinstance(grad, int | float)
     shape = (1,) if is_number else root.shape
-    lent: LentGradient | None = roots.lent[position]
+    lent: Seed | None = roots.seeds[position]
     if lent is None or lent.array.shape != shape:
-        lent = roots.lent[position] = LentGradient(shape)
+        lent = roots.seeds[position] = Seed(shape)
     if isinstance(grad, NdArray) and lent.was_given(grad.cell) and _may_be_read(roots, root, grad):
         return grad.cell
     lent.set(grad, root.data.dtype)
@@ -50,7 +50,7 @@ def _may_be_read(roots: Roots, root: Value, grad: NdArray) -> bool:
 _LARGEST_INTEGER = 1 << 63  # NumPy has no number for those beyond, and `data` says so
 
 
-class LentGradient:
+class Seed:
     """The gradient that `backward(grad)` lends to a root for one run.
 
     array: of the root's shape, or of one element that stands for all.

@@ -14,7 +14,7 @@ import pytest
 import atled as nn
 import atled.random
 from atled.arrays.array import NdArray
-from atled.arrays.cell import UNWRITTEN, ArrayCell, Plans
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Use
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.spares import all_spares, clear_spares
@@ -188,12 +188,12 @@ def traced(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> tuple[
     atled.random.seed(5, set_parameter_seed=False)  # random ops without a seed of their own draw the same then
     reset_fallback_counts()
     cells = [None if x is None else cell_of(x) for x in inputs]
-    versions = [cell and cell.version for cell in cells]
+    versions = [cell and cell.last_write for cell in cells]
     epoch = EPOCH.value
     results = as_tuple(way(inputs))
     return results, {
         "epoch": EPOCH.value - epoch,
-        "written": [cell and cell.version != version for cell, version in zip(cells, versions, strict=True)],
+        "written": [cell and cell.last_write != version for cell, version in zip(cells, versions, strict=True)],
         "inputs": [of_cell(cell) for cell in cells],
         "fallbacks": {key: (count.calls, count.bytes_moved) for key, count in fallback_counts().items()},
         "next key": atled.random.random_key(-1),
@@ -231,7 +231,7 @@ def spares_along(way: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> 
 
 def soil(cell: ArrayCell) -> None:
     """Leave in a cell what another use of it must not find."""
-    cell.plans = Plans.READ
+    cell.use = Use.READ
     cell.zeroed = cell.is_data = True
     cell.pending = UNWRITTEN
 

@@ -117,7 +117,7 @@ class IRValue:
         """The memory; None for an external value without a reader so far, whose place its first reader decides."""
         return self.base._place
 
-    def settle(self, place: Place | None) -> None:
+    def place_at(self, place: Place | None) -> None:
         """Decide on a place, if it has none yet."""
         if self.base._place is None:
             self.base._place = place
@@ -343,7 +343,7 @@ class Graph:
             if value is None or desc is None:
                 coerced.append(value)
             elif spec.input_at(position).kind == "random_state":
-                value.settle(HOST)
+                value.place_at(HOST)
                 coerced.append(value)
             elif position in spec.mutated or position in spec.inplace.values():
                 coerced.append(self._mutable(value, place, desc.dtype))
@@ -400,7 +400,7 @@ class Graph:
 
     def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
-        value.settle(place)
+        value.place_at(place)
         if value.place is place and value.dtype == dtype:
             return value
         if value.external < 0:
@@ -420,7 +420,7 @@ class Graph:
 
     def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
         """The value at a place (None: wherever) with a dtype; adds a Cast or a transfer where it is not there."""
-        value.settle(place)
+        value.place_at(place)
         if value.dtype != dtype:
             value = self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
         return value if place is None or value.place is place else self._at(value, place, context)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from atled.arrays.array import NdArray
-from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled, Plans
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Filled, Use
 from atled.arrays.epoch import EPOCH
 from atled.errors import four_parts
 from atled.graph.record.roots import Roots
@@ -116,13 +116,13 @@ class ValueRecipe(GraphRecipe):
         computed: list[tuple[Value | None, int | None]] = []
         for function in _leading_to(cell, functions):
             outputs = function.live_outputs()
-            versions = [None if output is None else output.data.cell.version for output in outputs]
+            versions = [None if output is None else output.data.cell.last_write for output in outputs]
             call_function(function, _spared(function), outputs)
             computed += zip(outputs, versions, strict=True)
         for output, version in computed:
             if output is not None and version is not None:
-                output.data.cell.plans = Plans.NONE  # the plans of the single calls are gone
-                output.data.cell.version = version  # its values are those of that version
+                output.data.cell.use = Use.NONE  # the plans of the single calls are gone
+                output.data.cell.last_write = version  # its values are those of that version
 
 
 def _as_made(value: Value) -> Value | None:

@@ -57,7 +57,7 @@ def find_unstored(structure: Structure, roots: Sequence[Value], before: Trust | 
     starts = [structure.number_of(root) for root in roots]
     by_cell = {id(cells[number]) for number in read_by_backward(structure, starts)}
     read = {number for number in range(len(structure.shapes)) if id(cells[number]) in by_cell}
-    unstored = frozenset(number for number in candidates if number not in read and not cells[number].plans)
+    unstored = frozenset(number for number in candidates if number not in read and not cells[number].use)
     found = choose_recomputed(structure, starts, candidates, read)
     if not found:
         return Unstored(unstored, None)
@@ -88,7 +88,7 @@ def unobserved(
         if origin is None:
             continue
         value, cell = structure.value(number), cells[number]
-        is_bound = cell.plans and id(cell) not in own
+        is_bound = cell.use and id(cell) not in own
         if value is None or is_bound or value.is_stored or (cell.storage is not None and cell.has_live_view):
             stored.add(id(cell))
         elif may_leave(structure.functions[origin[0]]):

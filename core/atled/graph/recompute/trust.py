@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atled.arrays.cell import ArrayCell, Plans
+from atled.arrays.cell import ArrayCell, Use
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import close_watch, open_watch
 from atled.errors import four_parts
@@ -155,7 +155,7 @@ class Trust:
             if not self.is_watching:
                 for value in self.values():
                     # So that no plan counts on its memory, not even the one that stored it.
-                    value.data.cell.plans = Plans.NONE
+                    value.data.cell.use = Use.NONE
                 EPOCH.bump()
 
     def _close(self) -> None:
@@ -182,7 +182,7 @@ class Trust:
                     if cell.is_unstored:
                         self.recipe.restore(value)
                         # A backward is going to read it: other plans that make it must store it.
-                        cell.plans = Plans.READ
+                        cell.use = Use.READ
             EPOCH.bump()
 
     def _differ(self, cells: Sequence[ArrayCell]) -> bool:

@@ -62,7 +62,7 @@ class AsNodes:
 
     def _add(self, number: int, values: dict[int, IRValue], computed: bool) -> IRNode:
         function = self.structure.functions[number]
-        auxiliary, random_state = self.structure.extra[number]
+        auxiliary, random_state = self.structure.state_numbers[number]
         inputs = [None if i < 0 else values[i] for i in self.structure.references[number]]
         if random_state >= 0:
             inputs.append(self._outside(random_state, (2,)))

@@ -19,10 +19,10 @@ class Roots:
     In no table of the process: what it holds may hold the values, and such circles must stay collectable.
 
     forward: the Forward of them.  backward: the Backward from them.  None while nothing was planned.
-    lent: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
+    seeds: per root the last gradient that was lent to it (`atled.graph.seed`), None before.
     """
 
-    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "forward", "lent")
+    __slots__ = ("__weakref__", "_ends", "_references", "_several", "backward", "forward", "seeds")
 
     def __init__(self, values: Sequence[Value]) -> None:
         self._references: Key = tuple(map(weakref.ref, values))
@@ -31,7 +31,7 @@ class Roots:
         # Any: what plans is above the records that it plans for.
         self.forward: Any = None
         self.backward: Any = None
-        self.lent: list[Any] = [None] * len(values)
+        self.seeds: list[Any] = [None] * len(values)
 
     def values(self) -> tuple[Value, ...]:
         """The roots; none where one of them is gone."""

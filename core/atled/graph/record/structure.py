@@ -50,9 +50,9 @@ class Structure:
                 )
             )
             self._call_numbers[call] = number
-        self.extra: list[tuple[tuple[int, ...], int]] = []
+        self.state_numbers: list[tuple[tuple[int, ...], int]] = []
         for function in self.functions:
-            self.extra.append(self._number_state(function))
+            self.state_numbers.append(self._number_state(function))
         self._flags: list[bool | None] | None = None
         self._needs: list[bool] | None = None
         self.aliases = aliases_of(self.cells)
@@ -169,7 +169,7 @@ class Structure:
             (function.kind, references, made)
             for function, references, made in zip(self.functions, self.references, self.made, strict=True)
         )
-        return calls, tuple(arrays), sharing(self.aliases)
+        return calls, tuple(arrays), repeats(self.aliases)
 
 
 def aliases_of(cells: Sequence[ArrayCell]) -> list[int]:
@@ -178,7 +178,7 @@ def aliases_of(cells: Sequence[ArrayCell]) -> list[int]:
     return [first.setdefault(id(cell), number) for number, cell in enumerate(cells)]
 
 
-def sharing(aliases: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def repeats(aliases: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """What of aliases is not plain, for keys: the numbers of arrays that an earlier one is, with its number."""
     return tuple((number, first) for number, first in enumerate(aliases) if number != first)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell, Filled, Plans, Recipe
+from atled.arrays.cell import ArrayCell, Filled, Recipe, Use
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
@@ -221,7 +221,7 @@ class Value:
     @data.setter
     def data(self, array: NdArray) -> None:
         self._announce()
-        array.cell.version = next(WRITES)
+        array.cell.last_write = next(WRITES)
         for value in self._sharers():
             value.own_details().data = array
             value._cell = array.cell
@@ -249,7 +249,7 @@ class Value:
     def grad_is_in_use(self) -> bool:
         """Whether plans or views have the memory of the gradient."""
         grad = self.details.grad
-        return grad is not None and (grad.cell.plans is not Plans.NONE or grad.cell.has_live_view)
+        return grad is not None and (grad.cell.use is not Use.NONE or grad.cell.has_live_view)
 
     def leave_gradient_unstored(self, recipe: Recipe) -> bool:
         """Note how to get the gradient, unless there is an array for it; whether it was noted."""
@@ -284,7 +284,7 @@ class Value:
         if self._cell is not None:
             self._announce()
             data = NdArray.over(self._cell, shape) if same else NdArray(shape)
-            data.cell.version = next(WRITES)
+            data.cell.last_write = next(WRITES)
             for value in self._sharers():
                 value.own_details().data = data
                 value._cell = data.cell
@@ -313,7 +313,7 @@ class Value:
         self.shape = other.shape
         self._share_with(other)
         # For values that were computed from this one that is a write.
-        self.data.cell.version = next(WRITES)
+        self.data.cell.last_write = next(WRITES)
         self.parent = other.parent
         self.position = other.position
         self.need_grad = other.need_grad

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.cell import UNWRITTEN, ArrayCell, Plans, Storage
+from atled.arrays.cell import UNWRITTEN, ArrayCell, Storage, Use
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
@@ -127,7 +127,7 @@ class Binding:
                     self._writes.append(travelling)
             else:
                 storage = cell.move(place, dtype)
-                cell.plans = Plans.WRITTEN if is_changed else cell.plans or Plans.READ
+                cell.use = Use.WRITTEN if is_changed else cell.use or Use.READ
                 self._heads.append((cell, storage))
                 if is_changed:
                     self._written.append(cell)
@@ -150,7 +150,7 @@ class Binding:
                 self._writes.append(Travelling(cell, place, dtype, storage))
             else:
                 storage = cell.target(place, dtype)
-                cell.plans = Plans.WRITTEN
+                cell.use = Use.WRITTEN
                 self._heads.append((cell, storage))
                 self._written.append(cell)
             self._storages[slot.memory] = storage
@@ -175,9 +175,9 @@ class Binding:
             return False
         spared = set(map(id, self.gradients))
         for cell in self._written:
-            cell.plans = Plans.WRITTEN
+            cell.use = Use.WRITTEN
         for cell, _ in self._heads:
-            cell.plans = cell.plans or Plans.READ
+            cell.use = cell.use or Use.READ
             if cell.pending is not None and id(cell) not in spared:
                 cell.settle()
         return True
@@ -304,7 +304,7 @@ class Binding:
                 if self._changed:
                     version = next(WRITES)
                     for cell in self._changed:
-                        cell.version = version
+                        cell.last_write = version
             for item in self._writes:
                 item.show()
             if self.plan.fallbacks:

@@ -99,7 +99,7 @@ class OneCall:
         plan = self.plan
         absent = ArrayCell(0)
         results = list(outputs) if plan.targets else []
-        in_plans = [cell for cell in outputs if cell is not None and cell.plans]
+        in_plans = [cell for cell in outputs if cell is not None and cell.use]
         cells = [absent if cell is None else cell for cell in inputs]
         Binding(plan, cells, results, _floats_of(plan, floats)).run()
         for cell in in_plans:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atled.arrays.cell import ArrayCell, Plans, Storage
+from atled.arrays.cell import ArrayCell, Storage, Use
 from atled.arrays.place import TRANSFERS, Place
 
 
@@ -30,8 +30,8 @@ class Travelling:
         self.storage = storage
         self.cause = cause
         self.moved = 0
-        if cell.plans is Plans.NONE:
-            cell.plans = Plans.DEVICE
+        if cell.use is Use.NONE:
+            cell.use = Use.DEVICE
 
     @property
     def is_current(self) -> bool:

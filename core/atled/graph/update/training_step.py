@@ -22,7 +22,7 @@ from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
 from atled.graph.record.as_nodes import AsNodes, float_values
 from atled.graph.record.roots import roots_of
-from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, sharing
+from atled.graph.record.structure import Structure, aliases_of, calls_before, dtype_number, repeats
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
@@ -94,7 +94,7 @@ class Training:
             rule,
             tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
             tuple(map(dtype_number, cells)),
-            sharing(aliases),
+            repeats(aliases),
             root.position,
         )
         if before is not None and before._binding.holds(key, cells, epoch):

@@ -188,7 +188,7 @@ def _may_wait(values: Sequence[Value]) -> bool:
         data, gradient = value.cell, value.grad.cell
         if data.pending is not None or gradient.pending is not None or data.storage is None or gradient.storage is None:
             return False
-        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.plans > 0):
+        if data.has_live_view or gradient.has_live_view or (gradient.is_data and gradient.use > 0):
             return False
         if not value.is_leaf:
             return False
