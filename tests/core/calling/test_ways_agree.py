@@ -124,7 +124,7 @@ def of_cell(cell: ArrayCell | None) -> Snapshot | None:
     """The state of a cell but for its version, which counts the writes of the whole process."""
     if cell is None:
         return None
-    state = {name: getattr(cell, name) for name in ("size", "dtype", "place", "code", "zeroed", "plans", "is_data")}
+    state = {name: getattr(cell, name) for name in ("size", "dtype", "place", "code", "zeroed", "use", "is_data")}
     state["pending"] = cell.pending
     state["is alone"] = cell.is_alone
     if cell.storage is not None and cell.place is HOST:
