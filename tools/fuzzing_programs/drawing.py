@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuzzing_programs.expressions import elementwise, expression, loss
+from fuzzing_programs.expressions import Expression, elementwise, expression, loss
 from fuzzing_programs.plain import front
 from fuzzing_programs.plain.graph import Call, Value, calls_before
 from fuzzing_programs.plain.state import STATE
@@ -545,12 +545,15 @@ class Drawer:
             w = self.random.choice(self.parameters)
             text, feature = self.random.choice((
                 (f"{solver}.weight_decay(0.01)", "weight_decay"),
+                (f"{solver}.weight_decay(0.5)", "weight_decay"),
+                (f"{solver}.scale_grad(2.0)", "scale_grad"),
                 (f"{solver}.scale_grad(0.5)", "scale_grad"),
                 (f"look(lambda: {w}.g)", "look at a gradient"),
                 (f"look(lambda: {solver}.check_inf_or_nan_grad())", "check of gradients"),
                 (f"{w}.g[...] = np.clip({w}.g, -0.1, 0.1)", "clipping"),
                 (f"{w}.grad.copy_from(F.clip_grad_by_norm({w}.grad, clip_norm=0.5))", "clipping"),
                 (f"{w}.data *= 0.5", "write to a leaf"),
+                (f"{w}.d = draw({self.number()}, {self.of(w).shape})", "write to a leaf"),
                 (f"{solver}.set_learning_rate(0.03)", "learning rate"),
             ))  # fmt: skip
             self.do(text, feature)
@@ -583,15 +586,15 @@ class Drawer:
             self.do(self.observed(f"{name}({batch})"), "run of a compiled step")
         self.do(f"look(lambda: {name}.loss.d)", "look at values")
 
-    def net(self) -> None:
-        """A function that builds a graph."""
+    def net(self, draw_call: Callable[..., Expression] | None = None) -> None:
+        """A function that builds a graph; draw_call: what of, drawn as well where nothing is given."""
         x = self.pick(self.leaves)
         before, results = len(self.statements), list(self.results)
         body: list[str] = []
         inner = self.fresh("p")
         self.names[inner] = self.of(x)
         current, made_names = inner, [inner]
-        draw_call = self.random.choice((expression, elementwise))
+        draw_call = draw_call or self.random.choice((expression, elementwise))
         for _ in range(self.random.randint(2, 6)):
             made = draw_call(self, current, self.of(current).shape)
             names = [self.fresh("p") for _ in range(made.outputs)]
@@ -707,6 +710,35 @@ class Drawer:
             if self.random.random() < 0.8 and root in self.results:
                 self._backward(root)
 
+    def steady(self) -> None:
+        """A short formula in regular steps, until values are computed again instead of stored; then something else."""
+        self.net(elementwise)
+        net, x = list(self.nets.items())[-1]
+        root = self.fresh("v")
+        self.do(f"{root} = {net}({x})", "root of a function")
+        self.results.append(root)
+        lines = [f"{root}.forward()", f"attempt(lambda: {root}.backward())"]
+        body = "\n".join(f"    {line}" for line in lines)
+        self.do(f"for number in range({self.random.randint(3, 5)}):\n{body}", "steady steps")
+        self.regular.append(root)
+        read = [value for call in calls_before([self.of(root).value]) for value in call.inputs]
+        leaves = [name for name in (*self.leaves, *self.parameters) if self.of(name).value in read]
+        for _ in range(self.random.randint(1, 3)):
+            self.do(f"{root}.forward()", "forward")
+            w = self.pick(leaves)
+            shape = self.of(w).shape
+            change, feature = self.random.choice((
+                (f"{w}.data *= 0.5", "write to a leaf"),
+                (f"{w}.d = draw({self.number()}, {shape})", "write to a leaf"),
+                (f"{w}.need_grad = not {w}.need_grad", "need_grad"),
+                (f"attempt(lambda: {root}.backward(0.5))", "backward"),
+                ("gc.collect()", "garbage collection"),
+                ("nn.clear_memory_cache()", "garbage collection"),
+            ))  # fmt: skip
+            self.do(change, feature)
+            for _ in range(self.random.randint(1, 2)):
+                self._backward(root)
+
     def toggle(self) -> None:
         self.do(f"nn.set_auto_forward({not STATE.auto})", "auto_forward")
 
@@ -732,7 +764,7 @@ class Drawer:
             self.view: 3, self.view_used: 12, self.flags: 5, self.shared: 3, self.rewire: 6,
             self.at_once: 5, self.derivative: 3, self.batch: 2,
             self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 6, self.irregular: 10,
-            self.toggle: 1,
+            self.steady: 5, self.toggle: 1,
         }  # fmt: skip
         while len(self.statements) < count:
             kept = len(self.statements)

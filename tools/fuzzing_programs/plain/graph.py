@@ -32,7 +32,7 @@ class Value:
     made: when its values were computed; gradient_made: when a backward left its gradient; 0 for never.
     was_held, was_gradient_held: whether a Variable was held then, so that there is no reason not to have them.
     roots: of the backward that left its gradient.
-    shown: the one whose arrays it got by `unlinked`.
+    shown: the one that is computed into its arrays, for a leaf that has them of it by `unlinked` or `rewire_on`.
     is_moved: whether a compiled step computed it and moved the parameters after that.
     """
 
@@ -170,6 +170,9 @@ class Call:
         if self.random_state is not None:
             self.random_state[1] += 1
         if self.spec.views:
+            source = self.inputs[0]
+            assert source is not None
+            self.outputs[0].made = source.made if source.call is not None else STATE.tick()
             return
         STATE.computed[self.spec.name] += 1
         given = self._given()
@@ -275,6 +278,8 @@ class Variable:
     @property
     def d(self) -> np.ndarray:
         refuse_lost([self.value])
+        if self.value.call is not None and not self.value.made:
+            raise RuntimeError("values that were not computed")
         return self.value.arrays.data.data
 
     @d.setter
@@ -352,7 +357,8 @@ class Variable:
         mine.arrays = theirs.arrays
         mine.arrays.data.cell.touch()
         mine.call, mine.position, mine.need_grad = theirs.call, theirs.position, theirs.need_grad
-        mine.made = theirs.made
+        mine.made, mine.was_held, mine.is_moved = theirs.made, theirs.was_held, theirs.is_moved
+        mine.shown, theirs.shown = None, mine
         if mine.call is not None:
             mine.call.outputs[mine.position] = mine
             theirs.call = None
@@ -402,6 +408,7 @@ def _may_have_changed(values: Sequence[Value], time: int) -> bool:
 def forward_all(variables: Sequence[Variable]) -> None:
     """`nn.forward_all`."""
     calls = calls_before([variable.value for variable in variables])
+    refuse_lost([value for call in calls for value in call.inputs if value is not None and value.call is None])
     for call in calls:
         call.compute()
     now = STATE.tick()
