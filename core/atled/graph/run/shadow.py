@@ -37,7 +37,7 @@ class Shadow:
 
     def __init__(self, plan: Plan, step: Step, array_at: ArrayAt, floats: Sequence[float]) -> None:
         assert step.node.spec is not None and step.node.decision is not None
-        self._template = plan
+        self._plan = plan
         self._spec: OpSpec = step.node.spec
         self._decision: Decision[Call] = step.node.decision
         self._array_at = array_at
@@ -124,7 +124,7 @@ class Shadow:
         return {self._slot(slot).memory for slot in slots if slot >= 0}
 
     def _slot(self, number: int) -> Slot:
-        return self._template.slots[number]
+        return self._plan.slots[number]
 
     def _host_copy(self, number: int) -> np.ndarray:
         slot = self._slot(number)
