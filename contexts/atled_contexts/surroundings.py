@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from atled_contexts.forks import lock_across_forks
+
+if TYPE_CHECKING:
+    from atled_contexts.context import Context
 
 _T = TypeVar("_T")
 
@@ -16,31 +19,35 @@ _lock = lock_across_forks()
 
 
 class Surroundings:
-    """What the engine worked out for the calls of a thread or task between two changes there.
+    """What is in force for the calls of a thread or task between two changes there; the engine works it out.
 
-    known: None if nothing was worked out yet.
-    arrays, values: parts of that which are read at every call; None where a call has to ask for `known`.
+    arrays: the cached calls by key, for calls on arrays; None where nothing is known yet, or any more.
+    values: the same for calls on Variables; None where those do not compute at the call.
+    context, auto_forward: what they were when it was last worked out, also after it was forgotten.
     """
 
-    __slots__ = ("arrays", "known", "values")
+    __slots__ = ("arrays", "auto_forward", "context", "values")
+
+    context: Context
+    auto_forward: bool
 
     def __init__(self) -> None:
-        self.known: Any = None
-        self.arrays: Any = None
-        self.values: Any = None
+        self.arrays: dict[Any, Any] | None = None
+        self.values: dict[Any, Any] | None = None
 
     def forget(self) -> None:
-        """Know nothing any more."""
-        self.known = self.arrays = self.values = None
+        """Know nothing any more. The Context stays, for a thread that just found that it is known."""
+        self.arrays = self.values = None
 
-    def note(self, change: object, known: object, arrays: object, values: object) -> bool:
+    def note(self, change: object, context: Context, auto_forward: bool, calls: dict[Any, Any]) -> bool:
         """Know what was worked out since `latest_change` gave `change`; False if there was another one meanwhile."""
         with _lock:
             while len(_knowing) >= _LIMIT:
                 _knowing.pop().forget()
             # First entered, then looked: a signal handler may change something in between.
             _knowing.append(self)
-            self.arrays, self.values, self.known = arrays, values, known
+            self.context, self.auto_forward = context, auto_forward
+            self.values, self.arrays = calls if auto_forward else None, calls
             if _latest is not change:
                 self.forget()
                 return False

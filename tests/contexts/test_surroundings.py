@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextvars
 import threading
 
-from atled_contexts import bind
+from atled_contexts import Context, bind
 from atled_contexts.surroundings import SetWithin, change_everywhere, change_here, here, latest_change
 
 NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
+CONTEXT = Context(["reference"])
 
 
 def test_a_block_has_surroundings_of_its_own_and_gives_the_outer_one_back():
@@ -84,18 +85,18 @@ def test_a_change_everywhere_makes_all_forget_what_was_known():
         outer = here()
         with SetWithin(NUMBER, 2):
             for surroundings in (outer, here()):
-                assert surroundings.note(latest_change(), "known", "arrays", "values")
+                assert surroundings.note(latest_change(), CONTEXT, True, {})
             change_everywhere()
             for surroundings in (outer, here()):
-                assert surroundings.known is surroundings.arrays is surroundings.values is None
+                assert surroundings.arrays is surroundings.values is None
 
 
 def test_what_was_worked_out_before_a_change_everywhere_is_not_noted():
     with SetWithin(NUMBER, 1):
         before = latest_change()
         change_everywhere()
-        assert not here().note(before, "known", "arrays", "values")
-        assert here().known is here().arrays is here().values is None
+        assert not here().note(before, CONTEXT, True, {})
+        assert here().arrays is here().values is None
 
 
 def test_surroundings_forget_when_there_are_too_many_and_can_know_again():
@@ -103,6 +104,6 @@ def test_surroundings_forget_when_there_are_too_many_and_can_know_again():
     for _ in range(1000):
         with SetWithin(NUMBER, 1):
             made.append(here())
-            assert here().note(latest_change(), "known", "arrays", "values")
-    assert sum(surroundings.known is not None for surroundings in made) <= 256
-    assert made[-1].known == "known"
+            assert here().note(latest_change(), CONTEXT, True, {})
+    assert sum(surroundings.arrays is not None for surroundings in made) <= 256
+    assert made[-1].context is CONTEXT and made[-1].arrays == made[-1].values == {}

@@ -15,7 +15,6 @@ from atled.graph.run.one_call import call_function
 from atled.ops.elementwise import ProgramOp
 from atled.ops.spec import SPECS, OpSpec
 from atled.variable import Variable
-from atled_contexts.surroundings import here
 
 
 def apply(
@@ -35,7 +34,8 @@ def apply(
     """
     spec = SPECS[op] if isinstance(op, str) else op
     at_once = any(isinstance(item, NdArray) for item in inputs)
-    context, auto_forward, calls = here().known or in_force()
+    surroundings = in_force()
+    calls, context, auto_forward = surroundings.arrays, surroundings.context, surroundings.auto_forward
     values = [input_value(spec, position, item) for position, item in enumerate(inputs)]
     if not values and spec.variadic:
         raise TypeError(four_parts(f"{spec.name}()", "it got no input", "", "pass one array or more"))
@@ -56,7 +56,7 @@ def apply(
     made = function.make_outputs(None if outputs is None else [_array(item) for item in outputs])
     if at_once or auto_forward:
         call = call_function(function, function.inputs, made)
-        if key is not None and calls is not None:
+        if key is not None:
             remember(key, calls, call, function)
     results: list[Any] = [value.data if at_once else Variable.on(value) for value in made]
     if at_once and outputs is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,35 +23,21 @@ from atled.random import random_key
 from atled.variable import Variable
 from atled_contexts import Context, context_in_force, discovery, is_observed
 from atled_contexts.scopes import tell_if_slow
-from atled_contexts.surroundings import change_everywhere, here, latest_change
+from atled_contexts.surroundings import Surroundings, change_everywhere, here, latest_change
 
 _LIMIT = 2048  # calls of all surroundings together: each keeps a plan, and spare arrays
 _TABLES_LIMIT = 64
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
 
 
-class InForce(NamedTuple):
-    """What is in force around a call: `known` of its surroundings.
-
-    calls: the cached calls by key; None where something observes calls, for these are made the general way.
-    """
-
-    context: Context
-    auto_forward: bool
-    calls: dict[Hashable, CachedCall] | None
+_tables: dict[tuple[Context, int], dict[Hashable, CachedCall]] = {}
+"""The cached calls by frozen Context and generation of plugins: equal ones share them."""
 
 
-_tables: dict[Hashable, dict[Hashable, CachedCall]] = {}
-
-
-def in_force() -> InForce:
-    """What is in force here and now."""
-    known: InForce | None = here().known
-    return _worked_out() if known is None else known
-
-
-def _worked_out() -> InForce:
-    while True:
+def in_force() -> Surroundings:
+    """The surroundings here and now, worked out."""
+    surroundings = here()
+    while surroundings.arrays is None:
         change = latest_change()  # read before what it stands for: after a change meanwhile this is done again
         generation = discovery.current.generation
         tell_if_slow()
@@ -59,10 +45,9 @@ def _worked_out() -> InForce:
         key = (context, generation)
         if len(_tables) >= _TABLES_LIMIT and key not in _tables:
             forget_calls()
-        calls = None if is_observed() else _tables.setdefault(key, {})  # equal Contexts share the cached calls
-        known = InForce(context, get_auto_forward(), calls)
-        if here().note(change, known, calls, calls if known.auto_forward else None):
-            return known
+        # Observed calls are made the general way: `remember` keeps none in a table of their own.
+        surroundings.note(change, context, get_auto_forward(), {} if is_observed() else _tables.setdefault(key, {}))
+    return surroundings
 
 
 def forget_calls() -> None:
@@ -258,11 +243,15 @@ def in_key(spec: OpSpec, item: Attribute) -> bool:
     return not item.hidden and (item.kind != "float" or spec.checks_values)
 
 
-def remember(key: Hashable, calls: dict[Hashable, CachedCall], call: OneCall, function: RecordedCall) -> None:
-    """Know a call from now on, unless the function has arrays of its own, which another call must not share."""
-    if function.spec.states:
+def remember(key: Hashable, calls: object, call: OneCall, function: RecordedCall) -> None:
+    """Know a call from now on, unless the function has arrays of its own, which another call must not share.
+
+    calls: the table that was in force when the call began. It may have been dropped since, by a change for the process.
+    """
+    table = _tables.get((function.context, discovery.current.generation))
+    if table is None or table is not calls or function.spec.states:
         return
     if _cached_count() >= _LIMIT:
-        for table in list(_tables.values()):
-            table.clear()
-    calls[key] = CachedCall(call, function)
+        for each in list(_tables.values()):
+            each.clear()
+    table[key] = CachedCall(call, function)

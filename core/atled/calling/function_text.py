@@ -200,7 +200,7 @@ class _Text:
         lines = ["if using is not None:", "    with _under(using):", f"        {again}"]
         if is_memorable(self.spec):
             lines += ["if outputs is None:", *_indented(self._at_once())]
-            lines += ["if _here().known is None:", "    _in_force()", f"    {again}"]
+            lines += ["if _here().arrays is None:", "    _in_force()", f"    {again}"]
         signature = f"def {self.name}({', '.join(self._parameters())}):"
         return "\n".join([signature, *_indented([*lines, f"{self.apply}outputs)"])]) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import atled as nn
 import atled.functions as F
 from atled.arrays.array import NdArray
 from atled.arrays.spares import Spares, spares_of
+from atled.calling import apply as apply_module
 from atled.calling.cached_calls import forget_calls, in_force
 from atled.graph.record.value import RecordedCall
 from atled_contexts import reset_default_context
@@ -84,7 +86,7 @@ def test_a_known_call_is_made_once_and_found_for_equal_arrays(backend: str):
     for _ in range(3):
         F.add2(array(1, 2), array(3, 4))
         F.add2(array(1), array(3))
-    assert sum(key[0] == "Add2" for key in in_force().calls) == 2
+    assert sum(key[0] == "Add2" for key in in_force().arrays) == 2
 
 
 @pytest.mark.parametrize("wrong", [lambda a: F.add2(a, array(1, 2, 3)), lambda a: F.add_scalar(a, "x")])
@@ -369,6 +371,27 @@ def test_whatever_is_in_force_is_seen_by_the_next_call():
             with nn.verify(1.0) as checks:
                 F.exp(x)
             assert checks is not None
+
+
+def test_observed_calls_are_not_cached():
+    with nn.trace():
+        for _ in range(2):
+            F.exp(array(1, 2))
+        assert not in_force().arrays
+    assert not in_force().arrays
+
+
+def test_a_call_is_kept_in_the_table_of_its_own_context_only(monkeypatch):
+    """As where another thread sets the default Context while the call reads what is in force."""
+    context = nn.get_current_context().frozen
+    with nn.context_scope(nn.Context("reference:double")):
+        arrays = in_force().arrays
+        torn = SimpleNamespace(arrays=arrays, context=context, auto_forward=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(apply_module, "in_force", lambda: torn)
+            assert F.exp(array(1, 2)).data.dtype == np.float32
+        assert arrays == {}
+        assert F.exp(array(1, 2)).data.dtype == np.float64
 
 
 def test_the_defaults_of_the_process_are_seen_by_the_next_call():

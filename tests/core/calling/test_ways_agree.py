@@ -96,7 +96,7 @@ class Sampled:
 
     def cached(self) -> CachedCall:
         """What was cached, the only one."""
-        calls = in_force().calls
+        calls = in_force().arrays
         assert calls is not None
         (call,) = calls.values()
         return call
@@ -308,4 +308,4 @@ def test_what_is_left_out_here_is_never_cached(backend: str, spec: OpSpec):
     for sample in samples_of(spec):
         call = Sampled(spec, sample, NdArray)
         call.by_text(call.inputs()[: len(spec.user_inputs)])
-    assert not in_force().calls
+    assert not in_force().arrays
