@@ -66,7 +66,7 @@ class Backward:
         self.given: tuple[ArrayCell, ...] = ()
         self.wanted = list(wanted)
         self.epoch = EPOCH.value
-        self.bound: dict[tuple[bool, ...], Binding] = {}
+        self.bindings: dict[tuple[bool, ...], Binding] = {}
         self.last_run = LastRun()
         self._roots = None if roots is None else weakref.ref(roots)
         self.starts = {number for number, _ in seeds}
@@ -153,16 +153,16 @@ class Backward:
             accumulate = tuple([cell.pending is not UNWRITTEN for _, cell in self.wanted])
         for _, cell in self.seeds:
             cell.settle()
-        bound = self.bound.get(accumulate)
-        if bound is None:
+        binding = self.bindings.get(accumulate)
+        if binding is None:
             with PLANNING:
                 if self.trust is not None and self._calls_recomputed() != self.recomputed:
                     self.epoch = -1  # not valid any more
                     return None
-                bound = self.bound[accumulate] = self._bind(accumulate)
+                binding = self.bindings[accumulate] = self._bind(accumulate)
         if self.trust is None:
-            bound.run()
-        elif not self.trust.run_backward(bound.run, bool(self.recomputed)):
+            binding.run()
+        elif not self.trust.run_backward(binding.run, bool(self.recomputed)):
             return None
         return accumulate
 
@@ -347,9 +347,9 @@ def _planned(roots: Roots, seeds: tuple[ArrayCell, ...]) -> Backward | None:
     if before is not None and before.structure.is_of(structure):
         planned.last_run = before.last_run
         if before.key == planned.key:
-            for accumulate, binding in before.bound.items():
+            for accumulate, binding in before.bindings.items():
                 if binding.holds(binding.key, planned.cells, epoch):
-                    planned.bound[accumulate] = binding
+                    planned.bindings[accumulate] = binding
     planned.epoch = epoch
     roots.backward = planned
     return planned

@@ -249,7 +249,7 @@ _UNFIT = object()
 
 def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
     """Keep what the general way compiled for a graph, for the next one like it."""
-    compiled: BackwardPlan | None = PLANS.find(backward.bound[accumulate].key)
+    compiled: BackwardPlan | None = PLANS.find(backward.bindings[accumulate].key)
     structure = backward.structure
     fits = (
         compiled is not None

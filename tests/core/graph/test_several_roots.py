@@ -222,7 +222,7 @@ def test_a_plan_says_behind_which_segment_a_gradient_is_complete():
         y = F.sum(F.affine(F.tanh(x), w))
     y.forward()
     y.backward()
-    (binding,) = y.value.roots.backward.bound.values()
+    (binding,) = y.value.roots.backward.bindings.values()
     assert binding.plan.completed == [0] * len(binding.plan.targets)  # all steps run in Python: one segment
     ends = [segment.first + len(segment.steps) for segment in binding.plan.segments]
     assert ends == [len(binding.plan.steps)]

@@ -30,7 +30,7 @@ def backward_plan():
     y.forward()
     y.backward()
     np.testing.assert_array_equal(first.g, np.full((2, 2), 8))
-    (binding,) = y.value.roots.backward.bound.values()
+    (binding,) = y.value.roots.backward.bindings.values()
     gradients = [id(first.grad.cell), id(last.grad.cell)]
     return binding.plan, [gradients.index(id(cell)) for cell in binding.gradients]
 

@@ -88,7 +88,7 @@ def test_a_long_gradient_fuses_into_few_steps():
             h = F.tanh(h + w) * x - w
         h.forward()
         h.backward()
-        (bound,) = h.value.roots.backward.bound.values()
+        (bound,) = h.value.roots.backward.bindings.values()
     # 350 nodes, of which one step takes up to 40.
     assert len(bound.plan.steps) < 12
 
@@ -125,7 +125,7 @@ def test_values_in_the_middle_of_a_backward_share_memory():
         loss.forward()
         x.grad.zero()
         loss.backward()
-        (bound,) = loss.value.roots.backward.bound.values()
+        (bound,) = loss.value.roots.backward.bindings.values()
     plan = bound.plan
     inside = {slot.memory for slot in plan.slots if slot.source[0] == "internal"}
     assert len(inside) <= 4
