@@ -106,17 +106,16 @@ class Plan:
     @property
     def completed(self) -> list[int]:
         """Per target the number of the segment behind which it has its values: then others may use a gradient."""
+        numbers = {step: number for number, step in enumerate(self.steps)}
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
+            # A carried one runs with its carrier, which may stand before or behind it.
+            ran = number if step.carrier is None else max(number, numbers[step.carrier])
             for slot in step.written:
-                last[self.slots[slot].memory] = self._position(step, number)
+                last[self.slots[slot].memory] = ran
         ends = [segment.first + len(segment.steps) for segment in self.segments]
         # What no step writes is there from the start.
         return [bisect_left(ends, last.get(self.slots[slot].memory, 0) + 1) for slot in self.targets]
-
-    def _position(self, step: Step, number: int) -> int:
-        """When a step has run: a carried one runs with its carrier, which may stand before or behind it."""
-        return number if step.carrier is None else max(number, self.steps.index(step.carrier))
 
     def _lay_out_blocks(self) -> None:
         """Join all argument blocks to one array, with index arrays for the words of addresses and of floats."""
