@@ -14,6 +14,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.ir import Graph
+from atled.graph.record.structure import aliases_of, repeats
 from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
@@ -88,17 +89,20 @@ def _bind(
             cell.settle()
             assert cell.dtype is not None
             descs.append(ArrayDesc(parameter.shape, cell.dtype))
-    key = (tuple(ops), context, plugin_generation(), tuple(descs))
+    aliases = aliases_of(cells)
+    key = ("updates", tuple(ops), context, plugin_generation(), tuple(descs), repeats(aliases))
     if before is not None and before.holds(key, cells, epoch):
         return before
     width = len(cells) // len(parameters)
-    plan = PLANS.get(key, lambda: _compile(ops, width, descs, context))
+    plan = PLANS.get(key, lambda: _compile(ops, width, descs, aliases, context))
     return Binding(plan, cells, [], floats, key=key, epoch=epoch)
 
 
-def _compile(ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], context: Context) -> Plan:
+def _compile(
+    ops: Sequence[str], width: int, descs: Sequence[ArrayDesc], aliases: Sequence[int], context: Context
+) -> Plan:
     """The plan for parameters of so many arrays each."""
-    graph = Graph(context)
+    graph = Graph(context, aliases)
     for first in range(0, len(descs), width):
         # Half keeps fp32 master weights: the update runs in the precision of the parameter.
         wide = descs[first].dtype == np.float64
