@@ -577,6 +577,18 @@ def test_the_wish_for_in_place_does_not_change_results(make):
 # Arrays that several Variables have in common.
 
 
+def test_results_in_one_array_have_gradients_of_their_own_in_the_backward_of_one_call():
+    x = leaf([1, 2], True)
+    first, second = F.tanh(x), F.sin(x)
+    second.data = first.data
+    total = first - second
+    total.parent.forward([first, second], [total])
+    total.g = 1
+    total.parent.backward([first, second], [total])
+    assert_array_equal(first.g, [1, 1])
+    assert_array_equal(second.g, [-1, -1])
+
+
 def test_leaves_with_one_gradient_array_add_up_in_it():
     x, w = leaf([2, 3], True), leaf([5, 7], True)
     w.grad = x.grad

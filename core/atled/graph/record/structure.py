@@ -139,9 +139,11 @@ class Structure:
         if maker is not None:
             # By maker and position, as the call itself numbers it.
             return self._enter(("made", maker, value.position), value, (maker, value.position))
-        # By cells: `unlinked()` gives a second value over the same arrays.
+        # By cells: `unlinked()` gives a second value over the same arrays. What a call outside makes is only itself: a
+        # gradient may reach it although its need_grad is None.
         cell = value.data.cell
-        number = self._enter((id(cell), id(value.grad.cell) if value.need_grad else 0, value.shape), value, None)
+        gradient = value.grad.cell if value.need_grad else value if value.parent is not None else None
+        number = self._enter((id(cell), id(gradient), value.shape), value, None)
         self._numbers[id(value)] = number
         if cell.storage is None:
             cell.settle(compute_dtype(type_config))
