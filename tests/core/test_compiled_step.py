@@ -151,6 +151,45 @@ def test_leaves_that_have_one_array_in_common_move_alike(shares: str, both_move:
     np.testing.assert_allclose(moved(True), moved(False), rtol=1e-5)
 
 
+@pytest.mark.parametrize("inside_moves", [True, False])
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_a_parameter_outside_moves_by_the_gradient_that_a_leaf_leaves_in_its_array(
+    inside_moves: bool, decay: float
+) -> None:
+    def moved(is_compiled: bool) -> list[np.ndarray]:
+        w, other, outside = (nn.Variable.from_numpy_array(np.float32([1, 2, 3]) * k, need_grad=True) for k in (1, 5, 9))
+        outside.grad = w.grad
+        loss = F.sum(F.tanh(w) * other)
+        solver = S.Momentum(0.1)
+        solver.set_parameters({"outside": outside, "other": other, **({"w": w} if inside_moves else {})})
+        step = nn.compile_step(loss, solver, weight_decay=decay, scale_grad=2.0)
+        for _ in range(3):
+            if is_compiled:
+                step()
+                continue
+            loss.forward()
+            solver.zero_grad()
+            loss.backward()
+            solver.scale_grad(2.0)
+            if decay:
+                solver.weight_decay(decay)
+            solver.update()
+            solver.zero_grad()
+        return [w.d.copy(), other.d.copy(), outside.d.copy()]
+
+    np.testing.assert_allclose(moved(True), moved(False), rtol=1e-5)
+
+
+def test_a_parameter_outside_whose_array_the_graph_computes_into_is_refused() -> None:
+    w, outside = (nn.Variable.from_numpy_array(np.float32([1, 2, 3]), need_grad=True) for _ in range(2))
+    h = F.tanh(w)
+    outside.data, outside.grad = h.data, w.grad
+    solver = S.Sgd(0.1)
+    solver.set_parameters({"outside": outside})
+    with pytest.raises(ValueError, match=r"computes into its array\nWhat to do: call forward, backward and update one"):
+        nn.compile_step(F.sum(h * h), solver)()
+
+
 @pytest.mark.parametrize("context", ["cpu:float", "reference:float"])
 def test_a_weight_that_is_read_unlinked_moves_after_the_last_read(context: str) -> None:
     def unlinked(x: nn.Variable, t: nn.Variable) -> nn.Variable:

@@ -16,7 +16,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
 from atled.graph.nodes.gradient import backpropagate
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.order import Order
 from atled.graph.recompute.recipes import GraphRecipe, leave_unstored
 from atled.graph.recompute.stored import cells_of, results_of, unobserved
@@ -54,12 +54,28 @@ class Rule(NamedTuple):
     double: Context
     is_decayed: bool
 
+    def context_for(self, parameter: Moved) -> Context:
+        """That of an update. Half keeps fp32 master weights: it runs in the precision of the parameter."""
+        return self.double if parameter.data.dtype == np.float64 else self.single
+
 
 class StepPlan(NamedTuple):
     """A compiled step: the plan, and the parameters, by index, that a gradient reaches."""
 
     plan: Plan
     moved: tuple[int, ...]
+
+
+class _Target(NamedTuple):
+    """What of a parameter a plan depends on.
+
+    leaves: the numbers of those whose gradients add up in that of the parameter; they need not have its values.
+    values, states: the numbers of its arrays, those of the states in a row from this one on.
+    """
+
+    leaves: tuple[int, ...]
+    values: int
+    states: int
 
 
 class Training:
@@ -82,8 +98,8 @@ class Training:
         structure = Structure(calls_before((root,)))
         _refuse_resuming(structure)
         unstored = unobserved(structure, (root,), lambda function: not function.spec.views)
-        leaves = [_leaves(structure, parameter) for parameter in parameters]
-        cells = [*structure.cells, *(state for parameter in parameters for state in _settled(parameter))]
+        cells = list(structure.cells)
+        targets = _targets(structure, parameters, cells)
         aliases = aliases_of(cells)
         key: Hashable = (
             "training step",
@@ -92,7 +108,7 @@ class Training:
             tuple(structure.flags),
             tuple(unstored),
             rule,
-            tuple((tuple(numbers), parameter.shape) for numbers, parameter in zip(leaves, parameters, strict=True)),
+            tuple((target, parameter.shape) for target, parameter in zip(targets, parameters, strict=True)),
             tuple(map(dtype_number, cells)),
             repeats(aliases),
             root.position,
@@ -103,7 +119,7 @@ class Training:
             return
         made = structure.number_of(root)
         compiled: StepPlan = PLANS.get(
-            key, lambda: _compile_safely(structure, aliases, made, unstored, leaves, parameters, rule)
+            key, lambda: _compile_safely(structure, aliases, made, unstored, targets, parameters, rule)
         )
         self.plan, self.moved = compiled
         self._numbers = {
@@ -186,24 +202,42 @@ def _refuse_resuming(structure: Structure) -> None:
             )
 
 
-def _leaves(structure: Structure, parameter: Moved) -> list[int]:
-    """The leaves whose gradients add up in that of a parameter, first one that has its values; none if no leaf has."""
-    adding = [
-        number
-        for number, value in enumerate(map(structure.value, range(len(structure.shapes))))
-        if structure.origins[number] is None and structure.flags[number] and value is not None
-        # By its array: leaves with the values of a parameter may have a gradient of their own.
-        if value.grad.cell is parameter.gradient
-    ]
-    own = [number for number in adding if structure.cells[number] is parameter.data]
-    return sorted(adding, key=lambda number: number not in own) if own else []
+def _targets(structure: Structure, parameters: Sequence[Moved], cells: list[ArrayCell]) -> list[_Target]:
+    """What a plan depends on; the arrays of parameters that no leaf has are appended to `cells`."""
+    holding: dict[int, int] = {}
+    adding: dict[int, list[int]] = {}
+    for number, origin in enumerate(structure.origins):
+        if origin is None:
+            holding.setdefault(id(cells[number]), number)
+            leaf = structure.value(number)
+            # By its array: leaves with the values of a parameter may have a gradient of their own.
+            if structure.flags[number] and leaf is not None:
+                adding.setdefault(id(leaf.grad.cell), []).append(number)
+    made = frozenset(map(id, structure.cells)) - holding.keys()
+    targets = []
+    for parameter in parameters:
+        leaves = tuple(adding.get(id(parameter.gradient), ()))
+        if leaves and id(parameter.data) in made:
+            raise _result_error(parameter)
+        values = holding.setdefault(id(parameter.data), len(cells))
+        if values == len(cells):
+            cells.append(parameter.data)
+        targets.append(_Target(leaves, values, len(cells)))
+        cells += parameter.states
+        for cell in (parameter.data, *parameter.states):
+            cell.settle()
+    return targets
 
 
-def _settled(parameter: Moved) -> Sequence[ArrayCell]:
-    """The states, in memory."""
-    for state in parameter.states:
-        state.settle()
-    return parameter.states
+def _result_error(parameter: Moved) -> ValueError:
+    return ValueError(
+        four_parts(
+            f"a compiled step that moves a parameter of shape {parameter.shape}",
+            "a function of the graph computes into its array",
+            "",
+            "call forward, backward and update one by one; or give the parameter an array of its own",
+        )
+    )
 
 
 def _compile_safely(
@@ -211,12 +245,12 @@ def _compile_safely(
     aliases: Sequence[int],
     root: int,
     unstored: Collection[int],
-    leaves: Sequence[Sequence[int]],
+    targets: Sequence[_Target],
     parameters: Sequence[Moved],
     rule: Rule,
 ) -> StepPlan:
     """The step with the earliest updates behind which nothing can fail: a failed step moves no parameter."""
-    given = structure, aliases, root, unstored, leaves, parameters, rule
+    given = structure, aliases, root, unstored, targets, parameters, rule
     compiled = _compile(*given, is_early=True)
     return compiled if _is_safe(compiled.plan) else _compile(*given, is_early=False)
 
@@ -237,7 +271,7 @@ def _compile(
     aliases: Sequence[int],
     root: int,
     unstored: Collection[int],
-    leaves: Sequence[Sequence[int]],
+    targets: Sequence[_Target],
     parameters: Sequence[Moved],
     rule: Rule,
     *,
@@ -259,59 +293,69 @@ def _compile(
         if cell is not None
     ]
     start = graph.op("Constant", val=1.0, shape=values[root].shape, dtype=values[root].dtype)
-    wanted = [values[number] for numbers in leaves for number in numbers]
+    wanted = [values[number] for target in targets for number in target.leaves]
     found = backpropagate(graph, recorded.nodes, {values[root]: start}, wanted, recorded.blocked_values({root}))
     moved: list[int] = []
     updates: list[Sequence[IRNode]] = []
-    first_state = len(structure.cells)
-    for index, (parameter, numbers) in enumerate(zip(parameters, leaves, strict=True)):
-        gradient: IRValue | None = None
-        for number in numbers:
-            part = found.get(values[number])
-            if part is not None:
-                part = graph.reshape(part, parameter.shape)
-                gradient = part if gradient is None else graph.op("Add2", gradient, part)
-        if gradient is not None:
-            updates.append(_update(graph, structure, len(moved), parameter, numbers[0], first_state, gradient, rule))
+    together: dict[tuple[int, ...], list[tuple[Moved, _Target]]] = {}
+    for parameter, target in zip(parameters, targets, strict=True):
+        together.setdefault(target.leaves, []).append((parameter, target))
+    gradients: dict[tuple[int, ...], IRValue] = {}
+    for index, (parameter, target) in enumerate(zip(parameters, targets, strict=True)):
+        parts = [part for number in target.leaves if (part := found.get(values[number])) is not None]
+        if parts:
+            first_node = len(graph.nodes)
+            if target.leaves not in gradients:
+                gradients[target.leaves] = _gradient_of(graph, parts, together[target.leaves], len(moved), rule)
+            _update(graph, len(moved), parameter, target, gradients[target.leaves], rule)
+            updates.append(graph.nodes[first_node:])
             moved.append(index)
-        first_state += len(parameter.states)
     if is_early:
         _move_forward(graph, updates)
     apart = [] if is_early else [node for nodes in updates for node in nodes]
     return StepPlan(lower(graph, stored, apart=apart), tuple(moved))
 
 
-def _update(
-    graph: Graph,
-    structure: Structure,
-    order: int,
-    parameter: Moved,
-    leaf: int,
-    first_state: int,
-    gradient: IRValue,
-    rule: Rule,
-) -> Sequence[IRNode]:
-    """The nodes that move one parameter; `order` is its place among those that move."""
+def _gradient_of(
+    graph: Graph, parts: Sequence[IRValue], together: Sequence[tuple[Moved, _Target]], order: int, rule: Rule
+) -> IRValue:
+    """The gradient of the parameters that have it in common, summed up; decayed by each of them, as calls would.
 
-    def array(number: int, cell: ArrayCell) -> IRValue:
-        assert cell.dtype is not None
-        return graph.external(number, ArrayDesc(parameter.shape, cell.dtype))
-
-    def given(name: str) -> FloatSlot:
-        return graph.float_from("solver", order, name)
-
-    before, count = graph.context, len(graph.nodes)
-    # Half keeps fp32 master weights: the update runs in the precision of the parameter.
-    graph.context = rule.double if parameter.data.dtype == np.float64 else rule.single
-    data = array(leaf, parameter.data)
-    states = [array(first_state + i, state) for i, state in enumerate(parameter.states)]
-    if rule.is_decayed:
-        scaled = graph.op("MulScalar", gradient, val=given("scale"))
-        gradient = scaled + graph.op("MulScalar", data, val=given("rate"))
-    names = SPECS[rule.op].float_names
-    graph.op(rule.op, data, gradient, *states, **{name: given(name) for name in names})
+    order: the place of the first of them among those that move.
+    """
+    shape = together[0][0].shape
+    gradient = graph.reshape(parts[0], shape)
+    for part in parts[1:]:
+        gradient = graph.op("Add2", gradient, graph.reshape(part, shape))
+    if not rule.is_decayed:
+        return gradient
+    scale, rate = (graph.float_from("solver", order, name) for name in ("scale", "rate"))  # the same for all
+    before = graph.context
+    for parameter, _ in together:
+        graph.context = rule.context_for(parameter)
+        gradient = graph.op("MulScalar", gradient, val=scale)
+    for parameter, target in together:
+        graph.context = rule.context_for(parameter)
+        decay = graph.op("MulScalar", _array(graph, target.values, parameter.shape, parameter.data), val=rate)
+        gradient = gradient + graph.reshape(decay, shape)
     graph.context = before
-    return graph.nodes[count:]
+    return gradient
+
+
+def _update(graph: Graph, order: int, parameter: Moved, target: _Target, gradient: IRValue, rule: Rule) -> None:
+    """Move one parameter; `order` is its place among those that move."""
+    before = graph.context
+    graph.context = rule.context_for(parameter)
+    values = _array(graph, target.values, parameter.shape, parameter.data)
+    states = [_array(graph, target.states + i, parameter.shape, state) for i, state in enumerate(parameter.states)]
+    floats = {name: graph.float_from("solver", order, name) for name in SPECS[rule.op].float_names}
+    graph.op(rule.op, values, graph.reshape(gradient, parameter.shape), *states, **floats)
+    graph.context = before
+
+
+def _array(graph: Graph, number: int, shape: tuple[int, ...], cell: ArrayCell) -> IRValue:
+    assert cell.dtype is not None
+    return graph.external(number, ArrayDesc(shape, cell.dtype))
 
 
 def _move_forward(graph: Graph, updates: Sequence[Sequence[IRNode]]) -> None:
