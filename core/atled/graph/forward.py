@@ -56,9 +56,13 @@ def forward_all(values: Sequence[Value]) -> None:
 
 
 def _run(roots: Roots) -> None:
+    before: Forward | None = roots.forward
+    trust = None if before is None else before.trust
+    if trust is not None:
+        trust.forward_begins()
     planned = plan_forward(roots)
     if WATCHES or planned.trust is not None:
-        if planned.trust is not None:
+        if planned.trust is not None and planned.trust is not trust:
             planned.trust.forward_begins()
         # Announce before planning: a watch may now store values that this plan would leave out.
         if WATCHES:
@@ -84,7 +88,11 @@ def _planned(roots: Roots) -> Forward:
     before: Forward | None = roots.forward
     values = roots.values()
     structure = Structure(calls_before(values))
-    unstored = find_unstored(structure, values, None if before is None else before.trust)
+    trust = None if before is None else before.trust
+    unstored = find_unstored(structure, values, trust)
+    if trust is not None and trust.is_open and unstored.trust is not trust:
+        trust.store()  # now: it would be told amid the binding that some of its values are going to be written
+        unstored = find_unstored(structure, values, trust)
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if before is not None and before.binding.holds(key, structure.cells, epoch):
         planned = Forward(structure, before.binding, before.recipe, unstored.trust)

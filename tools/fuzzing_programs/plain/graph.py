@@ -16,6 +16,8 @@ from atled.random import random_key
 from fuzzing_programs.plain.arrays import OPERATORS, Cell, Hooks, NdArray
 from fuzzing_programs.plain.state import STATE
 
+_MOST_ELEMENTS = 500_000
+
 
 class Arrays:
     """Values and gradient of a Value, and of those that share them."""
@@ -113,7 +115,7 @@ class Call:
     def _shape_outputs(self) -> None:
         given = self._given_descs()
         self.spec.normalize(dict(self.attributes), *given)
-        descs = self.spec.infer_outputs(given, self.attributes)
+        descs = _small_enough(self.spec.infer_outputs(given, self.attributes))
         if not self.outputs:
             for position, desc in enumerate(descs):
                 dtype = np.float64 if desc.dtype.kind == "f" else desc.dtype
@@ -162,7 +164,7 @@ class Call:
             for desc, shape in zip(self._given_descs(), shapes, strict=True)
         ]
         self.spec.normalize(dict(attributes), *descs)
-        return [desc.shape for desc in self.spec.infer_outputs(descs, attributes)]
+        return [desc.shape for desc in _small_enough(self.spec.infer_outputs(descs, attributes))]
 
     def compute(self) -> None:
         """Write the outputs."""
@@ -191,6 +193,12 @@ class Call:
         now = STATE.tick()
         for output in self.outputs:
             output.made = now
+
+
+def _small_enough(descs: Sequence[ArrayDesc]) -> Sequence[ArrayDesc]:
+    if any(desc.size > _MOST_ELEMENTS for desc in descs):
+        raise ValueError(f"an array of more than {_MOST_ELEMENTS} elements, for which programs are too many")
+    return descs
 
 
 def spec_named(name: str) -> OpSpec:
