@@ -246,7 +246,7 @@ class Program:
         try:
             got = read()
         except RuntimeError as error:
-            if "the graph is gone" in str(error):
+            if "a root is gone" in str(error):
                 assert root is not None and all(x is None for x, node in self.values if node is root)
                 return
             assert "compute the graph again" in str(error)

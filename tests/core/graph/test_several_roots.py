@@ -9,6 +9,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.graph.recompute import choice
 from atled.graph.record.roots import roots_of
 from atled.graph.record.traversal import functions_before
 
@@ -164,6 +165,41 @@ def test_values_that_no_root_needs_stored_are_recovered():
     np.testing.assert_allclose(middle.d, 2 * np.exp([1, 2]), rtol=1e-6)
     nn.backward_all([y, z])
     assert middle.g.shape == (2,)
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_gradient_in_the_middle_that_went_with_a_root_says_so(gone):
+    x = nn.Variable.from_numpy_array(np.float32([1, 2]), need_grad=True)
+    roots = [F.tanh(F.exp(x) * 2.0), F.sin(F.cos(x) * 2.0)]
+    nn.forward_all(roots)
+    nn.backward_all(roots)
+    middle = roots[1 - gone].parent.inputs[0]
+    del roots[gone]
+    with pytest.raises(
+        RuntimeError, match=r"a root is gone.*alone or with others\nWhat to do: keep the whole graph, each root"
+    ):
+        middle.g  # noqa: B018  # computes the gradient
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_backward_that_reads_what_went_with_a_root_says_so(gone, monkeypatch):
+    monkeypatch.setattr(choice, "_STREAMED_BYTES", 0)
+    monkeypatch.setattr(choice, "_LEAST_BYTES", 0)
+    with nn.context_scope(nn.Context(["fusing:float"], fallback="raise")):
+        a, b = (nn.Variable.from_numpy_array(np.float32([1, 2]), need_grad=True) for _ in range(2))
+        roots = [F.tanh(x) * F.sigmoid(b) for x in (a * b, a + b)]
+        for _ in range(3):
+            nn.forward_all(roots)
+            nn.backward_all(roots)
+        nn.forward_all(roots)
+        del roots[gone]
+        a.d = 3
+        with pytest.raises(
+            RuntimeError, match=r"was written since.*\n.*a root is gone.*\nWhat to do: compute the graph again"
+        ):
+            roots[0].backward()
+        roots[0].forward()
+        roots[0].backward()
 
 
 @pytest.mark.parametrize("gone", [0, 1])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 Variable = nn.Variable
 
-LOST = ("compute the graph again", "run the step again", "the graph is gone")
+LOST = ("compute the graph again", "run the step again", "a root is gone")
 """What errors say of values that no plan stored and that cannot be computed any more."""
 
 

@@ -16,6 +16,8 @@ from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import LastRun
 from atled.graph.run.one_call import call_function
 
+_ROOT_IS_GONE = "a root is gone: a Variable on which its forward or backward was called, alone or with others"
+
 
 class GraphRecipe(ABC):
     """The recipe of everything that the plans of some roots do not store.
@@ -45,9 +47,9 @@ class GraphRecipe(ABC):
             raise RuntimeError(
                 four_parts(
                     f"an array of {cell.size} elements that a graph computed and did not store",
-                    "the graph is gone",
+                    _ROOT_IS_GONE if self._root_is_gone else "the function that makes it is gone",
                     "",
-                    "look at it while the graph is there, or hold its Variable before the graph runs",
+                    "keep the whole graph, each root included, until it is read; or hold its Variable before the run",
                 )
             )
         value.exposed = True
@@ -56,6 +58,11 @@ class GraphRecipe(ABC):
             self._compute(value, cell)
         else:
             cell.pending = UNWRITTEN  # nothing was computed yet: zeros, as in any array into which nothing was written
+
+    @property
+    def _root_is_gone(self) -> bool:
+        roots = self.roots()
+        return roots is None or not roots.values()
 
     @abstractmethod
     def _value_of(self, cell: ArrayCell) -> Value | None:
@@ -79,7 +86,9 @@ class GraphRecipe(ABC):
                         f"{what}, which was computed and not stored, because nobody held its Variable",
                         "an array that it is computed from was written since, or a view of one was held through which "
                         "it may have been",
-                        "",
+                        f"{_ROOT_IS_GONE}; with it went the watch that stores what backward reads before a write"
+                        if self._root_is_gone
+                        else "",
                         "compute the graph again, from then on it is stored; or hold the Variable, or set its "
                         "persistent, before that",
                     )

@@ -141,7 +141,7 @@ def test_a_value_in_the_middle_is_gone_with_what_took_its_place():
     middle = middle_of(y)
     other.rewire_on(middle)
     del other
-    with pytest.raises(RuntimeError, match="the graph is gone"):
+    with pytest.raises(RuntimeError, match="the function that makes it is gone"):
         middle.d  # noqa: B018  # computes the values
 
 
