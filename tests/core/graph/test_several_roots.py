@@ -252,6 +252,28 @@ def test_the_order_of_roots_is_that_of_calls_that_change_an_array():
     np.testing.assert_array_equal(read.d, [[1, 1.5]])
 
 
+@pytest.mark.parametrize("contexts", [("sim:float", "reference:float"), ("reference:float", "reference:double")])
+def test_roots_that_change_one_array_in_two_places_or_dtypes_are_refused_together_and_run_one_by_one(contexts):
+    pytest.importorskip("atled_sim")
+    mean, variance = (nn.Variable.from_numpy_array(np.full((1, 2), k, np.float32)) for k in (0, 1))
+    x = nn.Variable.from_numpy_array(np.float32([[1, 2], [3, 4]]))
+    roots = []
+    for context in contexts:
+        with nn.context_scope(nn.Context([context])):
+            roots.append(F.batch_normalization(x, mean, variance, mean, variance, decay_rate=0.5))
+    with pytest.raises(RuntimeError) as error:
+        nn.forward_all(roots)
+    asked, wrong, considered, remedy = str(error.value).replace(": another", "\nanother").splitlines()
+    assert asked.startswith("BatchNormalization, which changes an array of shape (1, 2) as ")
+    assert wrong.startswith("another op of the same run makes or changes that array as float32 on ")
+    assert considered.startswith("Considered: ")
+    assert "run them one by one, each root by a forward of its own; or give each an array of its own" in remedy
+    np.testing.assert_array_equal(mean.d, [[0, 0]])
+    for root in roots:
+        root.forward()
+    np.testing.assert_array_equal(mean.d, [[1.5, 2.25]])
+
+
 def test_a_plan_says_behind_which_segment_a_gradient_is_complete():
     with nn.context_scope(nn.Context(["reference:float"])):
         x, w = (nn.Variable.from_numpy_array(np.ones((2, 2), np.float32), need_grad=True) for _ in range(2))

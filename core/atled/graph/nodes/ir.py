@@ -346,7 +346,7 @@ class Graph:
                 value.place_at(HOST)
                 coerced.append(value)
             elif position in spec.mutated or position in spec.inplace.values():
-                coerced.append(self._mutable(value, place, desc.dtype))
+                coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
                 coerced.append(self.coerce(value, place, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
@@ -398,7 +398,7 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    def _mutable(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
+    def _mutable(self, value: IRValue, place: Place, dtype: np.dtype, spec: OpSpec) -> IRValue:
         """The array itself, which an op is going to change; never a cast copy, which would lose the change."""
         value.place_at(place)
         if value.place is place and value.dtype == dtype:
@@ -406,10 +406,11 @@ class Graph:
         if value.external < 0:
             raise RuntimeError(
                 four_parts(
-                    f"an op that changes an array of shape {value.shape} as {dtype} on {place}",
-                    f"another op of the graph makes or changes that array as {value.dtype} on {value.place}",
-                    "",
-                    "compute both on one device in one type config, or give each an array of its own",
+                    f"{spec.name}, which changes an array of shape {value.shape} as {dtype} on {place}",
+                    f"another op of the same run makes or changes that array as {value.dtype} on {value.place}",
+                    "a run changes one copy of an array: what one op does would be lost to the other",
+                    "compute both on one device in one type config; or run them one by one, each root by a forward "
+                    "of its own; or give each an array of its own",
                 )
             )
         return self._copy_of(value, place, dtype)
