@@ -10,10 +10,9 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
-from atled.arrays.spares import Spares, SpareWorkspaces, spare_workspaces_of, spares_of
+from atled.arrays.spares import spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
-from atled.graph.compile.step import native_error
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.one_call import ABSENT, NativeCall, OneCall
@@ -90,6 +89,7 @@ class CachedCall:
 
     __slots__ = (
         "_call",
+        "_direct",
         "_is_view",
         "_outputs",
         "_saved",
@@ -97,6 +97,7 @@ class CachedCall:
         "_spares",
         "arrays",
         "cells",
+        "fail",
         "form",
         "is_plain",
         "launch",
@@ -117,34 +118,30 @@ class CachedCall:
         self._single = function.visible == 1 and not spec.outputs[-1].endswith("...")
         self.shape = descs[0].shape if descs else ()
         self._is_view = spec.views
-        self._spares: list[Spares[ArrayCell]] | None = None
         self.is_plain = False
-        if isinstance(call, NativeCall) and call.is_direct:
-            self.launch = call.launch
-            self.form = call.form
-            self.workspaces: SpareWorkspaces | None = spare_workspaces_of(call.workspace) if call.workspace else None
-            self._spares = [spares_of(ArrayCell, size, dtype) for dtype, size in call.outputs]
-            is_alone = call.is_plain and self._single and function.auxiliary == [None]
-            self.is_plain = is_alone and (self.workspaces is None or spec.program is None)
+        self._direct = native = call if isinstance(call, NativeCall) and call.is_direct else None
+        if native is None:
+            return
+        self._spares = [spares_of(ArrayCell, size, dtype) for dtype, size in native.outputs]
+        is_alone = self._single and function.auxiliary == [None] and not spec.mutated and not spec.random
+        self.is_plain = is_alone and (native.workspaces is None or spec.program is None)
         if self.is_plain:
-            ((dtype, size),) = call.outputs  # type: ignore[attr-defined]  # of a NativeCall
-            arrays, cells = spares_of(NdArray, size, dtype), spares_of(ArrayCell, size, dtype)
+            self.launch, self.fail = native.launch, native.fail
+            self.form, self.workspaces = native.form, native.workspaces
+            ((dtype, size),) = native.outputs
+            arrays, (cells,) = spares_of(NdArray, size, dtype), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
             self.cells, self.new_cell = cells.ring, cells.new
-
-    def check(self, status: int) -> None:
-        """Raise what the code of a launch means."""
-        if status:
-            raise native_error(self._call.plan.steps[0], status)
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
         """Compute from the cells of NdArrays; NdArrays."""
         if self._is_view and cells[0] is not None:
             return NdArray.over(cells[0], self.shape)
-        made, _ = self._computed(list(cells), floats)
-        visible = self.pattern.visible
-        arrays = [NdArray.over(cell, shape) for cell, (shape, _) in zip(made, self._outputs[:visible], strict=False)]
-        return arrays[0] if self._single else tuple(arrays)
+        made, _ = self._computed(cells, floats)
+        if self._single:
+            return NdArray.over(made[0], self.shape)
+        visible = zip(made, self._outputs[: self.pattern.visible], strict=False)
+        return tuple([NdArray.over(cell, shape) for cell, (shape, _) in visible])
 
     def on_values(self, inputs: tuple[Value | None, ...], floats: Mapping[str, float]) -> Any:
         """Compute from the values of Variables, and record the call; Variables."""
@@ -171,33 +168,28 @@ class CachedCall:
         return tuple([Variable.on_new(value) for value in values])
 
     def _computed(
-        self, cells: list[ArrayCell | None], floats: Mapping[str, float]
+        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]
     ) -> tuple[list[ArrayCell], ArrayCell | None]:
         """The outputs of a call, auxiliary ones included, and the random state of a random one, which is its own."""
         is_random = self.pattern.spec.random
-        spares = self._spares
-        if spares is None:
+        direct = self._direct
+        if direct is None:
             random_state = new_random_state(self.pattern.attributes["seed"]) if is_random else None
             made = [ArrayCell(size) for _, size in self._outputs]
             self._call.run([*cells, random_state] if is_random else cells, made, list(floats.values()))
             return made, random_state
-        made = [each.get() for each in spares]
+        made = [each.get() for each in self._spares]
         random_state = self._advanced_random_state() if is_random else None
-        # Cells with a code are in host memory, as the form wants it.
+        # Cells with a code are in host memory, as the kernel wants it.
         used: list[Any] = [*cells, random_state, *made] if is_random else [*cells, *made]
         addresses = [0 if cell is None else cell.storage.address for cell in used]
         if WATCHES:
-            announce(id(used[number]) for number in self._call.mutated)
-        if self.workspaces is None:
-            status = self.launch(self.form, *addresses, *floats.values())
-        else:
-            memory = self.workspaces.take()
-            status = self.launch(self.form, *addresses, memory.address, *floats.values())
-            self.workspaces.put(memory)
-        for number in self._call.mutated:
+            announce(id(used[number]) for number in direct.mutated)
+        status = direct.run_on(addresses, floats.values())
+        for number in direct.mutated:
             used[number].touched()
         if status:
-            self.check(status)
+            direct.fail(status)
         return made, random_state
 
     def _advanced_random_state(self) -> ArrayCell:

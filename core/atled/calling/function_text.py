@@ -93,7 +93,7 @@ _LAUNCH = """
 _launch = _call.launch
 _status = _launch(_call.form, {addresses}_storage.address{floats})
 if _status:
-    _call.check(_status)
+    _call.fail(_status)
 """
 
 _LAUNCH_WITH_WORKSPACE = """
@@ -106,7 +106,7 @@ else:
     _status = _launch(_call.form, {addresses}_storage.address, _memory.address{floats})
     _workspaces.put(_memory)
 if _status:
-    _call.check(_status)
+    _call.fail(_status)
 """
 
 _RETURN_ARRAY = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
+from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import call_form
@@ -110,24 +111,16 @@ class ShortCall(OneCall, ABC):
     """A call whose arrays are all in host memory, as its steps read them: it runs without a binding.
 
     outputs: dtype and count of elements of all outputs.
-    workspace: bytes of memory that a run needs besides; 0: none.
     """
 
-    __slots__ = ("_random_state", "_sources", "outputs", "workspace")
+    __slots__ = ("_random_state", "_sources", "outputs")
 
     def __init__(
-        self,
-        spec: OpSpec,
-        plan: Plan,
-        fallback: Decision | None,
-        sources: Sequence[int],
-        outputs: Sequence[Slot],
-        workspace: int = 0,
+        self, spec: OpSpec, plan: Plan, fallback: Decision | None, sources: Sequence[int], outputs: Sequence[Slot]
     ) -> None:
         super().__init__(spec, plan, fallback)
         self._sources = list(sources)  # of each array that is read, which input of the call it is; -1: an absent one
         self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in outputs]
-        self.workspace = workspace
         self._random_state = len(spec.inputs) - 1 if spec.random else -1
 
     def run(
@@ -145,8 +138,6 @@ class ShortCall(OneCall, ABC):
             cell = ArrayCell(size) if given is None else given
             held.append(cell)
             storages.append(cell.output(HOST, dtype))
-        if self.workspace:
-            storages.append(HostStorage(self.workspace))
         if self._random_state >= 0:
             advance(inputs[self._random_state])
         status = self._compute(storages, floats)
@@ -155,11 +146,15 @@ class ShortCall(OneCall, ABC):
         if self.fallback is not None:
             count_fallback(self.fallback.op, self.fallback.backend)
         if status:
-            raise native_error(self.plan.steps[0], status)
+            self.fail(status)
+
+    def fail(self, status: int) -> NoReturn:
+        """Raise what the code of a kernel that failed means."""
+        raise native_error(self.plan.steps[0], status)
 
     @abstractmethod
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
-        """Run on the storages of inputs, outputs and workspace; what the kernel returned."""
+        """Run on the storages of inputs and outputs; what the kernel returned."""
 
 
 class NativeCall(ShortCall):
@@ -169,13 +164,13 @@ class NativeCall(ShortCall):
     gives what that returned.
 
     form: address of the words that `FormWord` names.
-    is_direct: whether its values are the addresses of all inputs and outputs as they come, that of the workspace if
-        there is one, then the floats. What it changes is to be `touched` afterwards, and a random state, which is
+    workspaces: memory for the time of a run, or None.
+    is_direct: whether its values are the addresses of all inputs and outputs as they come, that of a workspace if
+        there are any, then the floats. What it changes is to be `touched` afterwards, and a random state, which is
         the last input, to be advanced before.
-    is_plain: whether it is direct, and nothing is changed and nothing drawn.
     """
 
-    __slots__ = ("_executor", "_form", "form", "is_direct", "is_plain")
+    __slots__ = ("_executor", "_form", "form", "is_direct", "workspaces")
 
     def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
@@ -183,7 +178,9 @@ class NativeCall(ShortCall):
         assert native is not None and step.prepared is not None
         sources = [-1 if slot < 0 else plan.slots[slot].source[1] for slot in step.arguments[: step.input_count]]
         results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
-        super().__init__(spec, plan, fallback, sources, results, step.prepared.workspace)
+        super().__init__(spec, plan, fallback, sources, results)
+        workspace = step.prepared.workspace
+        self.workspaces = spare_workspaces_of(workspace) if workspace else None
         parts = 0 if spec.program is not None and results[0].desc.size <= _SMALL else native.parts
         float_words = [native.attributes.get(name, -1) for name in spec.float_names]
         self._form = call_form(native.address, parts, native.block, native.arguments, float_words)
@@ -191,7 +188,6 @@ class NativeCall(ShortCall):
         self._executor: Any = native_executor(step.backend)
         is_straight = all(number in (-1, position) for position, number in enumerate(sources))
         self.is_direct = is_straight and fallback is None
-        self.is_plain = self.is_direct and not self.mutated and self._random_state < 0
 
     @staticmethod
     def fits(spec: OpSpec, plan: Plan) -> bool:
@@ -210,8 +206,17 @@ class NativeCall(ShortCall):
         return run_call
 
     def _compute(self, storages: Sequence[Any], floats: Sequence[float]) -> int:
-        addresses = [0 if storage is None else storage.address for storage in storages]
-        status: int = self._executor.run_call(self.form, *addresses, *floats)
+        return self.run_on([0 if storage is None else storage.address for storage in storages], floats)
+
+    def run_on(self, addresses: Sequence[int], floats: Iterable[float]) -> int:
+        """Run on the addresses of inputs and outputs; what the kernel returned."""
+        status: int
+        if self.workspaces is None:
+            status = self._executor.run_call(self.form, *addresses, *floats)
+        else:
+            memory = self.workspaces.take()
+            status = self._executor.run_call(self.form, *addresses, memory.address, *floats)
+            self.workspaces.put(memory)
         return status
 
 
@@ -240,7 +245,7 @@ class ProgramCall(ShortCall):
 class PythonCall(ShortCall):
     """A single step that is a Python function of NumPy arrays."""
 
-    __slots__ = ("_descs", "_function")
+    __slots__ = ("_descs", "_function", "_workspace")
 
     def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
@@ -248,7 +253,8 @@ class PythonCall(ShortCall):
         slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
         sources = [-1 if slot is None else slot.source[1] for slot in slots[: step.input_count]]
         results = [slot for slot in slots[step.input_count :] if slot is not None]
-        super().__init__(spec, plan, fallback, sources, results, step.prepared.workspace)
+        super().__init__(spec, plan, fallback, sources, results)
+        self._workspace = step.prepared.workspace
         self._descs = [None if slot is None else (slot.desc.shape, slot.desc.dtype) for slot in slots]
         self._function = step.prepared.run
 
@@ -268,8 +274,8 @@ class PythonCall(ShortCall):
         arguments = [
             None if desc is None else storage.array(*desc) for desc, storage in zip(self._descs, storages, strict=False)
         ]
-        if self.workspace:
-            arguments.append(storages[-1].array((self.workspace,), _BYTE))
+        if self._workspace:
+            arguments.append(HostStorage(self._workspace).array((self._workspace,), _BYTE))
         guarded(self.plan.steps[0], self._function, [*arguments, *floats])
         return 0
 
