@@ -88,11 +88,7 @@ def _planned(roots: Roots) -> Forward:
     before: Forward | None = roots.forward
     values = roots.values()
     structure = Structure(calls_before(values))
-    trust = None if before is None else before.trust
-    unstored = find_unstored(structure, values, trust)
-    if trust is not None and trust.is_open and unstored.trust is not trust:
-        trust.store()  # now: it would be told amid the binding that some of its values are going to be written
-        unstored = find_unstored(structure, values, trust)
+    unstored = _settled_unstored(structure, values, None if before is None else before.trust)
     key = ("forward", plugin_generation(), structure.key, unstored.numbers)
     if before is not None and before.binding.holds(key, structure.cells, epoch):
         planned = Forward(structure, before.binding, before.recipe, unstored.trust)
@@ -108,6 +104,23 @@ def _planned(roots: Roots) -> Forward:
         unstored.trust.recipe = planned.recipe
     roots.forward = planned
     return planned
+
+
+def _settled_unstored(structure: Structure, values: Sequence[Value], trust: Trust | None) -> Unstored:
+    """What is not stored, found after the watches of what is going to be stored were told.
+
+    Amid the binding they would store values that the plan was just made to leave out.
+    """
+    while True:
+        unstored = find_unstored(structure, values, trust)
+        if not WATCHES:
+            return unstored
+        stored = cells_of(structure, results_of(structure, unstored.numbers))
+        taken = [id(cell) for cell in stored if cell is not None and cell.is_unstored]
+        count = len(WATCHES)
+        announce(taken)
+        if len(WATCHES) == count:
+            return unstored
 
 
 def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, roots: Roots) -> Forward:

@@ -87,11 +87,6 @@ class Trust:
         )
 
     @property
-    def is_open(self) -> bool:
-        """Whether values that the last forward did not store will be, before a source is written."""
-        return self._is_open
-
-    @property
     def is_trusted(self) -> bool:
         """Whether the forward need not store the values."""
         return self._regular_count >= _REGULAR_RUNS and not self._is_refused

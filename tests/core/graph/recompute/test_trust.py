@@ -402,3 +402,16 @@ def test_another_choice_of_values_after_backward_replaces_the_trust():
     x.need_grad = False
     y.forward()
     assert_allclose(peek(y), expected, rtol=1e-5)
+
+
+def test_another_root_that_stores_some_of_the_values_has_the_others_stored_first():
+    x, w = leaf([0.5, -1, 0.25]), leaf([-2, 0.25, 1])
+    y = long_chain(x, w)
+    for _ in range(4):
+        y.forward()
+        y.backward()
+    w.grad.zero()
+    y.backward()
+    (slope,) = nn.grad(y, [w])
+    slope.forward()
+    assert_allclose(slope.d, w.g, rtol=1e-5)
