@@ -31,9 +31,10 @@ class Walk:
 
     values: the root is the last.  index: number of each value in `values`.
     wanted: the leaves that need a gradient, with its cell.
+    is_given: whether an array was put in the place of one that these had.
     """
 
-    __slots__ = ("aliases", "index", "key", "leaves", "values", "wanted")
+    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "values", "wanted")
 
     def __init__(self) -> None:
         self.index: dict[Value, int] = {}
@@ -42,6 +43,7 @@ class Walk:
         self.aliases: dict[int, int] = {}  # by identity of the cell, the first value that has it
         self.leaves: list[Hashable] = []  # what the key says of them
         self.key: Hashable = None
+        self.is_given = False
 
     def enter_leaf(self, leaf: Value) -> bool:
         """Number a leaf; False if the graph has to take the general way because of it."""
@@ -49,6 +51,8 @@ class Walk:
         details = leaf.details
         if details.parent is not None or cell is None or cell.pending is not None or details.sharing is not None:
             return False
+        if details.is_given:
+            self.is_given = True
         number = self.index[leaf] = len(self.values)
         self.values.append(leaf)
         state: Hashable = None
@@ -106,6 +110,8 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             stack.pop()
             flags = _FLAGS[details.need_grad]
             handle = value.handle
+            if details.is_given:
+                found.is_given = True
             if value is not root:
                 if details.grad is not None:
                     gradients.append(id(details.grad.cell))
@@ -121,6 +127,11 @@ def walk(root: Value, seed: ArrayCell) -> Walk | None:
             values.append(value)
     if len({*gradients, *found.aliases}) < len(gradients) + len(found.aliases):
         return None
+    if found.is_given:
+        # What the backward writes must be the data of no result: `is_data` says nothing of those of this step.
+        written = {*gradients[1:], *map(id, found.wanted.values())}
+        if not written.isdisjoint([id(value._cell) for value in values]):
+            return None
     found.key = (*key, *found.leaves)
     return found
 

@@ -271,3 +271,27 @@ def test_a_filled_gradient_is_read_in_the_dtype_of_its_sum(runs: list[int]) -> N
             F.sin(x).backward()
             np.testing.assert_allclose(x.g, 0.25 + np.cos([1, 2]), rtol=1e-12)
     assert len(runs) < 4
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("puts", [lambda x, h: setattr(x, "grad", h.data), lambda x, h: setattr(h, "data", x.grad)])
+def test_a_gradient_in_the_array_of_a_result_that_backward_reads_is_written_last(
+    runs: list[int], puts: Callable[[Variable, Variable], None], is_first: bool
+) -> None:
+    x, y, z = (Variable.from_numpy_array(np.float32([[1, 2], [3, k]]), need_grad=True) for k in (1, 2, 3))
+    ones = np.ones((2, 2), np.float32)
+    with nn.auto_forward():
+        for step in range(6):
+            y.grad.zero()
+            z.grad.zero()  # that of x is added to, as what is put there will be
+            h = F.tanh(y)
+            sums = F.sum(F.affine(x, x)), F.sum(F.affine(h, z))
+            total = sums[is_first] + sums[not is_first]
+            if step == 5:
+                puts(x, h)
+            read = h.d.copy()
+            total.backward()
+            np.testing.assert_allclose(z.g, read.T @ ones, rtol=1e-5)
+            np.testing.assert_allclose(y.g, ones @ z.d.T * (1 - read**2), rtol=1e-5, atol=1e-6)
+    assert len(runs) == 3  # the last step takes the general way
+    np.testing.assert_allclose(x.g, ones @ x.d.T + x.d.T @ ones + read, rtol=1e-5)

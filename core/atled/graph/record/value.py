@@ -44,6 +44,7 @@ class Details:
     See `Value` for what each is.
 
     is_shared: whether several values have this one, as long as none of them sets anything.
+    is_given: whether its data or gradient is an array that was put there, which may be another value's, too.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Details:
         "exposed",
         "grad",
         "gradient_recipe",
+        "is_given",
         "is_shared",
         "need_grad",
         "parent",
@@ -77,6 +79,7 @@ class Details:
         self.grad = grad
         self.gradient_recipe = gradient_recipe
         self.is_shared = is_shared
+        self.is_given = grad is not None
         self.persistent = False
         self.exposed = False
         self.roots: Any = None
@@ -84,7 +87,7 @@ class Details:
 
     def own_copy(self) -> Details:
         """The same for one value."""
-        assert self.roots is None and self.sharing is None, "only what is new is shared"
+        assert self.roots is None and self.sharing is None and not self.is_given, "only what is new is shared"
         return Details(self.need_grad, self.parent, self.position, self.data, self.grad, self.gradient_recipe)
 
 
@@ -223,7 +226,9 @@ class Value:
         self._announce()
         array.cell.last_write = next(WRITES)
         for value in self._sharers():
-            value.own_details().data = array
+            details = value.own_details()
+            details.data = array
+            details.is_given = True
             value._cell = array.cell
         EPOCH.bump()
 
@@ -242,7 +247,9 @@ class Value:
     @grad.setter
     def grad(self, array: NdArray) -> None:
         for value in self._sharers():
-            value.own_details().grad = array
+            details = value.own_details()
+            details.grad = array
+            details.is_given = True
         EPOCH.bump()
 
     @property
