@@ -88,15 +88,18 @@ class SetWithin(Generic[_T]):
     __slots__ = ("_inside", "_inside_token", "_token", "_value", "_variable")
 
     def __init__(self, variable: ContextVar[_T], value: _T) -> None:
+        """value: of the variable within the block."""
         self._variable = variable
         self._value = value
 
     def __enter__(self) -> None:
+        """Set the value; the block has surroundings of its own."""
         self._token: Token[_T] = self._variable.set(self._value)
         self._inside = Surroundings()
         self._inside_token = _here.set(self._inside)
 
     def __exit__(self, *_: Any) -> None:
+        """Set the value of before; its surroundings hold again, unless the block set something else."""
         self._variable.reset(self._token)
         if _here.get() is self._inside:
             _here.reset(self._inside_token)

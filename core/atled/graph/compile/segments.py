@@ -58,9 +58,11 @@ class PythonSegment(Segment):
 
     @property
     def text(self) -> str:
+        """With the count of its steps."""
         return f"{len(self.steps)} Python steps"
 
     def bind(self, binding: Bound) -> Callable[[], None]:
+        """A loop over what launches each step."""
         launches = [binding.launch(step) for step in self.steps]
 
         def run() -> None:
@@ -79,6 +81,7 @@ class NativeSegment(Segment):
 
     @property
     def text(self) -> str:
+        """With the count of its steps, the carried ones included."""
         return f"native program of {len(self.steps)}"
 
     @property
@@ -87,6 +90,7 @@ class NativeSegment(Segment):
         return self.row, self.row + sum(step.carrier is None for step in self.steps)
 
     def bind(self, binding: Bound) -> Callable[[], None]:
+        """A call of the backend's loop, which raises the error of the step that failed."""
         # Its method is looked up at each run: at its first one it may put a quicker one in its place.
         executor = self.steps[0].executor
         address = binding.rows_address

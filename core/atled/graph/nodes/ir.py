@@ -229,7 +229,8 @@ class Graph:
     """A graph of nodes, not the user's of recorded calls: in an order in which they can run, being built.
 
     context: that of nodes which gradient rules add; set to the context of the node whose rule runs.
-    floats: where each float comes from: ("constant", value) or ("function", number, attribute name).
+    floats: where each float comes from: ("constant", value), ("function", number of the call, attribute name), or
+        ("solver", place of the parameter among those that move, attribute name).
     reads_latest: whether nodes that are added read every array as the nodes before them leave it; from the first change
         of one on until the graph is lowered, by passes that name the versions.
     is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
