@@ -296,7 +296,7 @@ class Variable:
 
     @property
     def g(self) -> np.ndarray:
-        value = self.value
+        value = self.value if self.value.shown is None else self.value.shown
         roots = [root() for root in value.roots]
         left = [root for root in roots if root is not None]
         STATE.refuse_if(
