@@ -48,16 +48,13 @@ _NAMES: dict[str, Any] = {
     "_weak": weakref.ref,
 }
 
-# The next spare array for the result, or a new one where something else refers to it. The counts are those that
+# The next spare for the result, or a new one where something else refers to it. The counts are those that
 # `function_trial` proved for the function at hand.
-_SPARE_ARRAY = """
-_array = _next(_call.arrays)
-_cell = _array.cell
+_SPARE = """
+{taken}
 _storage = _cell.storage
 if (
-    _references(_array) == _free
-    and _references(_cell) == _held
-    and _references(_storage) == _held
+    {is_free}
     and not _storage.exported
     and _cell._copies is None
 ):
@@ -65,28 +62,22 @@ if (
     _cell.zeroed = _cell.is_data = False
     _cell.use = _UNUSED
 else:
-    _array = _call.new_array(_array)
-    _cell = _array.cell
+    {made}
     _storage = _cell.storage
 """
 
-# Likewise a cell for the result of a call that is recorded.
-_SPARE_CELL = """
-_cell = _next(_call.cells)
-_storage = _cell.storage
-if (
-    _references(_cell) == _free_cell
-    and _references(_storage) == _held_by_cell
-    and not _storage.exported
-    and _cell._copies is None
-):
-    _cell.pending = None
-    _cell.zeroed = _cell.is_data = False
-    _cell.use = _UNUSED
-else:
-    _cell = _call.new_cell(_cell)
-    _storage = _cell.storage
-"""
+_SPARE_ARRAY = _SPARE.format(
+    taken="_array = _next(_call.arrays)\n_cell = _array.cell",
+    is_free="_references(_array) == _free\n    and _references(_cell) == _held\n    and _references(_storage) == _held",
+    made="_array = _call.new_array(_array)\n    _cell = _array.cell",
+)
+
+# For the result of a call that is recorded a cell is enough.
+_SPARE_CELL = _SPARE.format(
+    taken="_cell = _next(_call.cells)",
+    is_free="_references(_cell) == _free_cell\n    and _references(_storage) == _held_by_cell",
+    made="_cell = _call.new_cell(_cell)",
+)
 
 # A function in a slot is called by a local name: as an attribute it would be looked for among the methods first.
 _LAUNCH = """

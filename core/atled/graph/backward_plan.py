@@ -266,7 +266,7 @@ class Backward:
             for number in (() if self._roots is None else self.middle)
             if values[number] in found and values[number] not in untouched
         ]
-        middles = [number for number in reached if number in self.stored or number in self.starts]
+        middles = [number for number in reached if number in self._outside]
         results += [found[values[number]] for number in middles]
         into += [self._outside[number] for number in middles]
         unstored = [number for number in reached if number not in middles]
