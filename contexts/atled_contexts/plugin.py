@@ -11,7 +11,7 @@ from atled_contexts.errors import listing, message
 if TYPE_CHECKING:
     from atled_contexts.context import Context
 
-API_VERSION = "1.0"
+API_VERSION = "1.1"
 
 REFERENCE = "reference"  # the backend of the op specs' own NumPy references, asked last; the core registers it
 

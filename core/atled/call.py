@@ -229,6 +229,10 @@ class Native:
         self.spread = dict(spread or {})
 
 
+# Any: arrays of the device's own type
+Bind = Callable[[Sequence[Any], Any, int], Callable[[], None]]
+
+
 class Prepared:
     """What `prepare(call)` returns: how to launch the call, as machine code, as a Python callable, or both.
 
@@ -239,9 +243,18 @@ class Prepared:
     native: the same as machine code (`Native`); host backends only.
     workspace: bytes of memory for the run (uint8 array, 64-byte aligned) that the caller supplies for each run.
     note: what was chosen and why, for `explain` and the plan's listing, such as "direct, 8x48 tiles".
+    queued: whether all that `run` does is to put work into the device's queue, which is done in order: it does not
+        wait, allocate or read back. Such steps make up device programs (`ArrayClass.program`).
+    bind: of a queued one, `bind(arrays, table, first) -> launch`, for arrays that stay the same from run to run.
+        `arrays` are those that `run` gets, the workspace included; `launch()` puts the same work into the queue.
+        Numbers that change are read by the device when its turn comes, from `table`, its own int64 array: from word
+        `first` on the float attributes in the order of the spec, as the bits of float64; then, for a random op, key and
+        count of its random state, whose argument is None. `bind` and `launch` must not look at them. Nothing is
+        allocated or waited for by `launch`, which may be called while the device records a program.
+        Without `bind` only those steps are part of programs whose floats never change.
     """
 
-    __slots__ = ("native", "note", "run", "workspace")
+    __slots__ = ("bind", "native", "note", "queued", "run", "workspace")
 
     def __init__(
         self,
@@ -250,9 +263,17 @@ class Prepared:
         native: Native | None = None,
         workspace: int = 0,
         note: str = "",
+        queued: bool = False,
+        bind: Bind | None = None,
     ) -> None:
         if run is None and native is None:
             raise TypeError("Prepared needs run=, native=, or both")
+        if queued and (run is None or native is not None):
+            raise TypeError("Prepared(queued=True) is for a device: it needs run= and has no native=")
+        if bind is not None and not queued:
+            raise TypeError("Prepared(bind=...) needs queued=True")
+        self.queued = queued
+        self.bind = bind
         self.run = run
         self.native = native
         self.workspace = workspace

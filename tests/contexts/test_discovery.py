@@ -216,7 +216,9 @@ def test_another_plugin_api_is_refused_with_both_sides_named(install, monkeypatc
     install(odd=plugin)
     odd = record("odd")
     assert odd.state == "incompatible" and plugin.probed == 0
-    assert odd.reason == (f"atled-odd 0.1 is written for plugin API {version}, atled 3.2.1 offers plugin API 1.0")
+    assert odd.reason == (
+        f"atled-odd 0.1 is written for plugin API {version}, atled 3.2.1 offers plugin API {API_VERSION}"
+    )
     assert odd.remedy == remedy
     with pytest.raises(PluginError, match=r"backend 'odd': incompatible: atled-odd 0.1 is written for"):
         backend_info("odd")

@@ -7,6 +7,7 @@ import atled as nn
 import atled.functions as F
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
+from atled.call import Native, Prepared
 from atled.doctor.examination import examine
 from atled.reference import adopt_reference
 from atled_contexts import (
@@ -147,3 +148,23 @@ def test_at_once_goes_on_when_a_plugin_fails(put):
         with pytest.warns(PluginWarning, match="set aside"):
             np.testing.assert_allclose(F.tanh(x).data, np.tanh([-1.0, 2.0]), rtol=1e-6)
         assert F.relu(x).data.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "wrong"),
+    [
+        ({"queued": True}, "it needs run= and has no native="),
+        ({"run": print, "bind": print}, "needs queued=True"),
+    ],
+)
+def test_what_prepare_returns_must_fit_together(facts, wrong):
+    native = None if "run" in facts else Native(0, np.zeros(0, np.int64), ())
+    with pytest.raises(TypeError, match=wrong):
+        Prepared(native=native, **facts)
+
+
+def test_words_are_uploaded_where_a_class_has_nothing_quicker():
+    words, table = np.arange(3), np.zeros(3, np.int64)
+    Boxes().put_words(words, table)
+    assert table.tolist() == [0, 1, 2]
+    assert Boxes().program([lambda: None], "0") is None

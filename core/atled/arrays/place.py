@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,22 @@ class ArrayClass:
         raise NotImplementedError
 
     # What a class may offer beside; the conformance kit checks what is there.
+
+    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], None] | None:
+        """What does the same as these launches in a row, quicker; None where there is nothing quicker than a loop.
+
+        Each launch only puts work into the device's queue, for arrays that do not move, and may be called here to have
+        that work recorded instead of done: a graph of the device's own, or one flush for all. What is returned is
+        called once per run, and dropped with what the launches refer to.
+        """
+        return None
+
+    def put_words(self, words: np.ndarray, target: Any) -> None:
+        """Copy a few int64 to the device in the order of its queue: work that is queued already reads the old ones.
+
+        `words` may change as soon as this returns; it need not wait for the device.
+        """
+        self.upload(words, target)
 
     def statistics(self, device_id: str) -> Mapping[str, int]:
         """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.

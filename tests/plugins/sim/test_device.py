@@ -30,7 +30,9 @@ def prepared(op, *shapes, device_id="0", **attributes):
     spec = SPECS[op]
     inputs = tuple(ArrayDesc(shape) for shape in shapes)
     checked = spec.check_attributes(attributes, inputs)
-    return kernels.prepare(Call(spec, inputs, spec.infer_outputs(inputs, checked), checked, device_id=device_id))
+    outputs = spec.infer_outputs(inputs, checked)
+    kept = {name: value for name, value in checked.items() if name not in spec.float_names}
+    return kernels.prepare(Call(spec, inputs, outputs, kept, device_id=device_id))
 
 
 def test_what_goes_up_comes_down():
@@ -90,9 +92,38 @@ def test_everything_is_counted(device):
         "uploaded_bytes": 48,
         "downloaded_bytes": 24,
         "copied_bytes": 0,
+        "table_copies": 0,
+        "programs": 0,
+        "replays": 0,
     }
     assert "uploads=2" in repr(device.counts)
     assert "fills" not in repr(device.counts)
+
+
+def test_a_bound_launch_reads_its_floats_when_it_runs(device):
+    x, y, table = upload(np.ones(3, np.float32)), upload(np.zeros(3, np.float32)), upload(np.zeros(4, np.int64))
+    launch = prepared("MulScalar", (3,)).bind([x, y], table, 2)
+    program = ARRAY_CLASS.program([launch], "0")
+    for value in (2.0, 5.0):
+        words = np.zeros(4, np.int64)
+        words[2:3].view(np.float64)[0] = value
+        ARRAY_CLASS.put_words(words, table)
+        program()
+        assert download(y).tolist() == [value] * 3
+    counts = device.counts
+    assert (counts.table_copies, counts.programs, counts.replays, counts.launches) == (2, 1, 2, 2)
+
+
+def test_an_empty_device_counts_and_computes_nothing(device):
+    x, y = upload(np.ones(3, np.float32)), upload(np.zeros(3, np.float32))
+    with atled_sim.empty():
+        step = prepared("ReLU", (3,))
+        step.run(x, y)
+        step.bind([x, y], None, 0)()
+    assert download(y).tolist() == [0, 0, 0]
+    prepared("ReLU", (3,)).run(x, y)
+    assert download(y).tolist() == [1, 1, 1]
+    assert device.counts.launches == 3
 
 
 def test_memory_is_given_back_with_the_last_array(device):

@@ -23,7 +23,7 @@ class OpenCLPlugin:
     def atled_info(self) -> PluginInfo:
         """Who it is."""
         backend = BackendInfo("opencl", ("float",), array_classes=("OpenCLArray",))
-        return PluginInfo("opencl", "1.0", "atled-opencl", __version__, (backend,), extension_names=("opencl",))
+        return PluginInfo("opencl", "1.1", "atled-opencl", __version__, (backend,), extension_names=("opencl",))
 
     @hookimpl
     def atled_probe(self) -> Usable | Unusable:

@@ -1,12 +1,13 @@
 """Backend `sim`: a simulated device, for tests of transfers, placement and fallback, and a template for plugins.
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
-`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults` and `refusal` are for
-tests.
+`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal` and
+`emptiness` are for tests and measurements.
 """
 
 from atled_sim import faults
 from atled_sim.device import DEVICE_IDS, Counts, SimDevice, device
+from atled_sim.emptiness import empty
 from atled_sim.faults import SimFault
 from atled_sim.memory import Memory, SimArray
 from atled_sim.refusal import refuse
@@ -19,6 +20,7 @@ __all__ = [
     "SimDevice",
     "SimFault",
     "device",
+    "empty",
     "faults",
     "refuse",
 ]

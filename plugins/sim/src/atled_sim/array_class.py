@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from atled.plugin import ArrayClass, ArrayDesc
@@ -27,6 +29,14 @@ class SimArrayClass(ArrayClass):
         """Copy to host memory and wait until the values are there."""
         assert source.shape == target.shape and source.dtype == target.dtype
         device(source.device_id).download(source, target)
+
+    def put_words(self, words: np.ndarray, target: SimArray) -> None:
+        """Copy run-time words to the device, which is done at once here."""
+        device(target.device_id).put_words(words, target)
+
+    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], None]:
+        """Launches as one program, whose runs are counted."""
+        return device(device_id).program(launches)
 
     def copy(self, source: SimArray, target: SimArray) -> None:
         """Copy between two arrays of one device."""

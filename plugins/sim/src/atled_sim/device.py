@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,6 +19,8 @@ class Counts:
 
     allocations, fills, launches, synchronizations: counts.  uploads, downloads, copies: counts of copies from the host,
     to the host, within the device.  uploaded_bytes, downloaded_bytes, copied_bytes: bytes in them.
+    table_copies: how often run-time words were put; they are no uploads.  programs: how many were made.
+    replays: how often one ran.  Launches within programs count as launches.
     """
 
     def __init__(self) -> None:
@@ -31,6 +34,9 @@ class Counts:
         self.uploaded_bytes = 0
         self.downloaded_bytes = 0
         self.copied_bytes = 0
+        self.table_copies = 0
+        self.programs = 0
+        self.replays = 0
 
     def __repr__(self) -> str:
         return f"Counts({', '.join(f'{name}={value}' for name, value in vars(self).items() if value)})"
@@ -68,6 +74,26 @@ class SimDevice:
         faults.check("download", self.device_id, f"download of {source} by {self}")
         target[...] = self.reach(source)
         self._count(downloads=1, downloaded_bytes=source.nbytes)
+
+    def put_words(self, words: np.ndarray, target: SimArray) -> None:
+        """Copy run-time words from the host, in the order of the queue."""
+        faults.check("table copy", self.device_id, f"copy of {_described(words)} into the table {target} of {self}")
+        self.reach(target)[...] = words
+        self._count(table_copies=1)
+
+    def program(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """A program of launches: it only counts its runs beside."""
+        faults.check("program", self.device_id, f"recording of a program of {len(launches)} launches on {self}")
+        launches = list(launches)
+
+        def replay() -> None:
+            faults.check("replay", self.device_id, f"replay of a program of {len(launches)} launches on {self}")
+            for launch in launches:
+                launch()
+            self.counts.replays += 1
+
+        self._count(programs=1)
+        return replay
 
     def copy(self, source: SimArray, target: SimArray) -> None:
         """Copy within the device."""

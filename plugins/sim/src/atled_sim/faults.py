@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from atled.plugin import did_you_mean, four_parts, listing
 
-OPERATIONS = ("allocation", "upload", "download", "copy", "launch")
+OPERATIONS = ("allocation", "upload", "download", "copy", "launch", "table copy", "program", "replay")
 
 
 class SimFault(RuntimeError):
@@ -51,8 +51,9 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
         with atled_sim.faults.fail("upload", nth=2):
             loss.forward()
 
-    operation: "allocation", "upload", "download", "copy" (within a device) or "launch".  nth: counted from 1, in all
-        threads together.  device_id: count on this device only.
+    operation: "allocation", "upload", "download", "copy" (within a device), "launch", "table copy" (of run-time words),
+        "program" (its recording) or "replay".  nth: counted from 1, in all threads together.
+    device_id: count on this device only.
     ValueError: an unknown operation, or nth below 1.
     """
     asked = f"faults.fail({operation!r}, nth={nth})"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from atled.plugin import Call, Implementation, Prepared, four_parts, reference_run
 from atled_sim.device import SimDevice, device
+from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
 from atled_sim.refusal import accepts
 
@@ -20,6 +22,8 @@ def provide(op: str) -> Implementation:
 def prepare(call: Call) -> Prepared:
     """Everything that needs no data; what it returns only launches."""
     where = device(call.device_id)
+    if is_empty():
+        return Prepared(_counting(where), queued=True, bind=lambda arrays, table, first: _counting(where))
     compute = reference_run(call)
     words = repr(call)
     input_count = len(call.inputs)
@@ -36,7 +40,35 @@ def prepare(call: Call) -> Prepared:
         ]
         compute(*arrays, *arguments[array_count:])
 
-    return Prepared(run)
+    def bind(arrays: Sequence[Any], table: Any, first: int) -> Callable[[], None]:
+        given, float_count = list(arrays), len(call.spec.float_names)
+
+        def launch() -> None:
+            where.start_launch(words)
+            reached = [
+                None if array is None else _reach(where, array, position in written, words)
+                for position, array in enumerate(given)
+            ]
+            floats = []
+            if float_count or random_state >= 0:  # as a kernel does it: when its turn comes
+                numbers = _reach(where, table, False, words)[first:]
+                floats = numbers[:float_count].view(np.float64).tolist()
+                if random_state >= 0:
+                    reached[random_state] = numbers[float_count : float_count + 2]
+            compute(*reached, *floats)
+
+        return launch
+
+    return Prepared(run, queued=True, bind=bind)
+
+
+def _counting(where: SimDevice) -> Callable[..., None]:
+    """What stands for a kernel that computes nothing."""
+
+    def launch(*arguments: object) -> None:
+        where.counts.launches += 1
+
+    return launch
 
 
 def _reach(where: SimDevice, array: object, writable: bool, words: str) -> np.ndarray:
