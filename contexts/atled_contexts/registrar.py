@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atled_contexts.errors import PluginError, did_you_mean, listing, message
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # `Any`: the description of a call and what `prepare` makes of it are the core's types; they only pass through here.
 Prepare = Callable[[Any], Any]
+PrepareGroup = Callable[[Sequence[Any]], Any]
 Accepts = Callable[[Any], bool | str]
 Prefers = Callable[[Any], float]
 
@@ -28,9 +29,12 @@ class Implementation:
     op_version: the version of the op spec that it was written for; where the spec has another one by now, it is
         refused. None: it fits every version, because it is made from the spec (formulas, references).
     fuses: whether `prepare` computes any scalar formula: it may then be given calls that fuse several such ops.
+    prepare_group: `prepare_group(calls)` prepares calls that `prepare` would compute one by one, of one formula and on
+        arrays that all have the shape of the call, as one launch: `run` gets the inputs of all calls, one call after
+        the other, then their outputs, then their floats. Calls are grouped whose implementations have the same one.
     """
 
-    __slots__ = ("accepts", "backend", "fuses", "note", "op", "op_version", "prefers", "prepare")
+    __slots__ = ("accepts", "backend", "fuses", "note", "op", "op_version", "prefers", "prepare", "prepare_group")
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class Implementation:
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,
+        prepare_group: PrepareGroup | None = None,
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -53,14 +58,15 @@ class Implementation:
                     "give the `version` of the spec it was written for, 1 or more, or None if it is made from the spec",
                 )
             )
-        for name, function in (("prepare", prepare), ("accepts", accepts), ("prefers", prefers)):
+        functions = {"prepare": prepare, "accepts": accepts, "prefers": prefers, "prepare_group": prepare_group}
+        for name, function in functions.items():
             if not callable(function) and (function is not None or name == "prepare"):
                 raise TypeError(
                     message(
                         f"Implementation({op!r}, {backend!r})",
                         f"{name}={function!r} is not callable",
                         "",
-                        f"give a function {name}(call)",
+                        f"give a function {name}({'calls' if name == 'prepare_group' else 'call'})",
                     )
                 )
         self.op = op
@@ -71,6 +77,7 @@ class Implementation:
         self.note = note
         self.op_version = op_version
         self.fuses = fuses
+        self.prepare_group = prepare_group
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -113,11 +120,20 @@ class Registrar:
         note: str = "",
         op_version: int | None = 1,
         fuses: bool = False,
+        prepare_group: PrepareGroup | None = None,
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
         made = Implementation(
-            op, backend, prepare, accepts=accepts, prefers=prefers, note=note, op_version=op_version, fuses=fuses
+            op,
+            backend,
+            prepare,
+            accepts=accepts,
+            prefers=prefers,
+            note=note,
+            op_version=op_version,
+            fuses=fuses,
+            prepare_group=prepare_group,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

@@ -13,7 +13,7 @@ from atled_contexts.explain import WIDTH, candidates_table, wrapped
 from atled_contexts.fallback import count_fallback, notify, warn_of_set_aside, warn_once
 from atled_contexts.forks import lock_across_forks
 from atled_contexts.plugin import FallbackEvent
-from atled_contexts.registrar import Implementation
+from atled_contexts.registrar import Implementation, Prepare
 from atled_contexts.registry import Registry
 
 C = TypeVar("C")
@@ -69,13 +69,19 @@ class Decision(Generic[C]):
         self.reason = _reason(chosen, candidates)
         self.generation = generation
 
-    def made_for(self, op: str, call: C) -> Decision[C]:
-        """The same decision for another call, one that fuses several calls which were decided alike."""
+    def made_for(self, op: str, call: C, prepare: Prepare | None = None) -> Decision[C]:
+        """The same decision for another call, one that fuses several calls which were decided alike.
+
+        prepare: what prepares it, where the implementation has something else than `prepare` for that.
+        """
         other: Decision[C] = Decision.__new__(Decision)
         for name in Decision.__slots__:
             setattr(other, name, getattr(self, name))
         other.op = op
         other.call = call
+        if prepare is not None:
+            note = self.implementation.note
+            other.implementation = Implementation(op, self.backend, prepare, note=note, op_version=None)
         return other
 
     def __repr__(self) -> str:

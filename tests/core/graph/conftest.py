@@ -1,7 +1,10 @@
-"""A backend on which plans fuse, whatever plugins are installed."""
+"""Backends on which plans fuse, whatever plugins are installed: one that does no more, one with all joints."""
+
+from functools import partial
 
 import pytest
 
+from atled.plugin import Prepared
 from atled.reference import prepare_reference
 from atled_contexts import (
     API_VERSION,
@@ -13,20 +16,43 @@ from atled_contexts import (
     unregister_plugin,
 )
 
+NAMES = ("fusing", "compiling")
+
+
+def prepare_group(calls):
+    """The calls one after the other, by the reference."""
+    runs = [prepare_reference(call).run for call in calls]
+    widths = len(calls[0].inputs), len(calls[0].outputs), len(calls[0].spec.float_names)
+
+    def run(*arguments):
+        for number, one in enumerate(runs):
+            own, first = [], 0
+            for width in widths:
+                own += arguments[first + number * width : first + (number + 1) * width]
+                first += width * len(runs)
+            one(*own)
+
+    return Prepared(run)
+
 
 class FusingPlugin:
-    """A host backend that computes every op, fused ones included, by its reference."""
+    """Host backends that compute every op, fused ones included, by its reference."""
 
     @hookimpl
     def atled_info(self):
-        backend = BackendInfo("fusing", ("float", "double"), host=True, array_classes=("CpuArray",))
-        return PluginInfo("fusing", API_VERSION, "test", "1", (backend,))
+        configs = "float", "double", "half"
+        backends = (BackendInfo(name, configs, host=True, array_classes=("CpuArray",)) for name in NAMES)
+        return PluginInfo("fusing", API_VERSION, "test", "1", tuple(backends))
 
     @hookimpl
     def atled_register(self, registrar):
-        registrar.family(
-            "fusing", lambda op: Implementation(op, "fusing", prepare_reference, op_version=None, fuses=True)
-        )
+        for name in NAMES:
+            registrar.family(name, partial(self._provide, name))
+
+    @staticmethod
+    def _provide(backend, op):
+        joints = {"prepare_group": prepare_group} if backend == "compiling" else {}
+        return Implementation(op, backend, prepare_reference, op_version=None, fuses=op != "Cast", **joints)
 
 
 @pytest.fixture(scope="module", autouse=True)

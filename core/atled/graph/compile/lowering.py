@@ -8,6 +8,7 @@ from typing import Any
 from atled.arrays.place import HOST
 from atled.graph.compile.attachment import attach
 from atled.graph.compile.fusion import fuse
+from atled.graph.compile.grouping import group
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
@@ -35,6 +36,7 @@ def lower(
         values = _stored(graph, values, into)
     graph.reads_latest = False
     nodes = fuse(graph, narrow_products(graph, nodes_for(graph, values), values), values, apart)
+    nodes = group(nodes)
     slots = _Slots(values)
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     targets = [slots.number_of(value) for value in values]

@@ -1,11 +1,12 @@
 """Backend `sim`: a simulated device, for tests of transfers, placement and fallback, and a template for plugins.
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
-`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal` and
+`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal`, `compiling` and
 `emptiness` are for tests and measurements.
 """
 
 from atled_sim import faults
+from atled_sim.compiling import compile_formulas
 from atled_sim.device import DEVICE_IDS, Counts, SimDevice, device
 from atled_sim.emptiness import empty
 from atled_sim.faults import SimFault
@@ -19,6 +20,7 @@ __all__ = [
     "SimArray",
     "SimDevice",
     "SimFault",
+    "compile_formulas",
     "device",
     "empty",
     "faults",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import Call, Implementation, Prepared, four_parts, reference_run
+from atled_sim.compiling import compiles_formulas, group_run
 from atled_sim.device import SimDevice, device
 from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
@@ -16,20 +17,40 @@ from atled_sim.refusal import accepts
 
 def provide(op: str) -> Implementation:
     """The implementation of any op."""
-    return Implementation(op, "sim", prepare, accepts=accepts, note="reference, simulated", op_version=None)
+    compiles = compiles_formulas()
+    return Implementation(
+        op,
+        "sim",
+        prepare,
+        accepts=accepts,
+        note="reference, simulated",
+        op_version=None,
+        fuses=compiles and op != "Cast",
+        prepare_group=prepare_group if compiles else None,
+    )
 
 
 def prepare(call: Call) -> Prepared:
     """Everything that needs no data; what it returns only launches."""
-    where = device(call.device_id)
+    return _kernel([call], reference_run(call))
+
+
+def prepare_group(calls: Sequence[Call]) -> Prepared:
+    """Calls of one formula as one kernel."""
+    return _kernel(calls, group_run(calls))
+
+
+def _kernel(calls: Sequence[Call], compute: Callable[..., None]) -> Prepared:
+    """One kernel; compute: what it does for one or more calls, on NumPy arrays, then floats."""
+    where = device(calls[0].device_id)
     if is_empty():
         return Prepared(_counting(where), queued=True, bind=lambda arrays, table, first: _counting(where))
-    compute = reference_run(call)
-    words = repr(call)
-    input_count = len(call.inputs)
-    array_count = input_count + len(call.outputs)
-    random_state = input_count - 1 if call.spec.random else -1
-    written = {*call.spec.mutated, *range(input_count, array_count)}
+    words = " and ".join(map(repr, calls))
+    input_count = sum(len(call.inputs) for call in calls)
+    array_count = input_count + sum(len(call.outputs) for call in calls)
+    float_count = sum(len(call.spec.float_names) for call in calls)
+    random_state = input_count - 1 if calls[0].spec.random else -1
+    written = {*calls[0].spec.mutated, *range(input_count, array_count)}  # nothing mutated is in a group
 
     def run(*arguments: Any) -> None:
         where.start_launch(words)
@@ -41,7 +62,7 @@ def prepare(call: Call) -> Prepared:
         compute(*arrays, *arguments[array_count:])
 
     def bind(arrays: Sequence[Any], table: Any, first: int) -> Callable[[], None]:
-        given, float_count = list(arrays), len(call.spec.float_names)
+        given = list(arrays)
 
         def launch() -> None:
             where.start_launch(words)
