@@ -32,9 +32,21 @@ class Implementation:
     prepare_group: `prepare_group(calls)` prepares calls that `prepare` would compute one by one, of one formula and on
         arrays that all have the shape of the call, as one launch: `run` gets the inputs of all calls, one call after
         the other, then their outputs, then their floats. Calls are grouped whose implementations have the same one.
+    omits: names of auxiliary outputs that it leaves out where nobody reads them (the core's `Call.wanted`).
     """
 
-    __slots__ = ("accepts", "backend", "fuses", "note", "op", "op_version", "prefers", "prepare", "prepare_group")
+    __slots__ = (
+        "accepts",
+        "backend",
+        "fuses",
+        "note",
+        "omits",
+        "op",
+        "op_version",
+        "prefers",
+        "prepare",
+        "prepare_group",
+    )
 
     def __init__(
         self,
@@ -48,6 +60,7 @@ class Implementation:
         op_version: int | None = 1,
         fuses: bool = False,
         prepare_group: PrepareGroup | None = None,
+        omits: Sequence[str] = (),
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -69,6 +82,15 @@ class Implementation:
                         f"give a function {name}({'calls' if name == 'prepare_group' else 'call'})",
                     )
                 )
+        if isinstance(omits, str):
+            raise TypeError(
+                message(
+                    f"Implementation({op!r}, {backend!r})",
+                    f"omits={omits!r} is text, not names of outputs",
+                    "",
+                    f"write omits=({omits!r},)",
+                )
+            )
         self.op = op
         self.backend = backend
         self.prepare = prepare
@@ -78,6 +100,7 @@ class Implementation:
         self.op_version = op_version
         self.fuses = fuses
         self.prepare_group = prepare_group
+        self.omits = tuple(omits)
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -121,6 +144,7 @@ class Registrar:
         op_version: int | None = 1,
         fuses: bool = False,
         prepare_group: PrepareGroup | None = None,
+        omits: Sequence[str] = (),
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -134,6 +158,7 @@ class Registrar:
             op_version=op_version,
             fuses=fuses,
             prepare_group=prepare_group,
+            omits=omits,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

@@ -7,7 +7,7 @@ execution, to do nothing but launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,8 @@ class Call:
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
         which excludes Winograd's and FFT algorithms.
+    wanted: per output whether anybody reads it; False only for auxiliary ones that the implementation `omits`, for
+        which `run` and `bind` get None.
     """
 
     __slots__ = (
@@ -89,6 +91,7 @@ class Call:
         "outputs",
         "spec",
         "type_config",
+        "wanted",
     )
 
     def __init__(
@@ -102,6 +105,7 @@ class Call:
         type_config: str = "float",
         deterministic: bool = False,
         local_errors: bool = False,
+        wanted: tuple[bool, ...] | None = None,
     ) -> None:
         self.spec = spec
         self.inputs = inputs
@@ -111,6 +115,7 @@ class Call:
         self.type_config = type_config
         self.deterministic = deterministic
         self.local_errors = local_errors
+        self.wanted = (True,) * len(outputs) if wanted is None else wanted
         self.key = (
             spec.name,
             inputs,
@@ -120,6 +125,21 @@ class Call:
             type_config,
             deterministic,
             local_errors,
+            self.wanted,
+        )
+
+    def without(self, unread: Collection[int]) -> Call:
+        """The same call, but for outputs that nobody reads."""
+        return Call(
+            self.spec,
+            self.inputs,
+            self.outputs,
+            self.attributes,
+            device_id=self.device_id,
+            type_config=self.type_config,
+            deterministic=self.deterministic,
+            local_errors=self.local_errors,
+            wanted=tuple(position not in unread for position in range(len(self.outputs))),
         )
 
     @property
@@ -136,7 +156,9 @@ class Call:
     def __repr__(self) -> str:
         inputs = ", ".join("None" if d is None else repr(d) for d in self.inputs)
         attributes = "".join(f", {name}={value!r}" for name, value in self.attributes.items())
-        return f"{self.spec.name}({inputs}{attributes})"
+        names = self.spec.outputs  # not of variadic ones: those are no auxiliary outputs, and always wanted
+        unread = "".join(f", without {names[number]}" for number, wanted in enumerate(self.wanted) if not wanted)
+        return f"{self.spec.name}({inputs}{attributes}{unread})"
 
 
 class Native:

@@ -78,3 +78,8 @@ def test_a_family_is_asked_once_per_op_and_only_where_nothing_is_handed_over():
         assert [made.note for made in implementations("Baz", "mine")] == ["of the family"]
         assert implementations("Bar", "mine") == ()
     assert asked == ["Baz", "Bar"]
+
+
+def test_omits_is_a_sequence_of_names():
+    with pytest.raises(TypeError, match=r"omits='place' is text.*\n.*write omits=\('place',\)"):
+        Implementation("Foo", "mine", nothing, omits="place")

@@ -11,6 +11,7 @@ from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
+from atled.errors import four_parts
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -42,6 +43,26 @@ class Filled:
 
 UNWRITTEN = Filled(0.0)
 """The values of an array that counts as not written: zeros, by `zero()` or because it is new."""
+
+
+class _LeftOut:
+    """The recipe of values that nobody needed when they could have been computed."""
+
+    def recover(self, cell: ArrayCell) -> None:
+        raise RuntimeError(
+            four_parts(
+                f"an auxiliary output of {cell.size} elements that a gradient reads",
+                "it was left out, because the gradient was to be computed without it then",
+                "the plugins, or what they can do, changed since",
+                "compute the graph again",
+            )
+        )
+
+    def hold(self) -> None:
+        """Nothing keeps it."""
+
+
+_LEFT_OUT = _LeftOut()
 
 
 class Use(IntEnum):
@@ -145,6 +166,13 @@ class ArrayCell:
         self.place = HOST
         self.code = -1
         self.zeroed = False
+
+    def leave_out(self) -> None:
+        """A plan that could compute the values does not, because nobody needs them: what is here is not theirs."""
+        if self.pending is not _LEFT_OUT:
+            if self.use:
+                self._tell_plans()
+            self.release(_LEFT_OUT)
 
     def _put(self, place: Place, dtype: np.dtype) -> None:
         """Make an uninitialised head at a place, reusing a copy that is there."""

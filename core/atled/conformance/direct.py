@@ -63,18 +63,24 @@ class Launch:
     """A prepared call with arrays of its own: fill, run, look.
 
     case: what is called.  implementation: who computes it.  prepared: as `prepare` gave it.
+    call: the case's, unless outputs are left out of it.
     forms: names of the ways to run it: "run", "native", "native in 3 parts".
     """
 
-    def __init__(self, case: Case, implementation: Implementation, prepared: Prepared | None = None) -> None:
+    def __init__(
+        self, case: Case, implementation: Implementation, prepared: Prepared | None = None, call: Call | None = None
+    ) -> None:
         self.case = case
         self.implementation = implementation
-        self.call: Call = case.call
-        self.prepared = implementation.prepare(case.call) if prepared is None else prepared
+        self.call: Call = case.call if call is None else call
+        self.prepared = implementation.prepare(self.call) if prepared is None else prepared
         assert isinstance(self.prepared, Prepared), f"prepare gave {self.prepared!r} instead of a Prepared"
         self._array_class = case.subject.array_class_of(case.backend)
         self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.inputs)]
-        self.outputs: list[Memory] = [self._output(number, desc) for number, desc in enumerate(self.call.outputs)]
+        self.outputs: list[Memory | None] = [
+            self._output(number, desc) if wanted else None
+            for number, (desc, wanted) in enumerate(zip(self.call.outputs, self.call.wanted, strict=True))
+        ]
         self._workspace = self._workspaces()
         self.forms = dict(self._forms())
         self.fill()
@@ -113,8 +119,8 @@ class Launch:
         self.forms[form]()
 
     def results(self) -> list[np.ndarray]:
-        """Copies of the outputs."""
-        return [memory.get() for memory in self.outputs]
+        """Copies of the outputs that are wanted."""
+        return [memory.get() for memory in self.outputs if memory is not None]
 
     def inputs_now(self) -> list[np.ndarray | None]:
         """Copies of the inputs as they are."""

@@ -81,6 +81,30 @@ def test_runs(case: Case) -> None:
 
 
 @over(cases.samples)
+def test_omissions(case: Case) -> None:
+    """What an implementation `omits` are auxiliary outputs; without them the others are the same, to the last bit."""
+    for made in _accepting(case):
+        title, auxiliary = _title(case, made), case.spec.auxiliary
+        unknown = [name for name in made.omits if name not in auxiliary]
+        assert not unknown, f"{title}: omits {unknown[0]!r}, which is no auxiliary output of {case.name}"
+        positions = [case.spec.outputs.index(name) for name in made.omits]
+        if not positions:
+            continue
+        whole, without = Launch(case, made), Launch(case, made, call=case.call.without(positions))
+        for form in without.forms:
+            whole.fill()
+            whole.run(form)
+            kept = [values for position, values in enumerate(whole.results()) if position not in positions]
+            without.fill()
+            try:
+                without.run(form)
+            except Exception as error:
+                words = f"{title}: it omits {', '.join(made.omits)}, its {form} without failed: {in_words(error)}"
+                raise AssertionError(words) from error
+            _assert_equal(kept, without.results(), f"{title}, {form}: the outputs differ without {made.omits[0]}")
+
+
+@over(cases.samples)
 def test_purity(case: Case) -> None:
     """A run changes nothing but its outputs and what the op mutates, and a second run gives the same."""
     allowed = {*case.spec.mutated, *case.spec.inplace.values()}

@@ -145,5 +145,5 @@ def _bound(structure: Structure, key: Hashable, epoch: int, unstored: Unstored, 
 def _compile(structure: Structure, unstored: frozenset[int]) -> Plan:
     graph = Graph(structure.functions[-1].context, structure.aliases)
     recorded = AsNodes(graph, structure, computed=False)
-    results = [recorded.calls[call].outputs[position] for call, position in results_of(structure, unstored)]
+    results = [recorded.result(call, position) for call, position in results_of(structure, unstored)]
     return lower(graph, results)

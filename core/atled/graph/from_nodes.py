@@ -9,7 +9,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
-from atled.graph.nodes.dispatch import compute_dtype, describe_call
+from atled.graph.nodes.dispatch import choose, compute_dtype, describe_call, is_sparing
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
@@ -82,6 +82,8 @@ class FromNodes(Graph):
         node = IRNode(spec, tuple(given), attributes, context, None)
         descs = tuple(None if value is None else value.desc for value in given)
         call = describe_call(spec, descs, attributes, context, context.backends[0][1], context.device_id)
+        if spec.may_spare:
+            node.is_sparing = is_sparing(choose(spec, descs, attributes, context), context)
         node.outputs = tuple(
             _Output(self, desc, node, position, function) for position, desc in enumerate(call.outputs)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.ops.indices import check_range
 from atled.ops.pooling import Pooling, pooled_sizes
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
-from atled.ops.spec import Attribute, Input
+from atled.ops.spec import SPECS, Attribute, Input
 from atled.ops.windows import taps
 
 if TYPE_CHECKING:
@@ -103,7 +103,14 @@ class MaxPooling(Pooling):
     def gradient(
         self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
     ) -> Sequence[IRValue | None]:
+        if g.is_sparing:
+            return (g.op("MaxPoolingGradByValue", g.gy, x, g.y, kernel=kernel, **geometry),)
         return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+
+    def sparing_gradient(
+        self, inputs: Sequence[ArrayDesc | None], outputs: Sequence[ArrayDesc], attributes: Mapping[str, Any]
+    ) -> tuple[str, Sequence[ArrayDesc | None], Mapping[str, Any]]:
+        return "MaxPoolingGradByValue", (outputs[0], inputs[0], outputs[0]), attributes
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -240,6 +247,117 @@ class MaxPoolingGrad(_Placed):
             Refused(ValueError, "shape=.* has 3 entries", (2, 2), _Places((2, 2), 4), kernel=(2, 2), shape=(4, 4, 4)),
             Refused(IndexError, "out of range", (1, 2), Exact(np.array([[0, 2]], np.uint8)), kernel=(2,), shape=(4,)),
         )
+
+
+class MaxPoolingGradByValue(Pooling):
+    """Gradient of max pooling without its places: each `gy` is added to the element that was its window's maximum.
+
+    For devices whose pooling gives no places. It is used instead of `MaxPoolingGrad` where one backend computes both
+    this and a `MaxPooling` that omits its places.
+
+    Args:
+        gy: (B..., T...) float.
+        x: (B..., S...) float; what was pooled.
+        y: (B..., T...) float; its maxima. An implementation may use them, or find them again.
+        kernel, stride, ignore_border, pad: as `MaxPooling`.
+
+    Returns:
+        gx: (B..., S...) float; 0 where no maximum was. Of equal maxima the first in C order counts.
+
+    Raises:
+        ValueError: gy and y are not the windows of x.
+    """
+
+    inputs = (Input("gy"), Input("x", gradient="none"), Input("y", gradient="none"))
+    outputs = ("gx",)
+
+    def infer(
+        self, gy: ArrayDesc, x: ArrayDesc, y: ArrayDesc, *, kernel: tuple[int, ...], **geometry: Any
+    ) -> ArrayDesc:
+        sizes = x.shape[-len(kernel) :]
+        shape = x.shape[: -len(kernel)] + self.window_counts((gy, x, y), sizes, kernel, **geometry)
+        if gy.shape != shape or y.shape != shape:
+            raise self.error((gy, x, y), "gy and y are not the windows of x", f"use {list(shape)} for both")
+        return ArrayDesc(x.shape, gy.dtype)
+
+    def reference(
+        self, gy: np.ndarray, x: np.ndarray, y: np.ndarray, *, kernel: tuple[int, ...], **geometry: Any
+    ) -> np.ndarray:
+        _, place = SPECS["MaxPooling"].reference(x, kernel=kernel, **geometry)
+        shape = x.shape[-len(kernel) :]
+        gx = SPECS["MaxPoolingGrad"].reference(gy, place, kernel=kernel, shape=shape, **geometry)
+        return np.asarray(gx)
+
+    def gradient(
+        self, g: GradientCall, gy: IRValue, x: IRValue, y: IRValue, *, kernel: tuple[int, ...], **geometry: Any
+    ) -> Sequence[IRValue | None]:
+        place = g.op("MaxPoolingPlaces", x, kernel=kernel, **geometry)
+        return (
+            g.op("MaxPoolingGather", g.gy, place, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),
+            None,
+            None,
+        )
+
+    def samples(self) -> Sequence[Sample]:
+        return (
+            _valued((2, 3, 4, 6), kernel=(2, 2)),
+            _valued((2, 2, 5, 7), kernel=(3, 2), stride=(2, 1)),
+            _valued((2, 2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
+            _valued((2, 3, 4), kernel=(2, 2), ignore_border=False),
+            _valued((2, 4, 2, 4), kernel=(2, 2, 2)),
+            _valued((0, 4, 4), kernel=(2, 2)),
+            _valued((4, 9, 16, 16), kernel=(2, 2)).no_gradient(),
+        )
+
+    def refused(self) -> Sequence[Refused]:
+        return (
+            Refused(ValueError, "not the windows", (2, 2, 1), (2, 4, 4), (2, 2, 2), kernel=(2, 2)),
+            Refused(ValueError, "not the windows", (2, 2, 2), (2, 4, 4), (2, 2, 1), kernel=(2, 2)),
+            Refused(ValueError, "no window", (2, 1), (2, 2), (2, 1), kernel=(3,)),
+        )
+
+
+def _valued(shape: tuple[int, ...], **attributes: Any) -> Sample:
+    """A sample of the gradient by value: an array, and the maxima of its windows."""
+    spec = SPECS["MaxPooling"]
+    x = Distinct(shape).draw(np.random.default_rng(0))
+    y, _ = spec.reference(x, **spec.check_attributes(attributes, [ArrayDesc(shape, x.dtype)]))
+    return Sample(y.shape, Exact(x), Exact(y), **attributes)
+
+
+class MaxPoolingPlaces(Pooling):
+    """The places of the maxima alone, as `MaxPooling` counts them; for second gradients where it omits them.
+
+    Args:
+        x: (B..., S...) float; as many spatial axes S as kernel has entries.
+        kernel, stride, ignore_border, pad: as `MaxPooling`.
+
+    Returns:
+        place: (B..., T...) uint8 for windows of up to 256 places, else int32.
+
+    Raises:
+        ValueError: as `MaxPooling`.
+    """
+
+    outputs = ("place",)
+    no_gradient = "stops"
+
+    def infer(self, x: ArrayDesc, **attributes: Any) -> ArrayDesc:
+        place: ArrayDesc = SPECS["MaxPooling"].infer(x, **attributes)[1]
+        return place
+
+    def reference(self, x: np.ndarray, **attributes: Any) -> np.ndarray:
+        return np.asarray(SPECS["MaxPooling"].reference(x, **attributes)[1])
+
+    def samples(self) -> Sequence[Sample]:
+        return (
+            Sample(Distinct((2, 3, 4, 6)), kernel=(2, 2)),
+            Sample(Distinct((2, 2, 5, 7)), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
+            Sample(Distinct((300,)), kernel=(300,)),
+        )
+
+    def refused(self) -> Sequence[Refused]:
+        return (Refused(ValueError, "no window", (2, 3, 4), kernel=(5, 2)),)
 
 
 class MaxPoolingGather(_Placed):

@@ -75,6 +75,11 @@ class GradientCall(Protocol):
         ...
 
     @property
+    def is_sparing(self) -> bool:
+        """Whether the auxiliary outputs are not there to be read: the gradient is to be that of `sparing_gradient`."""
+        ...
+
+    @property
     def y(self) -> Any:
         """The first output."""
         ...

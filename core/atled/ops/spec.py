@@ -280,6 +280,7 @@ class OpSpec:
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
         self.may_resume = type(self).resumes is not OpSpec.resumes
+        self.may_spare = type(self).sparing_gradient is not OpSpec.sparing_gradient
         self.checks_values = type(self).check_values is not OpSpec.check_values
 
     def input_at(self, position: int) -> Input:
@@ -318,6 +319,15 @@ class OpSpec:
     def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
         """Per input the gradient as a composition of ops, or None where nothing flows."""
         raise NotImplementedError(f"{self.name} has no gradient")
+
+    def sparing_gradient(
+        self, inputs: Sequence[ArrayDesc | None], outputs: Sequence[ArrayDesc], attributes: Mapping[str, Any]
+    ) -> tuple[str, Sequence[ArrayDesc | None], Mapping[str, Any]] | None:
+        """The call (op, inputs, attributes) by which `gradient` does without the auxiliary outputs, if there is one.
+
+        Where one backend computes both, and need not make these outputs, nobody stores them: `GradientCall.is_sparing`.
+        """
+        return None
 
     def samples(self) -> Sequence[Sample]:
         """Calls that must work on every backend."""

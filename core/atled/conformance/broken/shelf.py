@@ -110,7 +110,13 @@ class ShelfPlugin:
         registrar.array_class("ShelfArray", self.array_class, "shelf", default=True)
         for op, made in self.special.items():
             registrar.implementation(
-                op, "shelf", made.prepare, accepts=made.accepts, note=made.note, op_version=made.op_version
+                op,
+                "shelf",
+                made.prepare,
+                accepts=made.accepts,
+                note=made.note,
+                op_version=made.op_version,
+                omits=made.omits,
             )
         registrar.family("shelf", usual)
 

@@ -19,7 +19,7 @@ from atled.ops.spec import SPECS
 
 def lower(
     graph: Graph,
-    results: Sequence[IRValue],
+    results: Sequence[IRValue | None],
     *,
     apart: Iterable[IRNode] = (),
     into: Sequence[int] = (),
@@ -27,22 +27,45 @@ def lower(
     """The plan that computes `results`, one target each, and runs every step that changes an outside array.
 
     A result that is another result's memory or an outside array gets a copy of its own.
+    results: None for one that nobody needs; nothing is stored there then.
     apart: nodes that are fused with each other only, because they must not run before others.
     into: per result the outside array that it becomes in the end; may be left out where the plan does not read these
         and each is another one, or where the graph was told (`Graph.store`).
     """
-    values = _with_own_memory(graph, results)
+    values = _with_own_memory(graph, [value for value in results if value is not None])
     if into:
         values = _stored(graph, values, into)
     graph.reads_latest = False
     nodes = fuse(graph, narrow_products(graph, nodes_for(graph, values), values), values, apart)
+    _leave_out_unread(nodes, values)
     nodes = group(nodes)
     slots = _Slots(values)
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
-    targets = [slots.number_of(value) for value in values]
+    numbers = map(slots.number_of, values)
+    targets = [-1 if value is None else next(numbers) for value in results]
     steps = attach(slots.made, steps)
     reuse_memory(slots.made, steps)
     return Plan(slots.made, steps, graph, targets)
+
+
+def _leave_out_unread(nodes: Sequence[IRNode], values: Sequence[IRValue]) -> None:
+    """Ask no implementation for outputs that nobody reads, if it can do without them."""
+    asked = [node for node in nodes if node.decision is not None and node.decision.implementation.omits]
+    if not asked:
+        return
+    read = {value.base for node in nodes for value in node.inputs if value is not None}
+    read.update(value.base for value in values)
+    for node in asked:
+        decision, spec = node.decision, node.spec
+        assert decision is not None and spec is not None
+        first = len(node.outputs) - len(spec.auxiliary)
+        unread = [
+            position
+            for position, name in enumerate(spec.auxiliary, first)
+            if name in decision.implementation.omits and node.outputs[position] not in read
+        ]
+        if unread:
+            node.decision = decision.made_for(decision.op, decision.call.without(unread))
 
 
 def _stored(graph: Graph, values: Sequence[IRValue], into: Sequence[int]) -> list[IRValue]:
@@ -118,9 +141,11 @@ class _Slots:
             return Step(node, None, (*inputs, self.number_of(node.outputs[0])), ())
         for position, value in node.changed.items():
             self._numbers[value] = inputs[position]
-        outputs = tuple(map(self.number_of, node.outputs))
         assert node.decision is not None
-        prepared = node.decision.implementation.prepare(node.decision.call)
+        call = node.decision.call
+        made = zip(node.outputs, call.wanted, strict=True)
+        outputs = tuple(self.number_of(value) if wanted else -1 for value, wanted in made)
+        prepared = node.decision.implementation.prepare(call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         return Step(node, prepared, (*inputs, *outputs), floats)
 

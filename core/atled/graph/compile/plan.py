@@ -18,7 +18,7 @@ class Plan:
 
     requests: per external slot (outside array, place, dtype).
     is_on_host: whether all slots are in host memory.
-    targets: per result the slot that holds it.
+    targets: per result the slot that holds it; -1 for one that is not computed, because nobody needs it.
     written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
     workspaces: per memory the bytes of workspace that the steps there share.
     fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
@@ -68,7 +68,7 @@ class Plan:
 
     def place_of(self, step: Step) -> Place:
         """The memory in which an op computes: that of its outputs."""
-        return self.slots[step.arguments[-1]].place
+        return self.slots[step.arguments[step.input_count]].place
 
     def _causes(self) -> tuple[dict[int, int], dict[int, int]]:
         """Which fallback causes each copy between memories: the one that made the array, else the one that reads it."""
@@ -115,7 +115,7 @@ class Plan:
                 last[self.slots[slot].memory] = ran
         ends = [segment.first + len(segment.steps) for segment in self.segments]
         # What no step writes is there from the start.
-        return [bisect_left(ends, last.get(self.slots[slot].memory, 0) + 1) for slot in self.targets]
+        return [bisect_left(ends, last.get(self.slots[slot].memory, 0) + 1) for slot in self.targets if slot >= 0]
 
     def _lay_out_blocks(self) -> None:
         """Join all argument blocks to one array, with index arrays for the words of addresses and of floats."""

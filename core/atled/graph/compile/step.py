@@ -56,7 +56,7 @@ class Carried:
 class Step:
     """One op call of a plan, fused ones counted once, or a copy between memories (`prepared` is None).
 
-    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent.
+    arguments: slot per argument (inputs, outputs), -1 where an optional input is absent or nobody reads the output.
     floats: per float attribute, in the order of the spec, its number among the plan's floats.
     parts: largest useful number of shares, the carried steps included.
     random_slot: slot of the random state, or -1.
@@ -107,7 +107,8 @@ class Step:
         """The slots that it writes: outputs, and inputs that it changes."""
         spec = self.node.spec
         changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
-        return [*self.arguments[self.input_count :], *(self.arguments[i] for i in changed if self.arguments[i] >= 0)]
+        slots = [*self.arguments[self.input_count :], *(self.arguments[i] for i in changed)]
+        return [slot for slot in slots if slot >= 0]
 
     @property
     def label(self) -> str:

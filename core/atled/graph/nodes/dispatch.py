@@ -13,7 +13,7 @@ from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
 from atled.errors import four_parts
 from atled.limits.caches import register_cache
-from atled.ops.spec import Input, OpSpec
+from atled.ops.spec import SPECS, Input, OpSpec
 from atled_contexts import (
     Candidate,
     Context,
@@ -121,8 +121,23 @@ def choose(
     return select(spec.name, context, (inputs, static), make_call, count=False)
 
 
+def is_sparing(decision: Decision[Call], context: Context) -> bool:
+    """Whether nobody needs the auxiliary outputs of a call: its backend omits them, and its gradient has another way.
+
+    Both by one backend: another one would pay for what this one saves.
+    """
+    call = decision.call
+    if not decision.implementation.omits or not set(decision.implementation.omits).issuperset(call.spec.auxiliary):
+        return False
+    sparing = call.spec.sparing_gradient(call.inputs, call.outputs, call.attributes)
+    if sparing is None:
+        return False
+    op, inputs, attributes = sparing
+    return backend_for(SPECS[op], inputs, attributes, context) == decision.backend
+
+
 def backend_for(
-    spec: OpSpec, inputs: Sequence[ArrayDesc], attributes: Mapping[str, Any], context: Context
+    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any], context: Context
 ) -> str | None:
     """The backend that would compute a call; None if none would, which is no error here."""
     checked = spec.check_attributes(attributes, inputs)

@@ -29,6 +29,10 @@ class DifferentiatedNode:
         return self.graph.is_recorded
 
     @property
+    def is_sparing(self) -> bool:
+        return self.node.is_sparing
+
+    @property
     def y(self) -> IRValue:
         return self.outputs[0]
 

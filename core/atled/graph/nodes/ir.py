@@ -11,7 +11,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
 from atled.errors import four_parts
-from atled.graph.nodes.dispatch import choose, place_of
+from atled.graph.nodes.dispatch import choose, is_sparing, place_of
 from atled.ops.spec import SPECS, OpSpec
 from atled_contexts import Context, Decision
 
@@ -194,9 +194,10 @@ class IRNode:
     decision: who computes it; None for a view, which needs no work, and for a transfer between memories.
     computed: True if its outputs already exist outside (a forward op seen from a backward graph).
     changed: per position of an input that it changes in place, the next version of that.
+    is_sparing: whether nobody needs its auxiliary outputs, not even its gradient.
     """
 
-    __slots__ = ("attributes", "changed", "computed", "context", "decision", "inputs", "outputs", "spec")
+    __slots__ = ("attributes", "changed", "computed", "context", "decision", "inputs", "is_sparing", "outputs", "spec")
 
     def __init__(
         self,
@@ -215,6 +216,11 @@ class IRNode:
         self.computed = computed
         self.outputs: tuple[IRValue, ...] = ()
         self.changed: Mapping[int, IRValue] = _NOTHING
+        self.is_sparing = False
+
+    def spares(self, position: int) -> bool:
+        """Whether an output is an auxiliary one that nobody needs."""
+        return self.is_sparing and position >= len(self.outputs) - len(self.spec.auxiliary if self.spec else ())
 
     @property
     def name(self) -> str:
@@ -351,6 +357,7 @@ class Graph:
             else:
                 coerced.append(self.coerce(value, place, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
+        node.is_sparing = is_sparing(decision, context)
         changed = {} if computed else self._change(node)
         node.outputs = tuple(
             changed[spec.inplace[position]]

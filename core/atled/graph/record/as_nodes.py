@@ -51,6 +51,12 @@ class AsNodes:
         self.nodes = list(graph.nodes)
         self.values = [values[number] for number in range(len(structure.shapes))]
 
+    def result(self, number: int, position: int) -> IRValue | None:
+        """The output of a call that a plan is to store; None for one that nobody needs."""
+        node, made = self.calls[number], self.structure.made[number]
+        is_held = position < len(made) and made[position] >= 0
+        return None if node.spares(position) and not is_held else node.outputs[position]
+
     def blocked_values(self, passing: Collection[int]) -> set[IRValue]:
         """The results at which gradients stop, their need_grad being False; those of the numbers `passing` left out."""
         structure = self.structure
@@ -75,7 +81,7 @@ class AsNodes:
             made = self.structure.made[number]
             node.outputs = tuple(
                 self._result(auxiliary[position], output)
-                if auxiliary[position] >= 0
+                if auxiliary[position] >= 0 and not node.spares(position)
                 else self._result(made[position], output)
                 if position < len(made) and made[position] >= 0
                 else output

@@ -107,7 +107,7 @@ class Binding:
             return set()
         found = {id(self.cells[number]) for number, place, _, _ in plan.requests if place is not HOST}
         for cell, number in zip(results, plan.targets, strict=True):
-            if plan.slots[number].place is not HOST:
+            if number >= 0 and plan.slots[number].place is not HOST:
                 found.add(id(cell))
         return found
 
@@ -135,7 +135,12 @@ class Binding:
 
     def _bind_targets(self, results: Sequence[ArrayCell | None]) -> None:
         plan = self.plan
-        found = zip(results, plan.targets, strict=True)
+        found = []
+        for cell, number in zip(results, plan.targets, strict=True):
+            if number >= 0:
+                found.append((cell, number))
+            elif cell is not None:
+                cell.leave_out()
         # The largest first: what is small finds room between others.
         for cell, number in sorted(found, key=lambda pair: -plan.slots[pair[1]].desc.nbytes):
             slot = plan.slots[number]

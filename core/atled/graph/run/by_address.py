@@ -62,7 +62,7 @@ class ByAddress:
             plan.is_on_host
             and all(isinstance(segment, NativeSegment) for segment in plan.segments)
             and not plan.fallbacks
-            and all(plan.slots[slot].source[0] == "target" for slot in plan.targets)
+            and all(slot >= 0 and plan.slots[slot].source[0] == "target" for slot in plan.targets)
         )
 
     def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:

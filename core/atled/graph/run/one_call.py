@@ -298,7 +298,8 @@ def _compile(
             inputs.append(graph.external(number, ArrayDesc(shape, cell.dtype)))
     slots = {name: graph.float_from("call", position) for position, name in enumerate(spec.float_names)}
     node = graph.add(spec, inputs, {**attributes, **slots}, context)
-    plan = lower(graph, [] if spec.views else list(node.outputs))
+    results = [None if node.spares(position) else value for position, value in enumerate(node.outputs)]
+    plan = lower(graph, [] if spec.views else results)
     fallback = node.decision if node.decision is not None and node.decision.fallback else None
     if _reads_as_given(plan, cells):
         for way in (NativeCall, ProgramCall, PythonCall):
@@ -309,6 +310,8 @@ def _compile(
 
 def _reads_as_given(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
     """Whether all inputs are where and as they are read: what an op changes has to be there in its dtype first."""
+    if -1 in plan.targets:
+        return False  # the short ways compute all results
     in_host_memory = all(cell is None or cell.place is HOST for cell in cells)
     wanted = [(cells[number], dtype) for number, _, dtype, _ in plan.requests]
     return in_host_memory and all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)

@@ -50,7 +50,7 @@ class Shadow:
         self._guarded = {
             position: GuardedArray(self._slot(slot).desc)
             for position, slot in enumerate(step.arguments[step.input_count :], step.input_count)
-            if self._slot(slot).place.array_class is None and self._slot(slot).memory not in read
+            if slot >= 0 and self._slot(slot).place.array_class is None and self._slot(slot).memory not in read
         }
         self.outputs = {position: memory.values for position, memory in self._guarded.items()}
 
@@ -85,13 +85,13 @@ class Shadow:
         return [*zip(names, self._outputs, strict=True), *changed]
 
     def _found(self) -> list[tuple[str, np.ndarray | None]]:
-        """What the step made, by name; None for what a later result of it took the memory of."""
+        """What the step made, by name; None for what nobody reads, or a later result of it took the memory of."""
         results = self._results()
-        last = {self._slot(slot).memory: position for position, (_, slot) in enumerate(results)}
+        last = {self._slot(slot).memory: position for position, (_, slot) in enumerate(results) if slot >= 0}
         found: list[tuple[str, np.ndarray | None]] = []
         for position, (name, slot) in enumerate(results):
             kept = self.outputs.get(position + len(self._inputs)) if position < len(self._outputs) else None
-            if kept is None and last[self._slot(slot).memory] == position:
+            if kept is None and slot >= 0 and last[self._slot(slot).memory] == position:
                 kept = self._host_copy(slot)
             found.append((name, kept))
         return found
@@ -105,7 +105,7 @@ class Shadow:
     def _check_inputs(self) -> None:
         """What the op neither changes nor has as the memory of a result must be the same bytes as before."""
         written = self._memories([*self._outputs, *(self._inputs[position] for position in self._spec.mutated)])
-        results = [self._array_at(slot) for slot in self._outputs]
+        results = [self._array_at(slot) for slot in self._outputs if slot >= 0]
         for position, (slot, before) in enumerate(zip(self._inputs, self._before, strict=True)):
             if before is None or self._slot(slot).memory in written:
                 continue

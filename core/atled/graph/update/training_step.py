@@ -288,7 +288,7 @@ def _compile(
     values = recorded.values
     results = results_of(structure, unstored)
     stored = [
-        recorded.calls[call].outputs[position]
+        recorded.result(call, position)
         for (call, position), cell in zip(results, cells_of(structure, results), strict=True)
         if cell is not None
     ]

@@ -1,8 +1,8 @@
 """Backend `sim`: a simulated device, for tests of transfers, placement and fallback, and a template for plugins.
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
-`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal`, `compiling` and
-`emptiness` are for tests and measurements.
+`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal`, `omission`,
+`compiling` and `emptiness` are for tests and measurements.
 """
 
 from atled_sim import faults
@@ -11,6 +11,7 @@ from atled_sim.device import DEVICE_IDS, Counts, SimDevice, device
 from atled_sim.emptiness import empty
 from atled_sim.faults import SimFault
 from atled_sim.memory import Memory, SimArray
+from atled_sim.omission import omit
 from atled_sim.refusal import refuse
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "device",
     "empty",
     "faults",
+    "omit",
     "refuse",
 ]

@@ -12,6 +12,7 @@ from atled_sim.compiling import compiles_formulas, group_run
 from atled_sim.device import SimDevice, device
 from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
+from atled_sim.omission import omitted
 from atled_sim.refusal import accepts
 
 
@@ -27,6 +28,7 @@ def provide(op: str) -> Implementation:
         op_version=None,
         fuses=compiles and op != "Cast",
         prepare_group=prepare_group if compiles else None,
+        omits=omitted(op),
     )
 
 
