@@ -10,6 +10,7 @@ from atled.arrays.place import HOST, Place
 from atled.call import RangeWord, RowWord
 from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
+from atled.graph.compile.words import words_by_place
 from atled.graph.nodes.ir import Graph
 
 
@@ -23,7 +24,7 @@ class Plan:
     workspaces: per memory the bytes of workspace that the steps there share.
     fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
-    floats: where each float comes from.
+    floats: where each float comes from.  words: by device where floats and random states are in its table.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
     rows: (rows, len(RowWord)) int64; a row for each step that no other one carries.
     """
@@ -38,6 +39,9 @@ class Plan:
         self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
         self.workspaces = self._workspaces()
         self.written = self._written()
+        for step in steps:
+            step.queue = self._queue_of(step)
+        self.words = words_by_place(steps, self.floats)
         self.segments = segments_of(steps)
         self.fallbacks = [number for number, step in enumerate(steps) if step.is_fallback]
         self.owners, self.feeds = self._causes() if self.fallbacks else ({}, {})
@@ -69,6 +73,18 @@ class Plan:
     def place_of(self, step: Step) -> Place:
         """The memory in which an op computes: that of its outputs."""
         return self.slots[step.arguments[step.input_count]].place
+
+    def _queue_of(self, step: Step) -> Place | None:
+        """The device into whose queue a step can be put without a number from the host."""
+        prepared = step.prepared
+        if prepared is None or not prepared.queued:
+            return None
+        if prepared.bind is None:
+            varies = step.random_slot >= 0 or any(self.floats[number][0] != "constant" for number in step.floats)
+            if varies:
+                return None
+        place = self.place_of(step)
+        return None if place is HOST else place
 
     def _causes(self) -> tuple[dict[int, int], dict[int, int]]:
         """Which fallback causes each copy between memories: the one that made the array, else the one that reads it."""

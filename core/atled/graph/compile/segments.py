@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
+from atled.arrays.place import HOST, ArrayClass, Place
 from atled.graph.compile.step import Step, native_error
 
 
@@ -23,6 +24,9 @@ class Bound(Protocol):
 
     def with_workspace(self, launch: Callable[[], None]) -> Callable[[], None]:
         """The same, with the workspace to itself."""
+
+    def queued(self, segment: DeviceSegment) -> Callable[[], None]:
+        """What puts the steps of a segment into the queue of their device."""
 
 
 class Segment(ABC):
@@ -58,8 +62,9 @@ class PythonSegment(Segment):
 
     @property
     def text(self) -> str:
-        """With the count of its steps."""
-        return f"{len(self.steps)} Python steps"
+        """With the count of its steps, and why those on a device are none of a program."""
+        why = {reason for step in self.steps if (reason := _why_apart(step))}
+        return f"{len(self.steps)} Python steps{' (' if why else ''}{'; '.join(sorted(why))}{')' if why else ''}"
 
     def bind(self, binding: Bound) -> Callable[[], None]:
         """A loop over what launches each step."""
@@ -109,18 +114,65 @@ class NativeSegment(Segment):
         return native_error(launched[(status >> 16) - 1 - self.row], status)
 
 
+class DeviceSegment(Segment):
+    """Steps of one device, of whichever backends, that only go into its queue: a program of the device's own.
+
+    refusal: why a binding got no program, once one did not; its steps are launched one by one then.
+    """
+
+    __slots__ = ("refusal",)
+
+    def __init__(self, first: int, row: int, steps: Sequence[Step]) -> None:
+        super().__init__(first, row, steps)
+        self.refusal = ""
+
+    @property
+    def place(self) -> Place:
+        """The device."""
+        place = self.steps[0].queue
+        assert place is not None
+        return place
+
+    @property
+    def text(self) -> str:
+        """With the count of its steps; where they run one by one, why."""
+        count, array_class, why = len(self.steps), self.place.array_class, self.refusal
+        assert array_class is not None
+        if type(array_class).program is ArrayClass.program:
+            why = f"{array_class.name} makes no programs"
+        return f"{count} queued steps ({why})" if why else f"device program of {count}"
+
+    def bind(self, binding: Bound) -> Callable[[], None]:
+        """What puts them into the queue."""
+        return binding.queued(self)
+
+
+def _why_apart(step: Step) -> str:
+    """Why a step on a device does not only go into its queue; "" for one on the host."""
+    if step.prepared is None or step.node.outputs[0].place in (None, HOST):
+        return ""
+    return "numbers of it change, and it has no bind" if step.prepared.queued else "not queued"
+
+
 def segments_of(steps: Sequence[Step], first: int = 0, row: int = 0) -> list[Segment]:
     """The segments of steps in a row, as few as there can be; first, row: as of the first segment."""
     segments: list[Segment] = []
     for number, step in enumerate(steps, first):
-        if not segments or not _continues(segments[-1], step):
-            segments.append((PythonSegment if step.native is None else NativeSegment)(number, row, ()))
+        kind = _kind_of(step)
+        if not segments or type(segments[-1]) is not kind or not _continues(segments[-1], step):
+            segments.append(kind(number, row, ()))
         segments[-1].steps.append(step)
         row += step.carrier is None
     return segments
 
 
+def _kind_of(step: Step) -> type[Segment]:
+    if step.native is not None:
+        return NativeSegment
+    return PythonSegment if step.queue is None else DeviceSegment
+
+
 def _continues(segment: Segment, step: Step) -> bool:
-    """Whether a step runs with those before it."""
-    is_native = step.native is not None
-    return segment.is_native is is_native and (not is_native or segment.steps[-1].executor is step.executor)
+    """Whether a step runs with those of its kind before it."""
+    last = segment.steps[-1]
+    return last.executor is step.executor if segment.is_native else last.queue is step.queue

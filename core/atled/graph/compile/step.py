@@ -61,6 +61,7 @@ class Step:
     parts: largest useful number of shares, the carried steps included.
     random_slot: slot of the random state, or -1.
     carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
+    queue: the device into whose queue it can be put without a number from the host, or None; the plan knows.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Step:
         "node",
         "parts",
         "prepared",
+        "queue",
         "random_slot",
     )
 
@@ -91,6 +93,7 @@ class Step:
         self.carrier: Step | None = None
         self.executor: Any = None  # what the backend's plugin registered
         self.native = None
+        self.queue: Place | None = None
         if prepared is not None and prepared.native is not None and node.decision is not None:
             self.executor = native_executor(node.decision.backend)
             if self.executor is not None:

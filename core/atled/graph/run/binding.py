@@ -16,12 +16,15 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
 from atled.graph.compile.plan import Plan
+from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
 from atled.graph.run.launching import launch_of
 from atled.graph.run.observed import run_observed
+from atled.graph.run.programs import QueuedSteps, Readiness
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
 from atled.graph.run.travelling import Travelling
 from atled.graph.run.user_code import LockOfUserCode
+from atled.graph.run.words import Table
 from atled_contexts import Trace, active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
@@ -98,7 +101,15 @@ class Binding:
         drawn = {plan.slots[slot].source[1] for slot in random_states}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
+        self._tables = {place: Table(self, words) for place, words in plan.words.items()}
         self._segments = [segment.bind(self) for segment in plan.segments]
+        queued = [segment for segment in self._segments if isinstance(segment, QueuedSteps)]
+        if queued:
+            self._segments.insert(0, Readiness(queued, list(self._tables.values())))
+
+    def queued(self, segment: DeviceSegment) -> Callable[[], None]:
+        """What puts the steps of a segment into the queue of their device."""
+        return QueuedSteps(self, segment, self._tables.get(segment.place))
 
     def _find_travelling(self, results: Sequence[ArrayCell | None]) -> set[int]:
         """The identities of the arrays that this plan uses on a device, whether or not also elsewhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -47,18 +47,30 @@ def launch_of(bound: Arrays, step: Step, others: Mapping[int, np.ndarray]) -> La
     """What runs a step in Python; others: arrays to use instead of the plan's, by position among the arguments."""
     if step.node.spec is not None and step.node.spec.opaque:
         return _launch_of_user_code(bound, step)
-    arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
+    arguments = arguments_of(bound, step)
     for position, array in others.items():
         arguments[position] = array
     if step.prepared is None:
         return _transfer(bound.plan, step, arguments[0], arguments[1])
-    prepared = step.prepared
-    if prepared.workspace:
+    launch = launch_on(bound, step, arguments)
+    return bound.with_workspace(launch) if step.prepared.workspace else launch
+
+
+def arguments_of(bound: Arrays, step: Step) -> list[Any]:
+    """The arrays that a step is given: inputs, outputs, and the workspace if it asks for one."""
+    arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
+    if step.prepared is not None and step.prepared.workspace:
         storage = bound.workspace(bound.plan.place_of(step))
         # A device's array has the size it was allocated with, which may be more than this step asked for.
-        size = prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
+        size = step.prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
         arguments.append(storage.array((size,), _BYTE))
-    run = prepared.run
+    return arguments
+
+
+def launch_on(bound: Arrays, step: Step, arguments: Sequence[Any]) -> Launch:
+    """What calls the function of a step's implementation on arrays; the floats are those of the time of the launch."""
+    assert step.prepared is not None
+    run = step.prepared.run
     if run is None:
         raise RuntimeError(
             four_parts(
@@ -73,7 +85,7 @@ def launch_of(bound: Arrays, step: Step, others: Mapping[int, np.ndarray]) -> La
     def launch() -> None:
         guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
 
-    return bound.with_workspace(launch) if prepared.workspace else launch
+    return launch
 
 
 def _launch_of_user_code(bound: Arrays, step: Step) -> Launch:
@@ -129,12 +141,18 @@ def guarded(step: Step, run: Callable[..., None], arguments: Sequence[Any]) -> N
     """Run one Python step; what it raises gets a note that names op, backend and call."""
     try:
         run(*arguments)
-    except MemoryError as error:
-        raise out_of_memory(_running(step), reason=str(error)) from error
     except Exception as error:
-        error.add_note(f"while {_running(step)}")
-        raise
+        fail(error, running(step))
 
 
-def _running(step: Step) -> str:
+def fail(error: Exception, running: str) -> NoReturn:
+    """Raise an error of an implementation again, with a note of what ran."""
+    if isinstance(error, MemoryError):
+        raise out_of_memory(running, reason=str(error)) from error
+    error.add_note(f"while {running}")
+    raise error
+
+
+def running(step: Step) -> str:
+    """A step for errors: backend, op and call."""
     return f"{step.backend} ran {step.node.decision.call if step.node.decision else step.name}"
