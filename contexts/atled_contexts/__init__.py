@@ -46,6 +46,7 @@ from atled_contexts.lookup import (
     implementations,
     native_executor,
     plugin_facts,
+    type_config,
     warmings,
 )
 from atled_contexts.observation import active_trace, active_verification, is_observed
@@ -100,6 +101,7 @@ from atled_contexts.settings import (
     setting_source,
 )
 from atled_contexts.tracing import Trace, TraceEvent, TraceRow, TransferRow, trace
+from atled_contexts.type_config import TypeConfig, check_type_configs
 from atled_contexts.verification import Verification, verify
 
 if TYPE_CHECKING:
@@ -145,6 +147,7 @@ __all__ = [
     "TraceEvent",
     "TraceRow",
     "TransferRow",
+    "TypeConfig",
     "Unusable",
     "Usable",
     "Verification",
@@ -162,6 +165,7 @@ __all__ = [
     "bind",
     "candidates_table",
     "check_array_classes",
+    "check_type_configs",
     "clear_selection_cache",
     "consider",
     "context_in_force",
@@ -204,6 +208,7 @@ __all__ = [
     "setting",
     "setting_source",
     "trace",
+    "type_config",
     "unregister_plugin",
     "using",
     "verify",

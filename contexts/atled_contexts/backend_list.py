@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from atled_contexts.errors import ContextError, did_you_mean, listing, message
-from atled_contexts.plugin import BASE_TYPE_CONFIGS, RESERVED_TYPE_CONFIGS, is_name
+from atled_contexts.plugin import is_name
+from atled_contexts.type_config import STANDARD
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -77,13 +78,13 @@ def _entry_remedy(entry: str) -> str:
 def check_type_config(backend: str, type_config: str, offered: tuple[str, ...] | None, asked: str) -> None:
     """Raise ContextError for a type config that the backend does not offer.
 
-    offered: what its plugin lists; None where no plugin tells: then the names with a fixed meaning may stay.
+    offered: what its plugin lists; None where no plugin tells: then the standard names may stay.
     """
-    known = offered if offered is not None else BASE_TYPE_CONFIGS + RESERVED_TYPE_CONFIGS
+    known = offered if offered is not None else tuple(STANDARD)
     if type_config in known:
         return
     wrong = f"backend {backend!r} does not offer type config {type_config!r}"
-    if offered is None or type_config not in BASE_TYPE_CONFIGS + RESERVED_TYPE_CONFIGS:
+    if offered is None or type_config not in STANDARD:
         wrong = f"type config {type_config!r} of {backend + ':' + type_config!r} is unknown"
     raise ContextError(
         message(

@@ -136,10 +136,12 @@ class Inquiry(Generic[C]):
             yield from self._backend(REFERENCE, self._reference_type_config(), listed=False)
 
     def _reference_type_config(self) -> str:
-        # That of the first entry; where the reference does not know it (mixed, say), of the next one that it knows.
+        # That of the first entry; where the reference does not know it, since only a backend that is absent could say
+        # what it means, of the next one that it knows.
         info = self._registry.status(REFERENCE).info
         wanted = [type_config for _, type_config in self._context.backends]
-        known = [type_config for type_config in wanted if info is not None and type_config in info.type_configs]
+        offered = () if info is None else self._registry.type_configs(info)
+        known = [type_config for type_config in wanted if type_config in offered]
         return known[0] if known else wanted[0]
 
     def _backend(self, backend: str, type_config: str, *, listed: bool) -> list[Candidate]:
@@ -157,7 +159,7 @@ class Inquiry(Generic[C]):
             ]
         if self.chosen is not None and not self._ask_all:
             return [Candidate(backend, type_config, NOT_ASKED, f"{self.chosen.entry} was chosen before")]
-        if type_config not in status.info.type_configs:
+        if type_config not in self._registry.type_configs(status.info):
             return [Candidate(backend, type_config, REFUSED, f"backend {backend!r} offers no {type_config!r}")]
         device_id = self._device_id(status.info)
         if device_id is None:

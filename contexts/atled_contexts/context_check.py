@@ -8,6 +8,7 @@ from atled_contexts.backend_list import DEFAULT_TYPE_CONFIG, Pairs, check_type_c
 from atled_contexts.errors import ContextError, PluginError, did_you_mean, listing, message
 from atled_contexts.registry import BackendStatus, Registry
 from atled_contexts.settings import FALLBACK_MODES, setting
+from atled_contexts.type_config import why_missing
 
 
 class BackendCheck:
@@ -27,13 +28,29 @@ class BackendCheck:
         """ContextError for a type config that its backend does not offer, or where no backend is usable."""
         for name, type_config in self._pairs:
             info = self._statuses[name].info
-            check_type_config(name, type_config, info.type_configs if info else None, self._asked)
+            offered = self._registry.type_configs(info) if info else None
+            check_type_config(name, type_config, offered, self._asked)
+            self._require_dtypes(name, type_config)
         if self.usable:
             return
         lines = [_status_line(status) for status in self._statuses.values()]
         lines += known_lines(self._registry, skip=self._statuses)
         remedies = dict.fromkeys(status.remedy for status in self._statuses.values() if status.remedy)
         raise ContextError(message(self._asked, "none of its backends is usable", lines, "; ".join(remedies)))
+
+    def _require_dtypes(self, backend: str, type_config: str) -> None:
+        """ContextError for a type config of which nobody says the dtypes, or one whose dtypes nothing here has."""
+        info = self._statuses[backend].info
+        config = self._registry.type_config(type_config) or (info.declared.get(type_config) if info else None)
+        if config is None:
+            reason = f"backend {backend!r} only names type config {type_config!r}: nothing says its dtypes"
+            remedy = (
+                f"use another one; or mend the plugin: BackendInfo(type_configs=(TypeConfig({type_config!r}, DTYPE),))"
+            )
+        else:
+            reason, remedy = why_missing(config) or ("", "")
+        if reason:
+            raise ContextError(message(self._asked, reason, "", remedy))
 
     def array_classes(self) -> list[str]:
         """Names of the array classes that a usable backend of the list works on, the default first."""

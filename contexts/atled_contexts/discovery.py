@@ -27,6 +27,7 @@ from atled_contexts.record import (
 from atled_contexts.registrar import Registrar
 from atled_contexts.registry import Loaded, Registry
 from atled_contexts.surroundings import change_everywhere
+from atled_contexts.type_config import TypeConfig
 from atled_contexts.verification import verify_by_setting
 
 if TYPE_CHECKING:
@@ -426,7 +427,7 @@ def _merge(generation: int, outcomes: Iterable[PluginRecord | Loaded]) -> Regist
     """The registry of the plugins that are usable and claim nothing that another one claims."""
     loaded = [outcome for outcome in outcomes if isinstance(outcome, Loaded)]
     records = [outcome for outcome in outcomes if isinstance(outcome, PluginRecord)]
-    refused = _conflicts(loaded)
+    refused = {**_differing_types(loaded), **_conflicts(loaded)}
     kept = [plugin for plugin in loaded if plugin not in refused]
     # Again, since what was refused may have brought the arrays of another one.
     while homeless := _without_arrays(kept):
@@ -457,6 +458,25 @@ def _conflicts(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
                 ),
             )
     return refused
+
+
+def _differing_types(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
+    """The plugins that declare a type config with other dtypes than another one: a name means the same everywhere."""
+    meanings: dict[str, dict[TypeConfig, list[Loaded]]] = {}
+    for plugin in loaded:
+        for info in plugin.record.declared:
+            for name, config in info.declared.items():
+                meanings.setdefault(name, {}).setdefault(config, []).append(plugin)
+    return {
+        plugin: plugin.record.refused(
+            f"type config {name!r} is declared with other dtypes by another plugin: {listing(map(repr, declared))}",
+            f"give it another name, or set ATLED_PLUGINS_BLOCK={plugin.record.name}",
+        )
+        for name, declared in meanings.items()
+        if len(declared) > 1
+        for claimants in declared.values()
+        for plugin in claimants
+    }
 
 
 def _claims(plugin: Loaded) -> list[tuple[str, str]]:

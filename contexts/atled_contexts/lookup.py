@@ -8,6 +8,7 @@ from atled_contexts import discovery
 from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.registrar import Implementation
 from atled_contexts.registry import BackendStatus
+from atled_contexts.type_config import TypeConfig
 
 
 def implementations(op: str, backend: str) -> tuple[Implementation, ...]:
@@ -33,6 +34,11 @@ def backend_info(name: str) -> BackendInfo:
 def backend_status(name: str) -> BackendStatus:
     """Whether a backend of that name can be asked, and if not, why and what to do."""
     return discovery.registry().status(name)
+
+
+def type_config(name: str) -> TypeConfig | None:
+    """What the name of a type config means: a standard one, or one that a usable backend declares; None for others."""
+    return discovery.registry().type_config(name)
 
 
 def native_executor(backend: str) -> object | None:

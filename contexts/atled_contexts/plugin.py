@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import listing, message
+from atled_contexts.type_config import STANDARD, TypeConfig
 
 if TYPE_CHECKING:
     from atled_contexts.context import Context
@@ -16,9 +17,6 @@ API_VERSION = "1.1"
 REFERENCE = "reference"  # the backend of the op specs' own NumPy references, asked last; the core registers it
 
 HOST_FAMILY = "host"  # the device family of all backends that compute in host memory
-
-BASE_TYPE_CONFIGS = ("float", "half", "double")
-RESERVED_TYPE_CONFIGS = ("mixed", "bf16")  # names with a fixed meaning that a backend offers only if it says so
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _VERSION = re.compile(r"(\d+)\.(\d+)\Z")
@@ -33,7 +31,8 @@ class BackendInfo:
     """One backend, as its plugin describes it.
 
     name: as a Context writes it.
-    type_configs: those it offers.
+    type_configs: names of those it offers. Given as names, where they are standard ones (float, half, double, bf16,
+        tf32), or as `TypeConfig`s.  declared: those that say their dtypes, by name.
     default_priority: the default Context takes the usable backend with the highest one above 0; 0 is never.
     host: whether it computes in host memory.
     device_family: backends of one family work on the same device and the same arrays ("cuda" for cuda and cudnn).
@@ -42,12 +41,12 @@ class BackendInfo:
         another plugin of the same device family.
     """
 
-    __slots__ = ("array_classes", "default_priority", "device_family", "host", "name", "type_configs")
+    __slots__ = ("array_classes", "declared", "default_priority", "device_family", "host", "name", "type_configs")
 
     def __init__(
         self,
         name: str,
-        type_configs: Iterable[str] = ("float",),
+        type_configs: Iterable[str | TypeConfig] = ("float",),
         default_priority: int = 0,
         host: bool = False,
         *,
@@ -55,7 +54,7 @@ class BackendInfo:
         array_classes: Iterable[str] = (),
     ) -> None:
         self.name = name
-        self.type_configs = _names("BackendInfo", "type_configs", type_configs)
+        self.type_configs, self.declared = _type_configs(name, type_configs)
         self.default_priority = default_priority
         self.host = host
         self.device_family = HOST_FAMILY if host else device_family or name
@@ -181,6 +180,21 @@ def api_number(text: object) -> tuple[int, int]:
 def _check_name(owner: str, field: str, name: object) -> None:
     if not is_name(name):
         raise ValueError(message(f"{owner}({field}={name!r})", "is not a name", "", "use letters, digits, '_-.'"))
+
+
+def _type_configs(backend: str, given: Iterable[str | TypeConfig]) -> tuple[tuple[str, ...], dict[str, TypeConfig]]:
+    """Names of all type configs, and what those that say their dtypes declare."""
+    entries = given if isinstance(given, str) else tuple(given)
+    names = [entry.name if isinstance(entry, TypeConfig) else entry for entry in entries]
+    checked = _names("BackendInfo", "type_configs", given if isinstance(given, str) else names)
+    declared = {name: STANDARD[name] for name in checked if name in STANDARD}
+    for config in entries:
+        if isinstance(config, TypeConfig) and declared.setdefault(config.name, config) != config:
+            known = declared[config.name]
+            raise ValueError(
+                message(f"BackendInfo({backend!r})", f"{config} is not {known}", "", "give it a name of its own")
+            )
+    return checked, declared
 
 
 def _names(owner: str, field: str, names: Iterable[str]) -> tuple[str, ...]:

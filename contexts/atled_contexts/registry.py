@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, message
 from atled_contexts.extras import how_to_install
-from atled_contexts.plugin import BackendInfo, Warming
+from atled_contexts.plugin import REFERENCE, BackendInfo, Warming
 from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
+from atled_contexts.type_config import STANDARD, TypeConfig
 
 if TYPE_CHECKING:
     from atled_contexts.hooks import PluginHooks
@@ -83,6 +84,7 @@ class Registry:
         self._array_classes: dict[str, ArrayClassEntry] = {}
         self._executors: dict[str, object] = {}
         self._devices: dict[str, tuple[str, ...]] = {}
+        self._type_configs = dict(STANDARD)
         for plugin in self._loaded:
             self._add(plugin)
 
@@ -90,6 +92,7 @@ class Registry:
         for info in plugin.record.declared:
             self._infos[info.name] = info
             self._owners[info.name] = plugin
+            self._type_configs.update(info.declared)
         handed = plugin.registrar
         self._implementations.update((key, tuple(made)) for key, made in handed.implementations.items())
         self._families.update((backend, tuple(providers)) for backend, providers in handed.families.items())
@@ -165,6 +168,18 @@ class Registry:
 
     def _usable_list(self) -> str:
         return f"usable are {listing(self.backends)}"
+
+    # Type configs
+
+    def type_config(self, name: str) -> TypeConfig | None:
+        """What a name means: a standard one, or one that a usable backend declares; None for any other."""
+        return self._type_configs.get(name)
+
+    def type_configs(self, info: BackendInfo) -> tuple[str, ...]:
+        """Names of those that a backend offers: what it lists, and for the reference what plugins invented, too."""
+        if info.name != REFERENCE:
+            return info.type_configs
+        return (*info.type_configs, *(name for name in self._type_configs if name not in STANDARD))
 
     # Devices
 

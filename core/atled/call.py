@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc as ArrayDesc  # part of this module for those who write plugins
+from atled.type_configs import declared
 
 if TYPE_CHECKING:
     from atled.ops.spec import OpSpec
@@ -73,7 +74,7 @@ class Call:
     outputs: one ArrayDesc per output, auxiliary ones included.
     attributes: the checked values of all attributes but the `float` ones. Those are run-time values (a
         changing learning rate or scale must not prepare anything again), given at every execution.
-    device_id: where it is to run, as the Context says it.  type_config: "float", "half", "double".
+    device_id: where it is to run, as the Context says it.  type_config: its name, such as "float" or "half".
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
         which excludes Winograd's and FFT algorithms.
@@ -146,6 +147,11 @@ class Call:
     def op_version(self) -> int:
         """The version of the op spec; selection refuses implementations written for another one."""
         return self.spec.version
+
+    @property
+    def precision(self) -> str:
+        """To what factors may be rounded if the op sums products: "tf32" or the name of a dtype (`TypeConfig`)."""
+        return declared(self.type_config).precision
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Call) and self.key == other.key

@@ -3,7 +3,7 @@
 A plugin is an object with the hooks marked by `hookimpl`, named by an entry point of group `atled.plugins`. What is
 here keeps its meaning within one major number of `API_VERSION`; what is not here may change at any time.
 
-    identity        PluginInfo, BackendInfo, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
+    identity        PluginInfo, BackendInfo, TypeConfig, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
     computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form
@@ -39,6 +39,7 @@ from atled_contexts import (
     PluginInfo,
     Registrar,
     SettingError,
+    TypeConfig,
     Unusable,
     Usable,
     Warming,
@@ -169,6 +170,7 @@ __all__ = [
     "RowWord",
     "Sample",
     "SettingError",
+    "TypeConfig",
     "Uniform",
     "Unusable",
     "Usable",

@@ -9,31 +9,33 @@ import numpy as np
 
 from atled._version import __version__
 from atled.call import Call, Prepared
+from atled.dtypes import is_narrow
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
 
 ADOPTED_NOTE = "adopted reference"
 """What marks a reference that a host backend took as its own implementation."""
 
-_HALF = np.dtype(np.float16)
 _SINGLE = np.dtype(np.float32)
 
 
 def reference_run(call: Call) -> Callable[..., None]:
     """`run(*arguments)` on NumPy arrays that computes a call by the reference of its spec.
 
-    float16 arrays are computed in float32 and rounded once, when the results are stored.
+    Arrays narrower than float32 are computed in float32 and rounded once, when the results are stored.
     """
     spec = call.spec
     attributes = dict(call.attributes)
     names = spec.float_names
     first_output = len(call.inputs)
     first_float = first_output + len(call.outputs)
-    widen = any(desc is not None and desc.dtype == _HALF for desc in call.inputs) and not _passes_through(call)
+    narrow = [desc is not None and is_narrow(desc.dtype) for desc in call.inputs]
+    widen = any(narrow) and not _passes_through(call)
 
     def run(*arguments: Any) -> None:
         inputs = list(arguments[:first_output])
         if widen:
-            inputs = [x.astype(_SINGLE) if x is not None and x.dtype == _HALF else x for x in inputs]
+            pairs = zip(inputs, narrow, strict=True)
+            inputs = [x.astype(_SINGLE) if must and x is not None else x for x, must in pairs]
         values = spec.reference(*inputs, **attributes, **dict(zip(names, arguments[first_float:], strict=True)))
         results = (values,) if isinstance(values, np.ndarray | np.generic) else values
         for output, result in zip(arguments[first_output:first_float], results, strict=True):
@@ -71,7 +73,7 @@ class ReferencePlugin:
         """Who it is."""
         backend = BackendInfo(
             "reference",
-            ("float", "half", "double"),
+            ("float", "half", "double", "bf16", "tf32"),
             default_priority=1,
             host=True,
             array_classes=("CpuArray", "CpuCachedArray"),

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from atled.errors import four_parts, listing
 from atled.generators.catalogue import SampleCalls, all_specs
-from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
+from atled.type_configs import computable
 from atled_contexts import (
     PluginError,
     Preparation,
@@ -52,12 +52,12 @@ def warm_up(backend: str, type_config: str = "float", progress: Progress | None 
     """
     start = time.perf_counter()
     known = backend_info(backend).type_configs
-    if type_config not in known or type_config not in TYPE_DTYPES:
+    if type_config not in computable(known):
         raise ValueError(
             four_parts(
                 f"a warm-up of {backend}:{type_config}",
                 f"backend {backend!r} has no type config {type_config!r}",
-                f"known are {listing([name for name in known if name in TYPE_DTYPES])}",
+                f"known are {listing(computable(known))}",
                 "name one of them",
             )
         )

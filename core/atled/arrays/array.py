@@ -12,6 +12,7 @@ from atled.arrays.cell import FLOAT32, ArrayCell
 from atled.arrays.operators import ArrayOperators
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
+from atled.dtypes import float_dtype, is_number
 from atled.errors import RefusedError, four_parts, in_words, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
@@ -156,14 +157,7 @@ class NdArray(ArrayOperators):
 
         ctx: move the array to the memory of this Context's first usable backend instead; nothing is returned then.
         """
-        try:
-            wanted = np.dtype(dtype)
-        except TypeError:
-            wanted = np.dtype(object)
-        if wanted.kind not in "fiub":
-            raise TypeError(
-                four_parts(f"cast to {dtype!r}", "not a dtype of numbers", "", "use a float, int or bool dtype")
-            )
+        wanted = _dtype(dtype)
         if ctx is not None:
             # Lazily: only the graph knows where a Context computes.
             from atled.graph.nodes.dispatch import home_of
@@ -256,6 +250,21 @@ class NdArray(ArrayOperators):
         return f"<NdArray {self.dtype.name}{list(self.shape)} at {hex(id(self))}>"
 
 
+def _dtype(given: Any) -> np.dtype:
+    """The dtype of numbers that is asked for; TypeError if there is none, ImportError where it needs ml_dtypes."""
+    asked = f"cast to {given!r}"
+    try:
+        found = np.dtype(given)
+    except TypeError:
+        try:
+            found = float_dtype(given) if isinstance(given, str) else np.dtype(object)
+        except ValueError:
+            found = np.dtype(object)
+    if not is_number(found):
+        raise TypeError(four_parts(asked, "not a dtype of numbers", "", "use a float, int or bool dtype"))
+    return found
+
+
 def _numeric(values: Any, what: str) -> np.ndarray:
     """The values as a NumPy array of numbers; TypeError or ValueError if they are none."""
     try:
@@ -264,6 +273,6 @@ def _numeric(values: Any, what: str) -> np.ndarray:
         raise ValueError(
             four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", "pass a regular array of numbers")
         ) from error
-    if array.dtype.kind not in "fiub":
+    if not is_number(array.dtype):
         raise TypeError(four_parts(what, f"got dtype {array.dtype}", "", "pass numbers: a float, int or bool array"))
     return array

@@ -16,10 +16,12 @@ from atled.arrays.cell import UNWRITTEN
 from atled.call import Call, Prepared
 from atled.calling.apply import apply
 from atled.calling.auto_mode import auto_forward
+from atled.dtypes import is_float
 from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.dispatch import OpaqueOp, compute_dtype
+from atled.graph.nodes.dispatch import OpaqueOp
 from atled.graph.record.value import Value
 from atled.ops.spec import Attribute, Input
+from atled.type_configs import compute_dtype
 from atled.variable import Variable
 from atled_contexts import Context, context_scope, get_current_context
 
@@ -317,7 +319,7 @@ class OpaqueBackward(PythonOp, abstract=True):
     def infer(self, *x: ArrayDesc, propagate_down: tuple[bool, ...]) -> Sequence[ArrayDesc]:
         asked = [desc for desc, need in zip(x, propagate_down, strict=False) if need]
         # The gradient of whole numbers is computed as that of the outputs is.
-        return [desc if desc.dtype.kind == "f" else desc.astype(x[-1].dtype) for desc in asked]
+        return [desc if is_float(desc.dtype) else desc.astype(x[-1].dtype) for desc in asked]
 
     def run(
         self,

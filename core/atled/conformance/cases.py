@@ -137,7 +137,7 @@ class Case:
     @property
     def tolerance(self) -> float:
         """Relative error that the spec allows."""
-        return self.spec.tolerance[self.subject.dtype_name(self.type_config)]
+        return self.spec.allowed_error(self.type_config)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.conformance.running import RANDOM_KEY, Outcome, call, evaluate, oracle, typed, widened, with_random_state
+from atled.dtypes import is_float
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.ops.elementwise import Elementwise, derived_name, derived_spec
@@ -28,7 +29,7 @@ def check_values(spec: OpSpec, sample: Sample, context: Context) -> Outcome:
     # The oracle sees the rounded inputs, so that only the arithmetic is judged.
     expected, changed = oracle(spec, [widened(a) for a in arrays], sample.attributes)
     outcome = call(spec, arrays, sample.attributes, context)
-    tolerance = spec.tolerance[_dtype_name(type_config)]
+    tolerance = spec.allowed_error(type_config)
     for name, want, got in zip(output_names(spec, expected), expected, outcome.results, strict=True):
         compare(f"{spec.name}.{name}", want, got, tolerance)
     for position in spec.mutated:
@@ -105,13 +106,13 @@ class Gradients:
         self.positions = [
             position
             for position, array in enumerate(self.arrays)
-            if array is not None and spec.input_at(position).gradient == "flows" and array.dtype.kind == "f"
+            if array is not None and spec.input_at(position).gradient == "flows" and is_float(array.dtype)
         ]
         outputs, _ = oracle(spec, self.arrays, sample.attributes)
         visible = spec.visible_count(len(outputs), spec.check_attributes(sample.attributes, _descs(self.arrays)))
         rng = np.random.default_rng(2)
         self.weights = [
-            rng.standard_normal(y.shape) if y.dtype.kind == "f" and position < visible else None
+            rng.standard_normal(y.shape) if is_float(y.dtype) and position < visible else None
             for position, y in enumerate(outputs)
         ]
 
@@ -207,10 +208,6 @@ def check_op(op: Any, backend: str = "reference") -> int:
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
-
-
-def _dtype_name(type_config: str) -> str:
-    return {"float": "float32", "half": "float16", "double": "float64"}[type_config]
 
 
 def strided(array: np.ndarray) -> np.ndarray:

@@ -10,12 +10,13 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.place import HOST
+from atled.dtypes import is_float
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
-from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS, OpSpec
+from atled.type_configs import compute_dtype
 from atled_contexts import Context
 
 RANDOM_KEY = 20260601
@@ -113,8 +114,8 @@ def oracle(
 
 def typed(arrays: Sequence[np.ndarray | None], type_config: str) -> list[np.ndarray | None]:
     """Sample arrays in the dtype of a type config; whole numbers stay."""
-    dtype = TYPE_DTYPES[type_config]
-    return [None if a is None else a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays]
+    dtype = compute_dtype(type_config)
+    return [None if a is None else a.astype(dtype) if is_float(a.dtype) else a for a in arrays]
 
 
 def spec_named(name: str) -> OpSpec:
@@ -126,4 +127,4 @@ def spec_named(name: str) -> OpSpec:
 
 def widened(array: np.ndarray | None) -> np.ndarray | None:
     """The same numbers in float64; whole numbers stay."""
-    return array.astype(np.float64) if array is not None and array.dtype.kind == "f" else array
+    return array.astype(np.float64) if array is not None and is_float(array.dtype) else array

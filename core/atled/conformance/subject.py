@@ -15,8 +15,8 @@ from atled.conformance.cases import Case, samples_of
 from atled.conformance.running import spec_named
 from atled.errors import did_you_mean, four_parts, in_words, listing
 from atled.generators.catalogue import all_specs
-from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.ops.spec import OpSpec
+from atled.type_configs import computable
 from atled_contexts import (
     BackendInfo,
     Context,
@@ -79,14 +79,9 @@ class Subject:
         return next(info for info in self.backends if info.name == name)
 
     def type_configs(self, backend: str) -> tuple[str, ...]:
-        """Those that the core has a dtype for, `float` first where it is offered."""
-        offered = [name for name in self.backend(backend).type_configs if name in TYPE_DTYPES]
+        """Those whose dtypes can be had here, `float` first where it is offered."""
+        offered = computable(self.backend(backend).type_configs)
         return tuple(sorted(offered, key=lambda name: name != "float"))
-
-    @staticmethod
-    def dtype_name(type_config: str) -> str:
-        """The dtype of a type config, as tolerances name it."""
-        return TYPE_DTYPES[type_config].name
 
     def context(self, backend: str, type_config: str) -> Context:
         """A Context that allows this backend alone."""

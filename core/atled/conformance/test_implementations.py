@@ -15,6 +15,7 @@ from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch, launches
 from atled.conformance.watching import watch
+from atled.dtypes import is_float
 from atled.errors import in_words
 from atled_contexts import Implementation
 
@@ -117,7 +118,7 @@ def test_purity(case: Case) -> None:
             first, after = launch.results(), launch.inputs_now()
             for position, (was, now) in enumerate(zip(before, after, strict=True)):
                 if was is not None and now is not None and position not in allowed:
-                    same = np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
+                    same = np.array_equal(was, now, equal_nan=is_float(was.dtype))
                     assert same, f"{title}, {form}: changed its input {case.spec.input_at(position).name}"
             assert launch.is_intact, f"{title}, {form}: wrote beside its arrays"
             launch.fill()
@@ -199,4 +200,4 @@ def _assert_equal(want: Sequence[np.ndarray], got: Sequence[np.ndarray], words: 
         if tolerance:
             compare(words, first, second, tolerance)
         else:
-            assert np.array_equal(first, second, equal_nan=first.dtype.kind == "f"), words
+            assert np.array_equal(first, second, equal_nan=is_float(first.dtype)), words

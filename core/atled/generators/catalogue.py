@@ -8,10 +8,12 @@ from typing import Any
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
-from atled.graph.nodes.dispatch import TYPE_DTYPES, describe_call
+from atled.dtypes import is_float
+from atled.graph.nodes.dispatch import describe_call
 from atled.ops.elementwise import Elementwise, ElementwiseGradient, derived_name, derived_spec
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
+from atled.type_configs import compute_dtype
 from atled_contexts import Context
 
 _RANDOM_STATE = ArrayDesc((2,), "int64")
@@ -55,9 +57,9 @@ class SampleCalls:
         return self._made[type_config]
 
     def _call(self, sample: Sample, arrays: Sequence[Any], type_config: str) -> Call:
-        dtype = TYPE_DTYPES[type_config]
+        dtype = compute_dtype(type_config)
         descs = [
-            None if array is None else ArrayDesc(array.shape, dtype if array.dtype.kind == "f" else array.dtype)
+            None if array is None else ArrayDesc(array.shape, dtype if is_float(array.dtype) else array.dtype)
             for array in arrays
         ]
         attributes = self.spec.check_attributes(sample.attributes, descs)

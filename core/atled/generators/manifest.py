@@ -10,7 +10,7 @@ from typing import Any
 from atled.call import Call
 from atled.errors import four_parts
 from atled.generators.catalogue import SampleCalls, catalogue
-from atled.graph.nodes.dispatch import TYPE_DTYPES
+from atled.type_configs import computable, compute_dtype
 from atled_contexts import (
     MANIFEST,
     Implementation,
@@ -41,6 +41,8 @@ def make_manifest(plugin: str) -> Manifest:
     PluginError: no plugin has that name. What the plugin raises passes through.
     """
     info, registrar, module = handed_over(plugin)
+    for name in {name for backend in info.backends for name in backend.declared}:
+        compute_dtype(name)  # else the manifest would depend on what is installed here
     calls = {spec.name: SampleCalls(spec) for spec in catalogue()}
     return {
         "format": FORMAT,
@@ -84,7 +86,7 @@ def _settings(module: str) -> dict[str, str]:
 
 
 def _ops(registrar: Registrar, backend: str, type_configs: Iterable[str], calls: Iterable[SampleCalls]) -> Manifest:
-    known = [name for name in type_configs if name in TYPE_DTYPES]
+    known = computable(type_configs)
     listed = {}
     for one in calls:
         entry = _entry(registrar.offered(one.spec.name, backend), one, known)

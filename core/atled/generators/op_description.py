@@ -13,8 +13,8 @@ from atled.errors import in_words
 from atled.generators.catalogue import SampleCalls
 from atled.generators.manifest import offers_for
 from atled.generators.op_gradients import gradients_of
-from atled.graph.nodes.dispatch import TYPE_DTYPES
 from atled.ops.spec import REQUIRED, Attribute, OpSpec
+from atled.type_configs import computable
 from atled_contexts import Context, PluginRecord, backend_status, consider, plugins
 
 _COMMON = ("n_outputs", "outputs", "using")
@@ -116,8 +116,8 @@ def _offered(record: PluginRecord, calls: SampleCalls) -> Iterator[Description]:
 
 def _refusal(calls: SampleCalls, backend: str, type_config: str) -> str:
     """Why the first sample that a backend does not compute is refused, as `nn.explain` says it."""
-    if type_config not in TYPE_DTYPES:
-        return "the core has no dtype for it"
+    if not computable([type_config]):
+        return "its dtypes cannot be had here"
     context = Context([f"{backend}:{type_config}"], fallback="raise")
     for call in calls.of(type_config):
 

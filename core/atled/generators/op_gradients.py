@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.dtypes import is_float
 from atled.errors import in_words
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
@@ -77,7 +78,7 @@ def _composed(spec: OpSpec, sample: Sample) -> list[str]:
     """The ops by which the reference pulls gradients of all outputs back through one call of float32."""
     graph = Graph(Context("reference:float", fallback="raise"))
     descs = [
-        None if array is None else ArrayDesc(array.shape, _SINGLE if array.dtype.kind == "f" else array.dtype)
+        None if array is None else ArrayDesc(array.shape, _SINGLE if is_float(array.dtype) else array.dtype)
         for array in sample.draw()
     ]
     inputs = [
@@ -94,13 +95,13 @@ def _composed(spec: OpSpec, sample: Sample) -> list[str]:
     visible = spec.visible_count(len(node.outputs), attributes)
     for position, output in enumerate(node.outputs):
         names[output] = _numbered(spec.outputs, position, spec.outputs[-1].endswith("..."))
-        if position < visible and output.dtype.kind == "f":
+        if position < visible and is_float(output.dtype):
             seeds[output] = graph.external(len(inputs) + position, output.desc)
             names[seeds[output]] = f"g{names[output]}"
     wanted = [
         value
         for position, value in enumerate(inputs)
-        if value is not None and value.dtype.kind == "f" and spec.input_at(position).gradient == "flows"
+        if value is not None and is_float(value.dtype) and spec.input_at(position).gradient == "flows"
     ]
     start = len(graph.nodes)
     found = backpropagate(graph, list(graph.nodes), seeds, wanted)

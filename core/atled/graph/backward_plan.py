@@ -9,6 +9,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.watches import WATCHES
+from atled.dtypes import is_float
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
@@ -253,7 +254,7 @@ class Backward:
                 if gradient.node is not None:
                     graph.context = gradient.node.context
                 gradient = graph.op("Add2", before, gradient)
-            if cell.dtype is not None and cell.dtype.kind == "f" and gradient.dtype != cell.dtype:
+            if cell.dtype is not None and is_float(cell.dtype) and gradient.dtype != cell.dtype:
                 # An array that is there keeps its dtype: the user may hold a view of it.
                 gradient = graph.coerce(gradient, None, cell.dtype, graph.context)
             leaves.append(number)

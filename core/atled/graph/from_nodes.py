@@ -9,12 +9,13 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import Place
-from atled.graph.nodes.dispatch import choose, compute_dtype, describe_call, is_sparing
+from atled.graph.nodes.dispatch import choose, describe_call, is_sparing
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
 from atled.ops.spec import SPECS, OpSpec
+from atled.type_configs import compute_dtype
 from atled_contexts import Context
 
 

@@ -11,6 +11,7 @@ from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
+from atled.dtypes import is_float
 from atled.graph.backward_plan import Backward
 from atled.graph.record.roots import Roots
 from atled.graph.record.value import Value
@@ -74,7 +75,7 @@ class Seed:
         if number is not None and number == self._number and self.array.cell.dtype == dtype:
             return
         is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
-        if is_number and dtype.kind == "f":
+        if is_number and is_float(dtype):
             # A graph that is built again at every step comes here at every step: without the checks of `data`.
             storage = self.array.cell.output(HOST, dtype)
             assert isinstance(storage, HostStorage)

@@ -27,6 +27,7 @@ class ReplacedWeight(OpSpec, abstract=True):
     """
 
     category = "quantized"
+    products = True
     layer: ClassVar[type[OpSpec]]
 
     def __init__(self, name: str, doc: str | None = None) -> None:

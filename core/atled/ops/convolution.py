@@ -33,6 +33,7 @@ class Convolutional(OpSpec, abstract=True):
     """
 
     category = "layer"
+    products = True
     grouping = "group"
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from atled.dtypes import is_float
 from atled.ops.formula import CONDITION, Apply, Expr, Name, Number, Program, expand, postorder, use_counts
 
 _EXPANDED = frozenset(("sigmoid", "round"))  # NumPy has no sigmoid, and numpy.round goes to even
@@ -54,9 +55,9 @@ def compile_numpy(program: Program) -> Callable[..., tuple[np.ndarray, ...]]:
 
 
 def _real_type(*inputs: Any) -> type[np.floating[Any]]:
-    """The type to compute in: float32 where every floating input is float16 or float32, else float64."""
+    """The type to compute in: float32 where no floating input is wider, else float64."""
     dtypes = [np.asarray(x).dtype for x in inputs]
-    floats = [dtype for dtype in dtypes if dtype.kind == "f"]
+    floats = [dtype for dtype in dtypes if is_float(dtype)]
     return np.float32 if floats and all(dtype.itemsize <= 4 for dtype in floats) else np.float64
 
 

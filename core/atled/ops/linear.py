@@ -36,6 +36,7 @@ class Affine(OpSpec):
 
     function = "affine"
     category = "layer"
+    products = True
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
     attributes = (Attribute("base_axis", "int", 1),)
 
@@ -123,6 +124,7 @@ class BatchMatmul(OpSpec):
 
     function = "batch_matmul"
     category = "math"
+    products = True
     inputs = (Input("a"), Input("b"))
     attributes = (Attribute("transpose_a", "bool", False), Attribute("transpose_b", "bool", False))
 

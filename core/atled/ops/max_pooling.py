@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.dtypes import is_float
 from atled.ops.indices import check_range
 from atled.ops.pooling import Pooling, pooled_sizes
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
@@ -172,7 +173,7 @@ class _Placed(Pooling, abstract=True):
             )
         wanted = _place_dtype(kernel)
         # While a graph is built dtypes are unknown, and stand as floats.
-        if place.dtype != wanted and place.dtype.kind != "f":
+        if place.dtype != wanted and not is_float(place.dtype):
             raise self.error(inputs, f"place is {place.dtype}", f"use {wanted}, as MaxPooling gives it")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.ops.samples import Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
@@ -183,4 +184,4 @@ class Sink(OpSpec):
 
 
 def _float(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype.kind == "f" else _FLOAT32
+    return dtype if is_float(dtype) else _FLOAT32

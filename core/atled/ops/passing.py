@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.dtypes import is_float
 from atled.ops.samples import Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -166,9 +167,9 @@ class Cast(OpSpec):
         return x.astype(dtype)
 
     def gradient(self, g: GradientCall, x: IRValue, *, dtype: np.dtype) -> Sequence[IRValue | None]:
-        if dtype.kind != "f":
+        if not is_float(dtype):
             return (None,)
-        return (g.op("Cast", g.gy, dtype=x.dtype) if x.dtype.kind == "f" else g.gy,)
+        return (g.op("Cast", g.gy, dtype=x.dtype) if is_float(x.dtype) else g.gy,)
 
     def samples(self) -> Sequence[Sample]:
         return (

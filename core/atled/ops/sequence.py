@@ -21,6 +21,7 @@ class SequenceOp(OpSpec, abstract=True):
     """
 
     category = "layer"
+    products = True
     attributes = (Attribute("reverse", "bool", False),)
 
     gate_count: int

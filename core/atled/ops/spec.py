@@ -13,6 +13,7 @@ from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
+from atled.type_configs import allowed_error
 
 if TYPE_CHECKING:
     from atled.ops.formula import Program
@@ -201,8 +202,9 @@ class OpSpec:
         opaque: True for code of the user, which no backend computes: the engine itself runs it, on
             NdArrays in the memory of the Context's first usable backend (`graph.nodes.dispatch.OpaqueOp`).
         program: the scalar formula of an elementwise op, else None.
+        products: True if it sums products of its inputs, whose factors a type config may allow to be rounded ("tf32").
         dtypes: allowed for the "compute" inputs.
-        tolerance: relative error allowed against the float64 reference, by dtype name.
+        tolerance: relative error allowed against the float64 reference, by dtype name, and "tf32" for products.
         samples, refused: functions that return calls that must work, and calls that must be refused.
 
     A class outside the library is registered by its class statement, too: `atled.op_spec` says what is checked then.
@@ -228,8 +230,10 @@ class OpSpec:
     inplace: Mapping[int, int] = {}
     opaque: bool = False
     program: Program | None = None
+    products: bool = False
     dtypes: Sequence[np.dtype] = FLOAT_DTYPES
-    tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2}
+    # Those below float32 are for one rounding of each result, and what few further ones make of it.
+    tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2, "bfloat16": 4e-2, "tf32": 5e-3}
 
     name: str
     module: str
@@ -384,6 +388,10 @@ class OpSpec:
                     "use fewer axes or smaller sizes, and look at the attributes that make it so large",
                 )
         return outputs
+
+    def allowed_error(self, type_config: str) -> float:
+        """The relative error allowed against the float64 reference under a type config."""
+        return allowed_error(self.tolerance, type_config, self.products)
 
     def error(self, inputs: Sequence[ArrayDesc | None], wrong: str, remedy: str, considered: str = "") -> RefusedError:
         """The error in the house's wording, for `infer` and `normalize` to raise."""

@@ -106,9 +106,9 @@ def test_drift_is_a_failure(partial, monkeypatch, tmp_path, capsys):
 def test_the_matrix_has_a_column_per_backend_and_type_config(partial):
     lines = support_matrix([partial]).splitlines()
     (relu,) = (line for line in lines if line.startswith("| ReLU "))
-    assert relu == "| ReLU (`F.relu`) | ● | ● | ● | ● | - | - |"
+    assert relu == "| ReLU (`F.relu`) | ● | ● | ● | ● | ● | ● | - | - |"
     (softmax,) = (line for line in lines if line.startswith("| Softmax "))
-    assert softmax == "| Softmax (`F.softmax`) | ● | ● | ● | ◐ | ◐ | ◐ |"
+    assert softmax == "| Softmax (`F.softmax`) | ● | ● | ● | ● | ● | ◐ | ◐ | ◐ |"
     assert f"| `wrong:half` | 0 | 1 | 0 | {len(catalogue()) - 1} |" in lines
 
 
@@ -126,7 +126,7 @@ def test_adopted_references_are_told_from_kernels(monkeypatch):
         text = support_matrix(["adopting"])
     finally:
         unregister_plugin("adopting")
-    assert "| ReLU (`F.relu`) | ● | ● | ● | ○ | ○ | ○ |" in text
+    assert "| ReLU (`F.relu`) | ● | ● | ● | ● | ● | ○ | ○ | ○ |" in text
     assert "| Tanh (`F.tanh`) | ● | ● | ● | ● | ● | ● |" in text
 
 

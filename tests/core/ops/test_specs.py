@@ -23,7 +23,7 @@ def test_every_op_has_samples_and_a_docstring(spec):
     assert spec.doc
 
 
-@pytest.mark.parametrize("type_config", ["float", "half", "double"])
+@pytest.mark.parametrize("type_config", ["float", "half", "double", "bf16", "tf32"])
 @pytest.mark.parametrize(("spec", "sample"), sample_cases())
 def test_values(spec, sample, type_config):
     check_values(spec, sample, context(type_config))

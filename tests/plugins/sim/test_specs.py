@@ -16,7 +16,7 @@ def test_values(spec, sample):
     check_values(spec, sample, context("float"))
 
 
-@pytest.mark.parametrize("type_config", ["half", "double"])
+@pytest.mark.parametrize("type_config", ["half", "double", "bf16", "tf32"])
 @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
 def test_values_in_other_precisions(spec, type_config):
     check_values(spec, spec.samples()[0], context(type_config))

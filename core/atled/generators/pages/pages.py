@@ -32,7 +32,7 @@ _INDEX = f"""\
 `import atled.functions as F`. Besides what the pages list, every function takes `outputs=[...]` (arrays in which the
 results are to live), `n_outputs` (for NNabla's sake, without effect) and `using="backend"` (overrides the Context for
 one call). Functions of `Variable`s are recorded, those with an `NdArray` among their inputs compute at once. "float" is
-the dtype of the Context's type config: float32, float16 under `half`, float64 under `double`.
+the dtype of the Context's type config: float32, float16 under `half`, float64 under `double`, bfloat16 under `bf16`.
 """
 
 
@@ -132,9 +132,8 @@ def _computed_by(op: str, backends: Mapping[str, Manifest]) -> str:
         entry = ops.get(op, {})
         own: list[str] = []
         adopted: list[str] = []
-        for type_config in ("float", "half", "double"):
-            if type_config in entry:
-                (adopted if entry[type_config] == [ADOPTED_NOTE] else own).append(type_config)
+        for type_config in [name for name in entry if name not in ("version", "partial")]:
+            (adopted if entry[type_config] == [ADOPTED_NOTE] else own).append(type_config)
         if own or adopted:
             kinds = [", ".join(own)] if own else []
             kinds += [f"by the reference: {', '.join(adopted)}"] if adopted else []

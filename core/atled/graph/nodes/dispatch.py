@@ -11,9 +11,9 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
-from atled.errors import four_parts
 from atled.limits.caches import register_cache
 from atled.ops.spec import SPECS, Input, OpSpec
+from atled.type_configs import compute_dtype, precise_dtype
 from atled_contexts import (
     Candidate,
     Context,
@@ -30,16 +30,7 @@ from atled_contexts import (
     selection_count,
 )
 
-TYPE_DTYPES: Mapping[str, np.dtype[Any]] = {
-    "float": np.dtype(np.float32),
-    "half": np.dtype(np.float16),
-    "double": np.dtype(np.float64),
-}
-"""The dtype that "compute" inputs are cast to, by type config."""
-
 _INDEX: np.dtype[Any] = np.dtype(np.int64)
-_SINGLE: np.dtype[Any] = np.dtype(np.float32)
-_HALF = np.dtype(np.float16)
 
 PYTHON = "python"
 """What stands for a backend where the engine itself runs Python code of the user."""
@@ -47,28 +38,14 @@ PYTHON = "python"
 register_cache("decisions", selection_count, clear_selection_cache)
 
 
-def compute_dtype(type_config: str) -> np.dtype:
-    """The dtype of a type config; ValueError for one that the core has no dtype for."""
-    try:
-        return TYPE_DTYPES[type_config]
-    except KeyError:
-        raise ValueError(
-            four_parts(
-                f"type config {type_config!r}",
-                "the core has no dtype for it",
-                f"known: {', '.join(TYPE_DTYPES)}",
-                "use one of the known type configs",
-            )
-        ) from None
-
-
-def cast_desc(item: Input, desc: ArrayDesc | None, dtype: np.dtype) -> ArrayDesc | None:
-    """What an implementation gets for an input: cast as the kind of the input says."""
+def cast_desc(item: Input, desc: ArrayDesc | None, type_config: str) -> ArrayDesc | None:
+    """What an implementation gets for an input under a type config: cast as the kind of the input says."""
     if desc is None or item.kind in ("keep", "random_state", "state"):
         return desc
-    wanted = _INDEX
-    if item.kind in ("compute", "precise"):
-        wanted = _SINGLE if item.kind == "precise" and dtype == _HALF else dtype
+    if item.kind == "compute":
+        wanted = compute_dtype(type_config)
+    else:
+        wanted = precise_dtype(type_config) if item.kind == "precise" else _INDEX
     return desc if desc.dtype == wanted else desc.astype(wanted)
 
 
@@ -82,7 +59,7 @@ def describe_call(
 ) -> Call:
     """The call under one type config: inputs cast, outputs inferred."""
     dtype = compute_dtype(type_config)
-    cast = tuple(cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs))
+    cast = tuple(cast_desc(spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs))
     if "dtype" in attributes and spec.attributes[spec.attribute_names.index("dtype")].hidden and not spec.user_inputs:
         attributes = {**attributes, "dtype": dtype}
     outputs = infer(spec, cast, attributes)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.product_sums import is_short_product, sum_of_products
@@ -120,7 +121,7 @@ def backpropagate(
                 value = given.known_as
                 # Cast to the value's dtype, but not to one of whole numbers. Not moved to the value's place: its reader
                 # may be where it was computed.
-                if value.dtype.kind == "f":
+                if is_float(value.dtype):
                     gradient = graph.coerce(gradient, None, value.dtype, node.context)
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"
                 if is_short_product(gradient):
@@ -140,7 +141,7 @@ def _add(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRValue, gradi
         context = graph.context
         graph.context = _context_there(value, (before, gradient)) or context
         gradient = graph.op("Add2", before, gradient)
-        if value.dtype.kind == "f":
+        if is_float(value.dtype):
             gradient = graph.coerce(gradient, None, value.dtype, graph.context)
         graph.context = context
     cotangents[value] = gradient

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.graph.nodes.dispatch import cast_desc, compute_dtype, infer
+from atled.graph.nodes.dispatch import cast_desc, infer
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
+from atled.type_configs import compute_dtype
 from atled_contexts import Context
 
 # A call that comes back after its number was forgotten gets another one: plans of both are right.
@@ -43,11 +44,12 @@ def infer_shapes(
     if found is None:
         found = _INFERRED.find_old(key)
     if found is None:
-        dtype = compute_dtype(context.backends[0][1])
+        type_config = context.backends[0][1]
+        dtype = compute_dtype(type_config)
         inputs = [None if shape is None else ArrayDesc(shape, dtype) for shape in shapes]
         # Once more: where an input took another shape, the attributes need not fit any longer.
         spec.normalize(dict(attributes), *inputs)
-        cast = [cast_desc(spec.input_at(i), desc, dtype) for i, desc in enumerate(inputs)]
+        cast = [cast_desc(spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs)]
         if spec.random:
             cast.append(ArrayDesc((2,), np.int64))
         outputs = infer(spec, cast, dict(static))

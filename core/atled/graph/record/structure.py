@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.arrays.cell import ArrayCell
-from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
+from atled.type_configs import compute_dtype
 
 
 class Structure:

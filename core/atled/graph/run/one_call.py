@@ -19,7 +19,6 @@ from atled.call import call_form
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, native_error
-from atled.graph.nodes.dispatch import compute_dtype
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding
@@ -27,6 +26,7 @@ from atled.graph.run.by_address import ByAddress
 from atled.graph.run.launching import guarded
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
+from atled.type_configs import compute_dtype
 from atled_contexts import Context, Decision, count_fallback, is_observed, native_executor, plugin_generation
 
 ABSENT = -9

@@ -9,12 +9,13 @@ import numpy as np
 
 from atled.arrays.guarded import GuardedArray
 from atled.call import Call
+from atled.dtypes import epsilon, is_float
 from atled.errors import four_parts, in_words
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
-from atled.graph.nodes.dispatch import compute_dtype
 from atled.ops.spec import OpSpec
 from atled.reference import prepare_reference, reference_run
+from atled.type_configs import error_of, precise_dtype
 from atled_contexts import Decision, Verification, VerificationError
 
 _SMALLEST_SCALE = 1e-3  # an array of zeros, or nearly, is compared with this instead of with its largest element
@@ -147,7 +148,7 @@ class Shadow:
 
     def _in_float64(self, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
         for position, array in enumerate(inputs):
-            if array is not None and array.dtype.kind == "f":
+            if array is not None and is_float(array.dtype):
                 inputs[position] = array.astype(np.float64)
         attributes = {**self._decision.call.attributes, **self._floats}
         if not self._spec.user_inputs:
@@ -165,14 +166,13 @@ class Shadow:
 
     def _slack(self, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Per result how far each element may be off because of the roundings of its own inputs."""
-        narrow = np.float64 if compute_dtype(self._decision.type_config) == np.float64 else np.float32
-        step = float(np.finfo(narrow).eps)
+        step = epsilon(precise_dtype(self._decision.type_config))
         rng = np.random.default_rng(0)
         slack = [np.zeros(want.shape) for want in wanted]
 
         def changed(inputs: list[np.ndarray | None]) -> list[np.ndarray]:
             for position, array in enumerate(inputs):
-                if array is not None and array.dtype.kind == "f":
+                if array is not None and is_float(array.dtype):
                     inputs[position] = array.astype(np.float64) * (1 + step * rng.uniform(-1, 1, array.shape))
             return self._in_float64(inputs)
 
@@ -201,9 +201,8 @@ class Shadow:
         return None
 
     def _tolerance(self, dtype: np.dtype) -> float:
-        tolerances = self._spec.tolerance
-        computed = tolerances[compute_dtype(self._decision.type_config).name]
-        return max(computed, tolerances.get(dtype.name, 0.0))
+        computed = self._spec.allowed_error(self._decision.type_config)
+        return max(computed, error_of(self._spec.tolerance, dtype.name)) if is_float(dtype) else computed
 
     def _error(self, name: str, error: float, far: int, size: int, tolerance: float) -> VerificationError:
         return self._made_error(
@@ -236,7 +235,7 @@ def _differences(want: np.ndarray, got: np.ndarray, tolerance: float, slack: np.
         return max(want.size, got.size, 1), float("nan")
     with np.errstate(over="ignore", invalid="ignore"):  # a large number becomes inf in a narrow dtype, as it should
         want = want.astype(got.dtype)
-        if got.dtype.kind != "f":
+        if not is_float(got.dtype):
             unequal = (want != got) & (slack == 0)
             return int(unequal.sum()), float(np.abs(want.astype(np.float64) - got).max(initial=0.0, where=unequal))
         wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)

@@ -14,6 +14,7 @@ from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
 from atled_sim.omission import omitted
 from atled_sim.refusal import accepts
+from atled_sim.tensor_cores import rounds, with_rounded_factors
 
 
 def provide(op: str) -> Implementation:
@@ -34,7 +35,8 @@ def provide(op: str) -> Implementation:
 
 def prepare(call: Call) -> Prepared:
     """Everything that needs no data; what it returns only launches."""
-    return _kernel([call], reference_run(call))
+    compute = reference_run(call)
+    return _kernel([call], with_rounded_factors(call, compute) if rounds(call) else compute)
 
 
 def prepare_group(calls: Sequence[Call]) -> Prepared:

@@ -22,8 +22,9 @@ class SimPlugin:
     @hookimpl
     def atled_info(self) -> PluginInfo:
         """Who it is: quick, and nothing of a device library imported."""
+        types = ("float", "half", "double", "bf16", "tf32")
         # Priority 0: the default Context never is on a simulated device.
-        backend = BackendInfo("sim", ("float", "half", "double"), default_priority=0, array_classes=("SimArray",))
+        backend = BackendInfo("sim", types, default_priority=0, array_classes=("SimArray",))
         return PluginInfo("sim", API_VERSION, "atled-sim", __version__, (backend,), extension_names=("sim",))
 
     @hookimpl

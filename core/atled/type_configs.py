@@ -1,0 +1,92 @@
+"""Type configs as dtypes: what the inputs of a call are cast to, and how exact its results are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from atled.dtypes import epsilon, float_dtype
+from atled.errors import four_parts
+from atled_contexts import TypeConfig, check_type_configs, type_config, when_plugins_change
+
+TF32 = "tf32"
+_TF32_EPSILON = 2.0**-10  # of the factors of products; NVIDIA A100 whitepaper, 2020, "TF32"
+
+_DTYPES: dict[str, tuple[np.dtype[Any], np.dtype[Any]]] = {}
+"""What was found, by name of a type config; a plugin that comes may bring other ones."""
+
+when_plugins_change(_DTYPES.clear)
+
+
+def compute_dtype(name: str) -> np.dtype[Any]:
+    """The dtype that "compute" inputs are cast to under a type config; errors as of `declared` and `float_dtype`."""
+    return _found(name)[0]
+
+
+def precise_dtype(name: str) -> np.dtype[Any]:
+    """The dtype that "precise" inputs are cast to under a type config."""
+    return _found(name)[1]
+
+
+def _found(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    found = _DTYPES.get(name)
+    if found is None:
+        config = declared(name)
+        found = _DTYPES[name] = float_dtype(config.dtype), float_dtype(config.precise)
+    return found
+
+
+def declared(name: str) -> TypeConfig:
+    """What a name means; ValueError where nothing says it."""
+    config = type_config(name)
+    if config is None:
+        raise ValueError(
+            four_parts(
+                f"type config {name!r}",
+                "no usable plugin says its dtypes",
+                "",
+                f"use another one, or have the plugin declare it: TypeConfig({name!r}, DTYPE)",
+            )
+        )
+    return config
+
+
+def computable(names: Iterable[str]) -> list[str]:
+    """Those of some type configs whose dtypes are known and can be had here."""
+    return [name for name in names if (config := type_config(name)) is not None and _why_missing(config) is None]
+
+
+def allowed_error(tolerance: Mapping[str, float], name: str, products: bool) -> float:
+    """The relative error that an op allows under a type config.
+
+    tolerance: by name of a dtype (`OpSpec.tolerance`).  products: whether factors of its products may be rounded.
+    """
+    config = declared(name)
+    error = error_of(tolerance, config.dtype)
+    return max(error, error_of(tolerance, config.precision)) if products else error
+
+
+def error_of(tolerance: Mapping[str, float], precision: str) -> float:
+    """The relative error that an op allows for a dtype or "tf32"; in proportion to that of float16 if it says none."""
+    if precision in tolerance:
+        return tolerance[precision]
+    step = _TF32_EPSILON if precision == TF32 else epsilon(float_dtype(precision))
+    return tolerance["float16"] * step / epsilon(np.dtype(np.float16))
+
+
+def _why_missing(config: TypeConfig) -> tuple[str, str] | None:
+    """Why dtypes of a type config cannot be had, and what to do."""
+    for name in (config.dtype, config.precise):
+        try:
+            float_dtype(name)
+        except ImportError as error:
+            return f"type config {config.name!r} needs ml_dtypes: {error.__cause__}", 'pip install "atled[bf16]"'
+        except ValueError:
+            wrong = f"neither NumPy nor ml_dtypes has the dtype {name!r} of type config {config.name!r}"
+            return wrong, "mend the plugin that declares it, or use another type config"
+    return None
+
+
+check_type_configs(_why_missing)
