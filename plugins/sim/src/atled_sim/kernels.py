@@ -36,7 +36,9 @@ def provide(op: str) -> Implementation:
 def prepare(call: Call) -> Prepared:
     """Everything that needs no data; what it returns only launches."""
     compute = reference_run(call)
-    return _kernel([call], with_rounded_factors(call, compute) if rounds(call) else compute)
+    if rounds(call):
+        return _kernel([call], with_rounded_factors(call, compute), "factors in tf32")
+    return _kernel([call], compute)
 
 
 def prepare_group(calls: Sequence[Call]) -> Prepared:
@@ -44,7 +46,7 @@ def prepare_group(calls: Sequence[Call]) -> Prepared:
     return _kernel(calls, group_run(calls))
 
 
-def _kernel(calls: Sequence[Call], compute: Callable[..., None]) -> Prepared:
+def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "") -> Prepared:
     """One kernel; compute: what it does for one or more calls, on NumPy arrays, then floats."""
     where = device(calls[0].device_id)
     if is_empty():
@@ -84,7 +86,7 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None]) -> Prepared:
 
         return launch
 
-    return Prepared(run, queued=True, bind=bind)
+    return Prepared(run, queued=True, bind=bind, note=note)
 
 
 def _counting(where: SimDevice) -> Callable[..., None]:
