@@ -33,11 +33,14 @@ class Implementation:
         arrays that all have the shape of the call, as one launch: `run` gets the inputs of all calls, one call after
         the other, then their outputs, then their floats. Calls are grouped whose implementations have the same one.
     omits: names of auxiliary outputs that it leaves out where nobody reads them (the core's `Call.wanted`).
+    casts: whether a formula may have operands of several float dtypes: it is computed in float64 if one of its inputs
+        is that, else in float32, and rounded when it is stored. Then casts beside it become part of it.
     """
 
     __slots__ = (
         "accepts",
         "backend",
+        "casts",
         "fuses",
         "note",
         "omits",
@@ -61,6 +64,7 @@ class Implementation:
         fuses: bool = False,
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
+        casts: bool = False,
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -101,6 +105,7 @@ class Implementation:
         self.fuses = fuses
         self.prepare_group = prepare_group
         self.omits = tuple(omits)
+        self.casts = casts
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -145,6 +150,7 @@ class Registrar:
         fuses: bool = False,
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
+        casts: bool = False,
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -159,6 +165,7 @@ class Registrar:
             fuses=fuses,
             prepare_group=prepare_group,
             omits=omits,
+            casts=casts,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

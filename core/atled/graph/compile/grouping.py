@@ -103,6 +103,7 @@ class _Schedule:
         for node, before in self._before.items():
             for other in before:
                 self._behind.setdefault(other, []).append(node)
+        self._position = {node: position for position, node in enumerate(nodes)}
         self._done: set[IRNode] = set()
         self._passed: set[IRNode] = set()  # those whose turn in the old order has come
         self._ready: dict[Hashable, dict[IRNode, None]] = {}
@@ -150,7 +151,7 @@ class _Schedule:
         ready.pop(node, None)
         members = [node, *ready]
         self._ready[self._keys[node]] = dict.fromkeys(members[MOST_MEMBERS:])
-        return members[:MOST_MEMBERS]
+        return sorted(members[:MOST_MEMBERS], key=self._position.__getitem__)
 
     def _finish(self, members: Iterable[IRNode]) -> list[list[IRNode]]:
         """Note that nodes ran; gives the views that are there with them."""

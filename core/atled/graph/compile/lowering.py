@@ -7,6 +7,7 @@ from typing import Any
 
 from atled.arrays.place import HOST
 from atled.graph.compile.attachment import attach
+from atled.graph.compile.casting import fuse_casts
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
 from atled.graph.compile.memory import reuse_memory
@@ -37,6 +38,7 @@ def lower(
         values = _stored(graph, values, into)
     graph.reads_latest = False
     nodes = fuse(graph, narrow_products(graph, nodes_for(graph, values), values), values, apart)
+    nodes = fuse_casts(nodes, values)
     _leave_out_unread(nodes, values)
     nodes = group(nodes)
     slots = _Slots(values)

@@ -22,7 +22,8 @@ def provide(op: str) -> Implementation | None:
     spec = op_spec(op)
     if spec.program is None and not spec.copies and op != "Cast":
         return None
-    return Implementation(op, "opencl", prepare, accepts=accepts, note="formula", op_version=None, fuses=op != "Cast")
+    note, fuses = "formula", op != "Cast"
+    return Implementation(op, "opencl", prepare, accepts=accepts, note=note, op_version=None, fuses=fuses, casts=True)
 
 
 def accepts(call: Call) -> bool | str:

@@ -30,6 +30,7 @@ def provide(op: str) -> Implementation:
         fuses=compiles and op != "Cast",
         prepare_group=prepare_group if compiles else None,
         omits=omitted(op),
+        casts=compiles,
     )
 
 

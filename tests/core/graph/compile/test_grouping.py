@@ -1,5 +1,7 @@
 """Groups: like steps that do not depend on each other are one step, and everything is computed as before."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,16 @@ import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.graph.compile.grouping import LARGEST_MEMBER, MOST_MEMBERS
+from atled.plugin import (
+    API_VERSION,
+    BackendInfo,
+    Implementation,
+    PluginInfo,
+    Prepared,
+    adopt_reference,
+    hookimpl,
+)
+from atled_contexts import register_plugin, unregister_plugin
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +128,44 @@ def test_an_array_that_changes_is_read_before_and_behind_that():
 
 
 def test_a_verification_checks_each_member():
-    with nn.context_scope(nn.Context(["compiling"])), nn.verify():
+    with nn.context_scope(nn.Context(["compiling"])), nn.verify() as checks:
         parts = [F.tanh(nn.Variable.from_numpy_array(np.ones((1, n), np.float32))) for n in (2, 3)]
         y = F.concatenate(*parts, axis=1)
         y.forward()
+    assert checks.by_op == {"2xTanh": 1, "Concatenate": 1}
     np.testing.assert_allclose(y.d, np.tanh(np.ones((1, 5))), rtol=1e-6)
+
+
+def test_a_group_that_diverges_is_found():
+    def prepare_wrong(calls):
+        return Prepared(lambda *arrays: [y.fill(2) for y in arrays[len(calls) :]])
+
+    with registered(prepare_wrong), nn.context_scope(nn.Context(["wrong_groups"])), nn.verify():
+        parts = [F.tanh(nn.Variable.from_numpy_array(np.ones((1, n), np.float32))) for n in (2, 3)]
+        with pytest.raises(nn.VerificationError, match=r"^2xTanh.* 2 of 2 elements of y_0"):
+            F.concatenate(*parts, axis=1).forward()
+
+
+@contextmanager
+def registered(prepare_group):
+    """A backend that groups calls so."""
+
+    class Plugin:
+        @hookimpl
+        def atled_info(self):
+            backend = BackendInfo("wrong_groups", ("float",), host=True, array_classes=("CpuArray",))
+            return PluginInfo("wrong-groups", API_VERSION, "test", "1", (backend,))
+
+        @hookimpl
+        def atled_register(self, registrar):
+            def provide(op):
+                prepare = adopt_reference(op, "wrong_groups").prepare
+                return Implementation(op, "wrong_groups", prepare, op_version=None, prepare_group=prepare_group)
+
+            registrar.family("wrong_groups", provide)
+
+    register_plugin("wrong-groups", Plugin())
+    try:
+        yield
+    finally:
+        unregister_plugin("wrong-groups")
