@@ -10,6 +10,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
+from atled.dtypes import is_float
 from atled.graph.compile.fusion import FusedOp
 from atled.graph.nodes.ir import IRNode, IRValue
 from atled.ops.formula import Expr, Program
@@ -69,7 +70,7 @@ def fuse_casts(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNo
 def _is_cast(node: IRNode) -> bool:
     if node.spec is not SPECS["Cast"] or node.computed or node.decision is None or node.inputs[0] is None:
         return False
-    return node.inputs[0].dtype.kind == node.outputs[0].dtype.kind == "f"
+    return is_float(node.inputs[0].dtype) and is_float(node.outputs[0].dtype)
 
 
 def _takes_casts(node: IRNode) -> bool:
@@ -78,7 +79,7 @@ def _takes_casts(node: IRNode) -> bool:
         return False
     if not decision.implementation.casts or dict(spec.program.in_place) != dict(spec.inplace):
         return False
-    return all(value is not None and value.dtype.kind == "f" for value in (*node.inputs, *node.outputs))
+    return all(value is not None and is_float(value.dtype) for value in (*node.inputs, *node.outputs))
 
 
 def _real(values: Iterable[IRValue]) -> np.dtype:
