@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 
+from atled.arrays.arena import arenas_on
 from atled.arrays.place import ArrayClass, place_on
 from atled.arrays.spares import all_spares, clear_spares, set_spares_limit
 from atled.arrays.storage import POOL, size_class
@@ -23,7 +24,8 @@ def memory_statistics() -> dict[str, dict[str, int]]:
         peak_bytes: the most that both together ever were.
         allocated_count: buffers taken from the system.  reused_count: kept buffers that were handed out again, but for
         results of small ops, which are not counted one by one.
-    NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least.
+    NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least;
+        arena_bytes, where plans share memory: in what they need only while they run.
     "caches" counts what is kept of plans, calls and machine code, by name; each of these has a limit of its own.
 
         nn.memory_statistics()["host"]["peak_bytes"]
@@ -35,8 +37,11 @@ def memory_statistics() -> dict[str, dict[str, int]]:
     found = {"host": host}
     for arrays, device in _device_classes():
         counted = dict(arrays.statistics(device))
+        place = place_on(arrays, device)
+        if place.has_parts:
+            counted["arena_bytes"] = sum(arena.storage.nbytes for arena in arenas_on(place))
         if counted:
-            found[repr(place_on(arrays, device))] = counted
+            found[repr(place)] = counted
     return {**found, "caches": cache_counts()}
 
 

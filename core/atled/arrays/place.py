@@ -20,6 +20,9 @@ class ArrayClass:
 
     name = ""
 
+    alignment = 256
+    """Bytes; where a `part` may begin: at multiples of it."""
+
     def allocate(self, desc: ArrayDesc, device_id: str) -> Any:  # Any: the device's own array type
         """A new array on the device; contents undefined."""
         raise NotImplementedError
@@ -73,6 +76,15 @@ class ArrayClass:
         """
         self.upload(words, target)
 
+    def part(self, array: Any, offset: int, desc: ArrayDesc) -> Any:  # Any: see above
+        """The bytes of a uint8 array from `offset` on as an array like any other, no copy; it keeps the memory alive.
+
+        Plans of a class that has this put all values that are needed only while they run into one array, at
+        offsets that are multiples of `alignment`, and share it: one plan's work follows another's in the queue of the
+        device, from whichever thread. At least one byte of `array` is there for an empty part.
+        """
+        raise NotImplementedError
+
     def statistics(self, device_id: str) -> Mapping[str, int]:
         """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.
 
@@ -109,18 +121,28 @@ check_array_classes(_why_no_array_class)
 
 
 class Place:
-    """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`."""
+    """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`.
 
-    __slots__ = ("array_class", "device_id")
+    has_parts: whether its arrays have parts that are arrays themselves (`ArrayClass.part`).
+    """
+
+    __slots__ = ("array_class", "device_id", "has_parts")
 
     def __init__(self, array_class: ArrayClass | None, device_id: str) -> None:
         self.array_class = array_class
         self.device_id = device_id
+        self.has_parts = array_class is not None and type(array_class).part is not ArrayClass.part
 
     @property
     def is_host(self) -> bool:
         """Whether NumPy can reach it."""
         return self.array_class is None
+
+    @property
+    def alignment(self) -> int:
+        """Bytes, where parts may begin."""
+        assert self.array_class is not None
+        return self.array_class.alignment
 
     def __repr__(self) -> str:
         return "host" if self.array_class is None else f"{self.array_class.name}:{self.device_id}"
@@ -160,6 +182,28 @@ class DeviceStorage:
         """The buffer with a shape; the dtype is that it was allocated with."""
         assert self.place.array_class is not None and dtype == self.dtype
         return self.place.array_class.view(self.buffer, shape)
+
+
+class DevicePart:
+    """Some bytes of a buffer on a device, which they keep alive; for the engine's own use.
+
+    nbytes: how many.
+    """
+
+    __slots__ = ("_offset", "_whole", "nbytes", "place")
+
+    def __init__(self, whole: DeviceStorage, offset: int, nbytes: int) -> None:
+        assert offset % whole.place.alignment == 0 and offset + nbytes <= whole.nbytes
+        self._whole = whole
+        self._offset = offset
+        self.place = whole.place
+        self.nbytes = nbytes
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
+        """The bytes as an array of any dtype that fits."""
+        desc = ArrayDesc(shape, dtype)
+        assert self.place.array_class is not None and desc.nbytes <= self.nbytes
+        return self.place.array_class.part(self._whole.buffer, self._offset, desc)
 
 
 class TransferCount:

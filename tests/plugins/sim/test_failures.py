@@ -39,7 +39,7 @@ def words(error):
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        ("allocation", "allocation of float32"),
+        ("allocation", "memory on SimArray:0 for a plan of"),
         ("upload", "while a plan fetched float32[8] to SimArray:0"),
         ("launch", "while sim ran Affine(float32[2, 4], float32[4, 3]"),
     ],

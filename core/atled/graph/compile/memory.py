@@ -3,9 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from atled.arrays.place import HOST
+from atled.arrays.place import HOST, Place
+from atled.graph.compile.packing import Piece, pack
 from atled.graph.compile.step import Slot, Step
+
+
+class ArenaLayout(NamedTuple):
+    """What a plan has in the arena of one device, all dead at the end of a run.
+
+    nbytes: of it all.  memories, workspaces: offset and count of bytes, by memory and by step.
+    """
+
+    nbytes: int
+    memories: Mapping[int, tuple[int, int]]
+    workspaces: Mapping[Step, tuple[int, int]]
+
+
+def lay_out_arenas(slots: Sequence[Slot], steps: Sequence[Step]) -> dict[Place, ArenaLayout]:
+    """By device: the internal memories and workspaces of a plan, packed by the time for which they are needed.
+
+    Only for devices that have parts of arrays. On others, and in host memory, each memory is an array by itself.
+    """
+    remaining = _remaining(slots, steps)
+    units = _units(steps)
+    first, last = _lifetimes(slots, units)
+    sizes: dict[Place, dict[int, int]] = {}
+    for slot in slots:
+        if slot.place.has_parts and slot.memory not in remaining and slot.memory in first:
+            found = sizes.setdefault(slot.place, {})
+            found[slot.memory] = max(found.get(slot.memory, 0), slot.nbytes)
+    workspaces = _workspaces(slots, units)
+    layouts = {}
+    for place in dict.fromkeys((*sizes, *workspaces)):
+        memories, needed = sizes.get(place, {}), workspaces.get(place, {})
+        pieces = [Piece(nbytes, first[memory], last[memory]) for memory, nbytes in memories.items()]
+        pieces += needed.values()
+        offsets, total = pack(pieces, place.alignment)
+        parts = [(offset, piece.nbytes) for offset, piece in zip(offsets, pieces, strict=True)]
+        count = len(memories)
+        layouts[place] = ArenaLayout(
+            total, dict(zip(memories, parts[:count], strict=True)), dict(zip(needed, parts[count:], strict=True))
+        )
+    return layouts
+
+
+def _workspaces(slots: Sequence[Slot], units: Sequence[Sequence[Step]]) -> dict[Place, dict[Step, Piece]]:
+    """By device that has parts: the workspace of each step."""
+    found: dict[Place, dict[Step, Piece]] = {}
+    for number, unit in enumerate(units):
+        for step in unit:
+            place = slots[step.arguments[step.input_count]].place
+            if step.workspace and place.has_parts:
+                found.setdefault(place, {})[step] = Piece(step.workspace, number, number)
+    return found
 
 
 def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
@@ -14,24 +66,16 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
     A memory is an alias set: a view has the memory of what it shows. Memories of arrays outside the plan and of
     results are never shared. The first and the last step that touch a memory count, by reading or
     writing; an elementwise step may write where it reads if it is the last reader and the arrays are of one size.
-    A step and those that it carries count as one.
+    A step and those that it carries count as one. What goes into an arena shares memory there, whatever its size:
+    here it only gets that which it may overwrite.
     """
-    remaining = {slot.memory for slot in slots if slot.source[0] != "internal"}
-    # Code of the user may keep a view of its arguments.
-    opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
-    remaining.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
+    remaining = _remaining(slots, steps)
     units = _units(steps)
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+    first, last = _lifetimes(slots, units)
     biggest: dict[int, Slot] = {}
-    for number, unit in enumerate(units):
-        for argument in (argument for step in unit for argument in step.arguments):
-            if argument >= 0:
-                slot = slots[argument]
-                first.setdefault(slot.memory, number)
-                last[slot.memory] = number
-                if slot.memory not in biggest or slot.nbytes > biggest[slot.memory].nbytes:
-                    biggest[slot.memory] = slot
+    for slot in slots:
+        if slot.memory not in biggest or slot.nbytes > biggest[slot.memory].nbytes:
+            biggest[slot.memory] = slot
     free: dict[tuple[int, int, int], list[int]] = {}
     renamed: dict[int, int] = {}
     ending = _numbered(last, remaining)
@@ -58,10 +102,32 @@ def reuse_memory(slots: Sequence[Slot], steps: Sequence[Step]) -> None:
                 else:
                     renamed[memory] = free[key].pop() if free.get(key) else memory
         for memory in ending.get(number, ()):
-            if memory not in gone:
+            if memory not in gone and not biggest[memory].place.has_parts:
                 free.setdefault(_size_key(biggest[memory]), []).append(renamed.get(memory, memory))
     for slot in slots:
         slot.memory = renamed.get(slot.memory, slot.memory)
+
+
+def _remaining(slots: Sequence[Slot], steps: Sequence[Step]) -> set[int]:
+    """The memories that others may see after the run: of outside arrays, of results, and what user code was given."""
+    remaining = {slot.memory for slot in slots if slot.source[0] != "internal"}
+    # Code of the user may keep a view of its arguments.
+    opaque = [step for step in steps if step.node.spec is not None and step.node.spec.opaque]
+    remaining.update(slots[argument].memory for step in opaque for argument in step.arguments if argument >= 0)
+    return remaining
+
+
+def _lifetimes(slots: Sequence[Slot], units: Sequence[Sequence[Step]]) -> tuple[dict[int, int], dict[int, int]]:
+    """The numbers of the first and the last unit that touch a memory, by memory."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, unit in enumerate(units):
+        for argument in (argument for step in unit for argument in step.arguments):
+            if argument >= 0:
+                memory = slots[argument].memory
+                first.setdefault(memory, number)
+                last[memory] = number
+    return first, last
 
 
 def _units(steps: Sequence[Step]) -> list[list[Step]]:

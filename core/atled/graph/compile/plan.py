@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.arrays.place import HOST, Place
 from atled.call import RangeWord, RowWord
+from atled.graph.compile.memory import lay_out_arenas
 from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.words import words_by_place
@@ -21,7 +22,8 @@ class Plan:
     is_on_host: whether all slots are in host memory.
     targets: per result the slot that holds it; -1 for one that is not computed, because nobody needs it.
     written: outside arrays that steps change in place, with the place and dtype of the copy that is changed.
-    workspaces: per memory the bytes of workspace that the steps there share.
+    workspaces: per memory the bytes of workspace that the steps there share; not where there are arenas.
+    arenas: per device the layout of what is needed only during a run.
     fallbacks: per step that is a fallback, its number; `owners`: per transfer, by step number, the fallback for which
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.  words: by device where floats and random states are in its table.
@@ -38,6 +40,7 @@ class Plan:
         self.is_on_host = all(slot.place is HOST for slot in slots)
         self.memory_count = 1 + max((slot.memory for slot in slots), default=-1)
         self.workspaces = self._workspaces()
+        self.arenas = {} if self.is_on_host else lay_out_arenas(slots, steps)
         self.written = self._written()
         for step in steps:
             step.queue = self._queue_of(step)
@@ -65,9 +68,8 @@ class Plan:
     def _workspaces(self) -> dict[Place, int]:
         needed: dict[Place, int] = {}
         for step in self.steps:
-            if step.prepared is not None and step.prepared.workspace:
-                place = self.place_of(step)
-                needed[place] = max(needed.get(place, 0), step.prepared.workspace)
+            if step.workspace and not (place := self.place_of(step)).has_parts:
+                needed[place] = max(needed.get(place, 0), step.workspace)
         return needed
 
     def place_of(self, step: Step) -> Place:
@@ -148,7 +150,7 @@ class Plan:
             if native is None:
                 continue
             memories = [self.slots[slot].memory if slot >= 0 else -1 for slot in step.arguments]
-            if step.prepared is not None and step.prepared.workspace:
+            if step.workspace:
                 memories.append(self.memory_count)
             for word, memory in zip(native.arguments, memories, strict=True):
                 if word >= 0 and memory >= 0:
@@ -199,6 +201,12 @@ class Plan:
                 self.rows[row, RowWord.KERNEL] = native.address
                 self.rows[row, RowWord.BLOCK] = self.block_offsets[number] * 8
                 self.rows[row, RowWord.PARTS] = self.steps[number].parts
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        names = [step.name for step in self.steps]
+        return f"a plan of {len(names)} steps, {names[0]} to {names[-1]}"
 
     def __str__(self) -> str:
         lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]

@@ -106,6 +106,11 @@ class Step:
         return self.node.name
 
     @property
+    def workspace(self) -> int:
+        """Bytes of memory that it needs while it runs."""
+        return 0 if self.prepared is None else self.prepared.workspace
+
+    @property
     def written(self) -> list[int]:
         """The slots that it writes: outputs, and inputs that it changes."""
         spec = self.node.spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -9,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from atled.arrays.arena import Arena, release, take
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Storage, Use
 from atled.arrays.epoch import EPOCH, WRITES
-from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.arrays.place import HOST, TRANSFERS, DevicePart, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
+from atled.graph.run.arenas import arena_for
 from atled.graph.run.launching import launch_of
 from atled.graph.run.observed import run_observed
 from atled.graph.run.programs import QueuedSteps, Readiness
@@ -87,7 +90,10 @@ class Binding:
         self._workspaces: dict[Place, Storage] = {}
         self._shared: SharedWorkspace | None = None
         self._whole_storages: dict[int, HostStorage] = {}
-        self._storages: list[Storage | None] = [None] * (plan.memory_count + 1)
+        self._storages: list[Storage | DevicePart | None] = [None] * (plan.memory_count + 1)
+        self._arenas: Sequence[Arena] = ()
+        self._workspaces_of: dict[Step, DevicePart] = {}
+        self._bind_arenas()  # first: where there is no memory for it, no array is changed
         self._travelling = self._find_travelling(results)
         unwritten = [cell for cell in self.gradients if cell.pending is UNWRITTEN]
         self._bind_externals()
@@ -102,7 +108,10 @@ class Binding:
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
         self._tables = {place: Table(self, words) for place, words in plan.words.items()}
-        self._segments = [segment.bind(self) for segment in plan.segments]
+        self._bind_segments()
+
+    def _bind_segments(self) -> None:
+        self._segments = [segment.bind(self) for segment in self.plan.segments]
         queued = [segment for segment in self._segments if isinstance(segment, QueuedSteps)]
         if queued:
             self._segments.insert(0, Readiness(queued, list(self._tables.values())))
@@ -198,6 +207,26 @@ class Binding:
                 cell.settle()
         return True
 
+    def _bind_arenas(self) -> None:
+        """Give what is needed only during a run its memory in the arenas that this thread has."""
+        layouts = self.plan.arenas
+        arenas = [arena_for(self.plan, place) for place in layouts]
+        # New ones: amid a run on the former arenas, code may run the plan again.
+        self._storages, self._workspaces_of = list(self._storages), {}
+        for arena, layout in zip(arenas, layouts.values(), strict=True):
+            for memory, part in layout.memories.items():
+                self._storages[memory] = DevicePart(arena.storage, *part)
+            for step, part in layout.workspaces.items():
+                self._workspaces_of[step] = DevicePart(arena.storage, *part)
+        self._arenas = arenas
+
+    def _take_arenas(self) -> Sequence[Arena]:
+        """The arenas, taken for a run; where one is in use or outgrown, all is bound to those that this thread has."""
+        while not take(self._arenas):
+            self._bind_arenas()
+            self._bind_segments()
+        return self._arenas
+
     def _bind_internals(self) -> None:
         plan = self.plan
         workspace_bytes = plan.workspaces.get(HOST, 0)
@@ -261,18 +290,19 @@ class Binding:
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type
         """The array of a slot, as the steps see it."""
         slot = self.plan.slots[number]
-        storage = self._whole(slot) if slot.range_bytes else self.storage(number)
+        storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
+        assert storage is not None
         return storage.array(slot.desc.shape, slot.desc.dtype)
 
     def storage(self, number: int) -> Storage:
-        """The memory of a slot."""
+        """The memory of a slot that user code is given: nothing that is shared."""
         storage = self._storages[self.plan.slots[number].memory]
-        assert storage is not None
+        assert storage is not None and not isinstance(storage, DevicePart)
         return storage
 
-    def workspace(self, place: Place) -> Storage:
-        """The workspace in a memory."""
-        return self._workspaces[place]
+    def workspace(self, step: Step) -> Storage | DevicePart:
+        """The workspace of a step."""
+        return self._workspaces_of.get(step) or self._workspaces[self.plan.place_of(step)]
 
     def _whole(self, slot: Slot) -> HostStorage:
         """Memory for the whole of a value of which programs have only ranges: for steps that run alone."""
@@ -308,15 +338,18 @@ class Binding:
                 self.set_floats(floats)
             if self._reads or self._writes:
                 self._fetch(active_trace())
-            for random_state in self.random_states:
-                random_state[1] += 1
+            arenas = self._arenas and self._take_arenas()
             try:
+                for random_state in self.random_states:
+                    random_state[1] += 1
                 if is_observed():
                     self._run_observed()
                 else:
                     for segment in self._segments:
                         segment()
             finally:  # a run that fails, or is interrupted, may have changed them
+                if arenas:
+                    release(arenas)
                 if self._changed:
                     version = next(WRITES)
                     for cell in self._changed:
@@ -335,7 +368,7 @@ class Binding:
         if self._runs_alone:
             self.with_workspace(lambda: run_observed(self))()  # values stay in it from step to step
         else:
-            run_observed(self)
+            run_observed(copy.copy(self) if self._arenas else self)  # what runs it amid this may have it moved
 
     def _fetch(self, trace: Trace | None) -> None:
         """Fetch the travelling inputs to the place of the steps, and outdate the copies of what the steps write."""

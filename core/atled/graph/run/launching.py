@@ -9,8 +9,7 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage
-from atled.arrays.place import TRANSFERS, Place
-from atled.arrays.storage import HostStorage
+from atled.arrays.place import TRANSFERS, DevicePart, DeviceStorage
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
@@ -34,10 +33,10 @@ class Arrays(Protocol):
         """The array of a slot, as the steps see it."""
 
     def storage(self, number: int) -> Storage:
-        """The memory of a slot."""
+        """The memory of a slot that user code is given."""
 
-    def workspace(self, place: Place) -> Storage:
-        """The workspace in a memory."""
+    def workspace(self, step: Step) -> Storage | DevicePart:
+        """The workspace of a step."""
 
     def with_workspace(self, launch: Launch) -> Launch:
         """The same, with the workspace to itself."""
@@ -60,9 +59,9 @@ def arguments_of(bound: Arrays, step: Step) -> list[Any]:
     """The arrays that a step is given: inputs, outputs, and the workspace if it asks for one."""
     arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
     if step.prepared is not None and step.prepared.workspace:
-        storage = bound.workspace(bound.plan.place_of(step))
+        storage = bound.workspace(step)
         # A device's array has the size it was allocated with, which may be more than this step asked for.
-        size = step.prepared.workspace if isinstance(storage, HostStorage) else storage.nbytes
+        size = storage.nbytes if isinstance(storage, DeviceStorage) else step.prepared.workspace
         arguments.append(storage.array((size,), _BYTE))
     return arguments
 

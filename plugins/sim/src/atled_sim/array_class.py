@@ -8,13 +8,14 @@ import numpy as np
 
 from atled.plugin import ArrayClass, ArrayDesc
 from atled_sim.device import device
-from atled_sim.memory import SimArray
+from atled_sim.memory import ALIGNMENT, SimArray
 
 
 class SimArrayClass(ArrayClass):
     """Array class `SimArray`. The devices check and count; a real plugin calls its driver here."""
 
     name = "SimArray"
+    alignment = ALIGNMENT
 
     def allocate(self, desc: ArrayDesc, device_id: str) -> SimArray:
         """A new array on the device; contents undefined (here: NaN)."""
@@ -50,6 +51,10 @@ class SimArrayClass(ArrayClass):
     def view(self, array: SimArray, shape: tuple[int, ...]) -> SimArray:
         """The same memory with another shape of equal size."""
         return array.reshaped(shape)
+
+    def part(self, array: SimArray, offset: int, desc: ArrayDesc) -> SimArray:
+        """Some bytes of an array as an array of its own."""
+        return array.part(offset, desc.shape, desc.dtype)
 
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""

@@ -10,6 +10,9 @@ import numpy as np
 _POISON = 0xFF
 """Fills new memory: NaN in every float dtype, -1 in the integers. What reads before it writes shows at once."""
 
+ALIGNMENT = 256
+"""Bytes; where parts of arrays may begin."""
+
 
 class Memory:
     """Blocks of bytes by number. Only the device's own kernels and copies ask for their contents.
@@ -51,7 +54,8 @@ class Memory:
     def contents(self, array: SimArray) -> np.ndarray:
         """The values of an array of this memory, as a NumPy view; for kernels and copies, which run on the device."""
         assert array.block.memory is self, "arrays of another device are refused before this"
-        return self._blocks[array.block.number].view(array.dtype).reshape(array.shape)
+        contents = self._blocks[array.block.number][array.offset : array.offset + array.nbytes]
+        return contents.view(array.dtype).reshape(array.shape)
 
     def reset_peak(self) -> None:
         """Let the peak start again from what is in use now."""
@@ -78,16 +82,17 @@ class SimArray:
     It has no `__array__`, no buffer and no array interface. NumPy, which would wrap it as an object, is refused for
     arithmetic by `__array_ufunc__`.
 
-    shape: sizes per axis.  dtype: numpy.dtype.
+    shape: sizes per axis.  dtype: numpy.dtype.  offset: bytes of the block before its first element.
     """
 
-    __slots__ = ("block", "dtype", "shape")
+    __slots__ = ("block", "dtype", "offset", "shape")
     __array_ufunc__ = None
 
-    def __init__(self, block: Block, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(self, block: Block, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0) -> None:
         self.block = block
         self.shape = shape
         self.dtype = dtype
+        self.offset = offset
 
     @property
     def device_id(self) -> str:
@@ -102,7 +107,13 @@ class SimArray:
     def reshaped(self, shape: tuple[int, ...]) -> SimArray:
         """The same block under another shape of equal size."""
         assert math.prod(shape) == math.prod(self.shape), f"{self} cannot be seen as {shape}"
-        return SimArray(self.block, shape, self.dtype)
+        return SimArray(self.block, shape, self.dtype, self.offset)
+
+    def part(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> SimArray:
+        """Some of the bytes as an array of its own."""
+        part = SimArray(self.block, shape, dtype, self.offset + offset)
+        assert offset % ALIGNMENT == 0 and offset + part.nbytes <= self.nbytes, f"{part} is not within {self}"
+        return part
 
     def __repr__(self) -> str:
         return f"<SimArray {self.dtype.name}{list(self.shape)} on device {self.device_id!r}>"

@@ -1,0 +1,67 @@
+"""Which arenas a plan has: those that the plans of a thread share."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from atled.arrays.arena import Arena, arenas_on
+from atled.arrays.place import Place
+from atled.arrays.storage import size_class
+from atled.errors import OutOfMemoryError, four_parts, listing
+from atled.graph.compile.plan import Plan
+from atled.limits.sizes import in_units
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.latest: dict[Place, weakref.ref[Arena]] = {}
+
+
+_of_thread = _OfThread()
+
+
+def arena_for(plan: Plan, place: Place) -> Arena:
+    """An arena for a plan: what this thread's plans have, if that is free and large enough, or else a new one.
+
+    Whatever the device raises where there is no memory is told with what was asked for, and for what.
+    """
+    nbytes = plan.arenas[place].nbytes
+    known = _of_thread.latest.get(place)
+    latest = None if known is None else known()
+    if latest is not None and latest.storage.nbytes >= nbytes and not latest.lock.locked():
+        return latest
+    made = _made(plan, place, nbytes)
+    if latest is not None:
+        latest.is_outgrown = latest.storage.nbytes < nbytes
+    _of_thread.latest[place] = weakref.ref(made)
+    return made
+
+
+def _made(plan: Plan, place: Place, nbytes: int) -> Arena:
+    # Rounded up, so that of plans which need a little more each only some get an arena of their own.
+    try:
+        return Arena(place, size_class(nbytes), plan.title)
+    except MemoryError as error:
+        raise OutOfMemoryError(_why_not(plan, place, str(error))) from error
+    except Exception as error:  # what a plugin raises keeps its type
+        error.add_note(_why_not(plan, place))
+        raise
+
+
+def _why_not(plan: Plan, place: Place, reason: str = "") -> str:
+    """The error of an arena that could not be made: for what, how much, and who has the memory."""
+    assert place.array_class is not None
+    layout = plan.arenas[place]
+    workspace = max((nbytes for _, nbytes in layout.workspaces.values()), default=0)
+    held = [f"{in_units(arena.storage.nbytes)} by {arena.made_for}" for arena in arenas_on(place)]
+    in_use = place.array_class.statistics(place.device_id).get("bytes_in_use")
+    considered = [f"in memory shared by plans: {listing(held)}" if held else ""]
+    considered.append("" if in_use is None else f"in use on {place}: {in_units(in_use)}")
+    return four_parts(
+        f"memory on {place} for {plan.title}",
+        f"there is none for {in_units(layout.nbytes)}, which its {len(layout.memories)} inner arrays and workspaces "
+        f"(of up to {in_units(workspace)}) take at once{f' ({reason})' if reason else ''}",
+        "; ".join(filter(None, considered)),
+        "use smaller batches, or drop arrays and graphs that are not needed",
+    )
