@@ -20,9 +20,6 @@ class ArrayClass:
 
     name = ""
 
-    alignment = 256
-    """Bytes; where a `part` may begin: at multiples of it."""
-
     def allocate(self, desc: ArrayDesc, device_id: str) -> Any:  # Any: the device's own array type
         """A new array on the device; contents undefined."""
         raise NotImplementedError
@@ -75,6 +72,11 @@ class ArrayClass:
         `words` may change as soon as this returns; it need not wait for the device.
         """
         self.upload(words, target)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes; a `part` begins at multiples of it, on any of the class's devices."""
+        return 256
 
     def part(self, array: Any, offset: int, desc: ArrayDesc) -> Any:  # Any: see above
         """The bytes of a uint8 array from `offset` on as an array like any other, no copy; it keeps the memory alive.
@@ -193,7 +195,7 @@ class DevicePart:
     __slots__ = ("_offset", "_whole", "nbytes", "place")
 
     def __init__(self, whole: DeviceStorage, offset: int, nbytes: int) -> None:
-        assert offset % whole.place.alignment == 0 and offset + nbytes <= whole.nbytes
+        assert offset + nbytes <= whole.nbytes
         self._whole = whole
         self._offset = offset
         self.place = whole.place

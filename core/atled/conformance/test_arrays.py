@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.place import ArrayClass
+from atled.arrays.place import ArrayClass, place_on
 from atled.conformance.cases import Topic, array_classes, over
 from atled.conformance.subject import Subject
 from atled_contexts import devices
@@ -88,6 +88,36 @@ def test_empty_arrays(subject: Subject, case: Topic) -> None:
     array_class.fill(array, 1.0)
     view = array_class.view(array, (3, 0, 2))
     assert _down(array_class, view, np.zeros((3, 0, 2), dtype)).shape == (3, 0, 2)
+
+
+@over(_per_dtype)
+def test_parts(subject: Subject, case: Topic) -> None:
+    """Parts of an array of bytes are arrays: each has its own bytes, and keeps them when the whole is dropped."""
+    array_class, dtype = case.value
+    if not place_on(array_class, subject.device).has_parts:
+        pytest.skip("the array class gives no parts of arrays")
+    values, step = _values(dtype, 24), array_class.alignment
+    assert step > 0 and values.nbytes <= 24 * 8
+    pitch = -(-values.nbytes // step) * step
+    whole = array_class.allocate(ArrayDesc((4 * pitch,), np.dtype(np.uint8)), subject.device)
+    array_class.fill(whole, 7.0)
+    desc = ArrayDesc(values.shape, dtype)
+    first, second = (array_class.part(whole, offset, desc) for offset in (0, 2 * pitch))
+    array_class.upload(values, first)
+    array_class.copy(first, second)
+    array_class.fill(array_class.view(first, (2, 3, 4)), 1.0)
+    np.testing.assert_array_equal(_down(array_class, second, values), values, "parts are not kept apart")
+    ones = np.ones((2, 3, 4), dtype)
+    seen = array_class.part(whole, 0, ArrayDesc(ones.shape, dtype))
+    np.testing.assert_array_equal(_down(array_class, seen, ones), ones, "a part does not show the bytes of the whole")
+    empty = array_class.part(whole, pitch, ArrayDesc((0, 3), dtype))
+    array_class.fill(empty, 1.0)
+    assert _down(array_class, empty, np.zeros((0, 3), dtype)).shape == (0, 3)
+    found = _down(array_class, whole, np.zeros(4 * pitch, np.uint8)).reshape(4, pitch)
+    assert (found[[1, 3]] == 7).all() and (found[:, values.nbytes :] == 7).all(), "what is beside a part was written"
+    del whole, first, empty, seen
+    gc.collect()
+    np.testing.assert_array_equal(_down(array_class, second, values), values, "a part does not keep the memory alive")
 
 
 @over(array_classes)

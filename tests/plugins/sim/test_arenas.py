@@ -286,9 +286,10 @@ def test_the_error_names_the_plan_its_sizes_and_who_has_the_memory(sim, monkeypa
     assert np.isfinite(forward(y)).all()
 
 
-def test_statistics_tell_what_arenas_take(sim):
+def test_statistics_and_plans_tell_what_arenas_take(sim):
     _, y = chain(sim)
     y.forward()
+    assert "4 of them in 2048 bytes on SimArray:0" in str(y.plan)
     (arena,) = arenas_of(y)
     counted = nn.memory_statistics()["SimArray:0"]
     assert counted["arena_bytes"] == arena.storage.nbytes <= counted["bytes_in_use"]

@@ -13,6 +13,7 @@ from atled.graph.compile.segments import Segment, segments_of
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.words import words_by_place
 from atled.graph.nodes.ir import Graph
+from atled.limits.sizes import in_units
 
 
 class Plan:
@@ -210,6 +211,8 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"plan: {len(self.steps)} steps, {len(self.slots)} arrays in {self.memory_count} memories"]
+        for place, layout in self.arenas.items():
+            lines.append(f"  {len(layout.memories)} of them in {in_units(layout.nbytes)} on {place}")
         starts = {segment.first: segment for segment in self.segments}
         for number, step in enumerate(self.steps):
             if number in starts:

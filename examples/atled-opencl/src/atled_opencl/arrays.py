@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import ArrayClass, ArrayDesc
-from atled_opencl.runtime import Device, device
+from atled_opencl.runtime import Device, device, devices
 
 
 class Memory:
@@ -27,13 +27,21 @@ class Memory:
                 self.device.bytes_in_use -= self.nbytes
 
 
+class Part:
+    """Some bytes of a memory, which lives as long."""
+
+    def __init__(self, whole: Memory | Part, offset: int, nbytes: int) -> None:
+        self.device, self.nbytes, self.whole = whole.device, nbytes, whole
+        self.buffer = whole.buffer.get_sub_region(offset, max(nbytes, 1))
+
+
 class OpenCLArray:
     """An array on a device: memory, shape, dtype."""
 
     __slots__ = ("buffer", "dtype", "memory", "shape")
     __array_ufunc__ = None  # NumPy must not take it for an object
 
-    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(self, memory: Memory | Part, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.memory = memory
         self.buffer = memory.buffer
         self.shape = shape
@@ -73,6 +81,15 @@ class OpenCLArrayClass(ArrayClass):
         """The same memory with another shape."""
         return OpenCLArray(array.memory, shape, array.dtype)
 
+    @property
+    def alignment(self) -> int:
+        """Bytes; where the devices let a part of a buffer begin."""
+        return max(where.context.devices[0].mem_base_addr_align // 8 for where in devices())
+
+    def part(self, array: OpenCLArray, offset: int, desc: ArrayDesc) -> OpenCLArray:
+        """Some bytes of an array as an array: a sub-buffer."""
+        return OpenCLArray(Part(array.memory, offset, desc.nbytes), desc.shape, desc.dtype)
+
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched is done; IndexError where it met an index out of range."""
         device(device_id).check()
@@ -92,6 +109,6 @@ class OpenCLArrayClass(ArrayClass):
         return {"bytes_in_use": device(device_id).bytes_in_use}
 
 
-def _copy(memory: Memory, target: Any, source: Any) -> None:  # Any: a buffer or a NumPy array
+def _copy(memory: Memory | Part, target: Any, source: Any) -> None:  # Any: a buffer or a NumPy array
     if memory.nbytes:
         memory.device.cl.enqueue_copy(memory.device.queue, target, source)
