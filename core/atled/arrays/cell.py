@@ -80,6 +80,9 @@ class Use(IntEnum):
     WRITTEN = 2
 
 
+_WRITTEN = Use.WRITTEN  # to look a member up takes longer than all else that finds a copy
+
+
 class ArrayCell:
     """The values of one logical array: a head copy, further copies, and what is pending.
 
@@ -195,6 +198,7 @@ class ArrayCell:
             if replaced is not None and replaced[0] is not storage:
                 EPOCH.bump()
             self.outdate_copies()
+            self._copies = self._copies or None
         self.code = _code(place, dtype)
         self.place = place
         self.dtype = dtype
@@ -306,7 +310,7 @@ class ArrayCell:
 
     def copy_at(self, place: Place, dtype: np.dtype) -> Storage:
         """A storage at that place with that dtype that holds the present values; the head stays where it is."""
-        head = self.settle(dtype)
+        head = self.storage if self.pending is None and self.storage is not None else self.settle(dtype)
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
@@ -334,7 +338,8 @@ class ArrayCell:
 
     def _may_have_changed(self) -> bool:
         """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
-        return self.use is Use.WRITTEN or (isinstance(self.storage, HostStorage) and self.storage.seen_changed)
+        storage = self.storage
+        return self.use is _WRITTEN or (storage is not None and storage.seen_changed)
 
     def may_differ_since(self, number: int) -> bool:
         """Whether others may have written since a number of `WRITES`: for all that is seen, or through a view."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.arrays.place import ArrayClass, place_on
+from atled.arrays.place import ArrayClass, DeviceStorage, place_on
 from atled.arrays.watches import announce
 from atled.errors import four_parts
 from atled_contexts import array_class, array_class_names, backend_info, backends, devices
@@ -53,7 +53,8 @@ def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **option
     storage = cell.settle()
     announce((id(cell),))
     cell.touched()  # the other library may write
-    assert cell.place.array_class is not None and cell.dtype is not None
+    assert isinstance(storage, DeviceStorage) and cell.place.array_class is not None and cell.dtype is not None
+    storage.exported = True
     return cell.place.array_class.to_dlpack(storage.array(array.shape, cell.dtype), **options)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from typing import Any
 
 from atled.arrays.arena import arenas_on
-from atled.arrays.place import ArrayClass, place_on
-from atled.arrays.spares import all_spares, clear_spares, set_spares_limit
+from atled.arrays.place import HOST, ArrayClass, Place, place_on
+from atled.arrays.spares import Spares, all_spares, clear_spares, set_spares_limit
 from atled.arrays.storage import POOL, size_class
 from atled.errors import four_parts
 from atled.limits.caches import cache_counts, clear_caches
@@ -26,14 +27,13 @@ def memory_statistics() -> dict[str, dict[str, int]]:
         results of small ops, which are not counted one by one.
     NumPy views that outlive their array are not counted. For devices: what their plugins say, `bytes_in_use` at least;
         arena_bytes, where plans share memory: in what they need only while they run.
+        kept_bytes: in small results that may be wanted again, if there are any.
     "caches" counts what is kept of plans, calls and machine code, by name; each of these has a limit of its own.
 
         nn.memory_statistics()["host"]["peak_bytes"]
     """
     host = POOL.statistics()
-    spare = sum(spares.free_count() * size_class(spares.size * spares.dtype.itemsize) for spares in all_spares())
-    host["bytes_in_use"] -= spare
-    host["kept_bytes"] += spare
+    _move_spares(host, sum(spares.free_count() * size_class(spares.nbytes) for spares in _spares_in(HOST)))
     found = {"host": host}
     for arrays, device in _device_classes():
         counted = dict(arrays.statistics(device))
@@ -41,8 +41,20 @@ def memory_statistics() -> dict[str, dict[str, int]]:
         if place.has_parts:
             counted["arena_bytes"] = sum(arena.storage.nbytes for arena in arenas_on(place))
         if counted:
+            _move_spares(counted, sum(spares.free_count() * spares.nbytes for spares in _spares_in(place)))
             found[repr(place)] = counted
     return {**found, "caches": cache_counts()}
+
+
+def _spares_in(place: Place) -> list[Spares[Any]]:
+    return [spares for spares in all_spares() if spares.place is place]
+
+
+def _move_spares(counted: dict[str, int], spare: int) -> None:
+    """Count the bytes of free spares as kept, not in use."""
+    if spare:
+        counted["bytes_in_use"] -= spare
+        counted["kept_bytes"] = counted.get("kept_bytes", 0) + spare
 
 
 def clear_memory_cache() -> None:

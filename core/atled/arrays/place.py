@@ -164,13 +164,36 @@ def place_on(array_class: ArrayClass, device_id: str) -> Place:
     return place
 
 
+class ArraysByShape(dict[tuple[int, ...], Any]):  # Any: the device's own array type
+    """One buffer on a device as arrays of the shapes that were asked for: to make one takes as long as a launch."""
+
+    __slots__ = ("_array_class", "_buffer")
+
+    def __init__(self, array_class: ArrayClass, buffer: Any) -> None:
+        self._array_class = array_class
+        self._buffer = buffer
+
+    def __missing__(self, shape: tuple[int, ...]) -> Any:
+        if len(self) >= _SHAPES_LIMIT:
+            self.clear()
+        array = self[shape] = self._array_class.view(self._buffer, shape)
+        return array
+
+
+_SHAPES_LIMIT = 16
+
+
 class DeviceStorage:
     """One buffer on a device; `buffer` is the plugin's own array, flat.
 
     nbytes: size in bytes.
+    exported: whether something outside of the engine may have the memory.
+    address: what a launch gets of it, as of a host storage its address: arrays by shape.
     """
 
-    __slots__ = ("buffer", "dtype", "nbytes", "place")
+    __slots__ = ("address", "buffer", "dtype", "exported", "nbytes", "place")
+
+    seen_changed = False  # of a host storage: what others write here is told
 
     def __init__(self, place: Place, size: int, dtype: np.dtype) -> None:
         desc = ArrayDesc((size,), dtype)
@@ -178,12 +201,14 @@ class DeviceStorage:
         self.place = place
         self.dtype = desc.dtype
         self.nbytes = desc.nbytes
+        self.exported = False
         self.buffer = place.array_class.allocate(desc, place.device_id)
+        self.address = ArraysByShape(place.array_class, self.buffer)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
         """The buffer with a shape; the dtype is that it was allocated with."""
-        assert self.place.array_class is not None and dtype == self.dtype
-        return self.place.array_class.view(self.buffer, shape)
+        assert dtype == self.dtype
+        return self.address[shape]
 
 
 class DevicePart:

@@ -1,4 +1,8 @@
-"""Spares: small arrays that were handed out, to be handed out again once nothing else refers to them."""
+"""Spares: small arrays that were handed out, to be handed out again once nothing else refers to them.
+
+On a device what was launched may not have run by then. It has its turn before whatever gets the memory next: the work
+of a device is done in order.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell
-from atled.arrays.place import HOST
+from atled.arrays.cell import ArrayCell, Storage
+from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled_contexts import lock_across_forks
 
@@ -26,6 +30,7 @@ _LIMIT = 256
 
 Item = TypeVar("Item", NdArray, ArrayCell)
 S = TypeVar("S")
+_BYTE = np.dtype(np.uint8)
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -115,7 +120,7 @@ def places_without_spares() -> tuple[str, ...]:
 
 
 class Spares(Generic[Item]):
-    """Arrays, or bare cells, of one size and dtype in host memory, which come round: the one used longest ago is next.
+    """Arrays, or bare cells, of one size and dtype in one memory, which come round: the one used longest ago is next.
 
     Most results of small ops are dropped soon. To learn of that from a finalizer, and to make three new objects, costs
     more than the op; so results stay in a ring, and who takes the next one reads the counts of references, whether
@@ -125,12 +130,15 @@ class Spares(Generic[Item]):
     ring: gives one by `next`; one that nobody may use, such as `NOBODYS`, as well.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_kept", "_kind", "_limit", "_replaced", "dtype", "ring", "size")
+    __slots__ = ("__weakref__", "_counts", "_kept", "_kind", "_limit", "_replaced", "dtype", "place", "ring", "size")
 
-    def __init__(self, kind: type[Item], size: int, dtype: np.dtype, counts: Counts | None = None) -> None:
+    def __init__(
+        self, kind: type[Item], size: int, dtype: np.dtype, counts: Counts | None = None, place: Place = HOST
+    ) -> None:
         self._kind: type[Any] = kind
         self.size = size
         self.dtype = dtype
+        self.place = place
         self._limit = _limit(size * dtype.itemsize) if _CANDIDATES else 0
         self._replaced = 0
         # Never empty, or the ring would be looked through without end. It may grow while it is.
@@ -163,7 +171,7 @@ class Spares(Generic[Item]):
         in_use: what came round and was not free. It comes round again later than all that are there.
         """
         cell = ArrayCell(self.size)
-        cell.output(HOST, self.dtype)
+        cell.output(self.place, self.dtype)
         made: Any = cell if self._kind is ArrayCell else NdArray.over(cell, (self.size,))
         if self._limit:
             with _CHANGING:
@@ -189,6 +197,11 @@ class Spares(Generic[Item]):
         """How many are in the ring."""
         return len(self._in_ring())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of each."""
+        return self.size * self.dtype.itemsize
+
     def free_count(self) -> int:
         """How many of them are free."""
         items = self._in_ring()
@@ -210,21 +223,23 @@ class Spares(Generic[Item]):
 class SpareWorkspaces:
     """Memory of one size for the time of a call. It never leaves the call, so references need not be counted."""
 
-    __slots__ = ("__weakref__", "_free", "_limit", "_nbytes")
+    __slots__ = ("__weakref__", "_free", "_limit", "_nbytes", "_place")
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, place: Place) -> None:
         self._nbytes = nbytes
+        self._place = place
         self._limit = 0 if nbytes > min(_LARGE_BYTES, _LIMITS.ring_bytes) else 2
-        self._free: list[HostStorage] = []
+        self._free: list[Storage] = []
 
-    def take(self) -> HostStorage:
+    def take(self) -> Storage:
         """Memory with undefined contents."""
         try:
             return self._free.pop()
         except IndexError:
-            return HostStorage(self._nbytes)
+            on_host = self._place is HOST
+            return HostStorage(self._nbytes) if on_host else DeviceStorage(self._place, self._nbytes, _BYTE)
 
-    def put(self, storage: HostStorage) -> None:
+    def put(self, storage: Storage) -> None:
         """Give it back."""
         if len(self._free) < self._limit:
             self._free.append(storage)
@@ -237,12 +252,6 @@ class SpareWorkspaces:
 def _limit(nbytes: int) -> int:
     """How many arrays of so many bytes are kept."""
     return 0 if nbytes > _LARGE_BYTES else min(_LIMIT, _LIMITS.ring_bytes // max(nbytes, 1))
-
-
-def _fresh(size: int, dtype: np.dtype) -> NdArray:
-    cell = ArrayCell(size)
-    cell.output(HOST, dtype)
-    return NdArray.over(cell, (size,))
 
 
 _IN_RING = 3
@@ -284,22 +293,23 @@ def reuses(spares: Spares[Any], hold: Callable[[Any], object] | None, get: Calla
     return is_same
 
 
-_SPARES: WeakValueDictionary[tuple[type, int, np.dtype], Spares[Any]] = WeakValueDictionary()
-_WORKSPACES: WeakValueDictionary[int, SpareWorkspaces] = WeakValueDictionary()
+_SPARES: WeakValueDictionary[tuple[type, int, np.dtype, Place], Spares[Any]] = WeakValueDictionary()
+_WORKSPACES: WeakValueDictionary[tuple[int, Place], SpareWorkspaces] = WeakValueDictionary()
 """The spares by what they are. Those who take from them hold them: cached calls, of which there is a limit."""
 
 
-def spares_of(kind: type[Item], size: int, dtype: np.dtype) -> Spares[Item]:
-    """The one ring of arrays or cells of that size and dtype."""
-    key = (kind, size, dtype)
+def spares_of(kind: type[Item], size: int, dtype: np.dtype, place: Place = HOST) -> Spares[Item]:
+    """The one ring of arrays or cells of that size and dtype in a memory."""
+    key = (kind, size, dtype, place)
     found = _SPARES.get(key)
-    return _SPARES.setdefault(key, _counted_in(Spares(kind, size, dtype))) if found is None else found
+    return _SPARES.setdefault(key, _counted_in(Spares(kind, size, dtype, place=place))) if found is None else found
 
 
-def spare_workspaces_of(nbytes: int) -> SpareWorkspaces:
-    """The one stock of memory of that size."""
-    found = _WORKSPACES.get(nbytes)
-    return _WORKSPACES.setdefault(nbytes, SpareWorkspaces(nbytes)) if found is None else found
+def spare_workspaces_of(nbytes: int, place: Place = HOST) -> SpareWorkspaces:
+    """The one stock of pieces of memory of that size."""
+    key = (nbytes, place)
+    found = _WORKSPACES.get(key)
+    return _WORKSPACES.setdefault(key, SpareWorkspaces(nbytes, place)) if found is None else found
 
 
 def all_spares() -> list[Spares[Any]]:
@@ -339,7 +349,7 @@ def _counted_in(spares: Spares[Item]) -> Spares[Item]:
 
 
 def _kept_bytes() -> int:
-    return sum(spares.count * spares.size * spares.dtype.itemsize for spares in all_spares())
+    return sum(spares.count * spares.nbytes for spares in all_spares())
 
 
 def set_spares_limit(limit_bytes: int) -> None:

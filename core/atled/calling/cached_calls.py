@@ -10,12 +10,13 @@ import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
+from atled.arrays.place import HOST
 from atled.arrays.spares import spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
-from atled.graph.run.one_call import ABSENT, NativeCall, OneCall
+from atled.graph.run.one_call import ABSENT, DeviceCall, NativeCall, OneCall, random_state_by_shape
 from atled.limits.caches import register_cache
 from atled.ops.spec import Attribute, OpSpec
 from atled.random import random_key
@@ -80,9 +81,10 @@ ABSENT_INPUT = _Absent()
 class CachedCall:
     """A call but for its arrays and float attributes, made the short way: not where anything observes calls.
 
-    is_plain: whether it is one native kernel with one output, which the text of a function launches by itself:
-        `launch(form, addresses of the inputs, address of the output, *floats)`. Where there is `workspaces`, the
-        address of one of them follows that of the output; elementwise calls that are plain have none.
+    is_plain: whether it is one launch with one output, of machine code or on a device where all inputs are, which the
+        text of a function makes by itself: `launch(form, addresses of the inputs, address of the output, *floats)`.
+        Where there is `workspaces`, the address of one of them follows that of the output; elementwise calls that are
+        plain have none.  fail: raises what a status other than 0 means.
     shape: of the first output.  pattern: what such a call is recorded from.
     arrays, new_array: the spare arrays of the output's size.  cells, new_cell: the spare cells.
     """
@@ -119,17 +121,18 @@ class CachedCall:
         self.shape = descs[0].shape if descs else ()
         self._is_view = spec.views
         self.is_plain = False
-        self._direct = native = call if isinstance(call, NativeCall) and call.is_direct else None
-        if native is None:
+        self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
+        if not isinstance(call, NativeCall | DeviceCall) or (call.place is HOST and not call.is_direct):
             return
-        self._spares = [spares_of(ArrayCell, size, dtype) for dtype, size in native.outputs]
+        self._spares = [spares_of(ArrayCell, size, dtype, call.place) for dtype, size in call.outputs]
         is_alone = self._single and function.auxiliary == [None] and not spec.mutated and not spec.random
-        self.is_plain = is_alone and (native.workspaces is None or spec.program is None)
+        self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
-            self.launch, self.fail = native.launch, native.fail
-            self.form, self.workspaces = native.form, native.workspaces
-            ((dtype, size),) = native.outputs
-            arrays, (cells,) = spares_of(NdArray, size, dtype), self._spares
+            self.launch, self.form, self.workspaces = call.launch, call.form, call.workspaces
+            if isinstance(call, NativeCall):
+                self.fail = call.fail
+            ((dtype, size),) = call.outputs
+            arrays, (cells,) = spares_of(NdArray, size, dtype, call.place), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
             self.cells, self.new_cell = cells.ring, cells.new
 
@@ -222,6 +225,46 @@ class CachedCall:
         return Variable.on_new(value)
 
 
+class _CachedOnDevice(CachedCall):
+    """A call of a single step on a device."""
+
+    __slots__ = ("_is_nearly_plain", "_spare_arrays")
+
+    def __init__(self, call: OneCall, function: RecordedCall) -> None:
+        super().__init__(call, function)
+        assert isinstance(call, DeviceCall)
+        spec = self.pattern.spec
+        # All that may keep it from being plain is where its inputs are.
+        self._is_nearly_plain = self._single and len(call.outputs) == 1 and not spec.mutated and not spec.random
+        if self._is_nearly_plain:
+            ((dtype, size),) = call.outputs
+            self._spare_arrays = spares_of(NdArray, size, dtype, call.place)
+
+    def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
+        """See CachedCall."""
+        if not self._is_nearly_plain:
+            return super().on_arrays(cells, floats)
+        call: Any = self._call
+        array = self._spare_arrays.get()
+        call.compute(cells, call.fetch(cells), (array.cell.storage.address,), floats.values())  # type: ignore[union-attr]  # spares have memory
+        array.shape = self.shape
+        return array
+
+    def _computed(
+        self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]
+    ) -> tuple[list[ArrayCell], ArrayCell | None]:
+        call: Any = self._call
+        made = [each.get() for each in self._spares]
+        arrays = call.fetch(cells)
+        random_state = None
+        if self.pattern.spec.random:
+            random_state = self._advanced_random_state()
+            arrays.append(random_state_by_shape(random_state))
+        outputs: list[Any] = [cell.storage for cell in made]
+        call.compute(cells, arrays, [storage.address for storage in outputs], floats.values())
+        return made, random_state
+
+
 def is_memorable(spec: OpSpec) -> bool:
     """Whether calls of an op can be cached.
 
@@ -246,4 +289,4 @@ def remember(key: Hashable, calls: object, call: OneCall, function: RecordedCall
     if _cached_count() >= _LIMIT:
         for each in list(_tables.values()):
             each.clear()
-    table[key] = CachedCall(call, function)
+    table[key] = (_CachedOnDevice if isinstance(call, DeviceCall) else CachedCall)(call, function)

@@ -16,14 +16,15 @@ import atled.random
 from atled.arrays.array import NdArray
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Use
 from atled.arrays.epoch import EPOCH
-from atled.arrays.place import HOST
 from atled.arrays.spares import all_spares, clear_spares
+from atled.arrays.storage import HostStorage
 from atled.calling.apply import apply
 from atled.calling.cached_calls import CachedCall, forget_calls, in_force, is_memorable
 from atled.calling.function_text import FUNCTIONS
 from atled.conformance.cases import samples_of
 from atled.conformance.running import typed
 from atled.generators.catalogue import catalogue
+from atled.graph.nodes.dispatch import home_of
 from atled.graph.record.value import PLAIN, Details, RecordedCall, Value
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
@@ -127,10 +128,21 @@ def of_cell(cell: ArrayCell | None) -> Snapshot | None:
     state = {name: getattr(cell, name) for name in ("size", "dtype", "place", "code", "zeroed", "use", "is_data")}
     state["pending"] = cell.pending
     state["is alone"] = cell.is_alone
-    if cell.storage is not None and cell.place is HOST:
+    if cell.storage is not None:
         state["exported"] = cell.storage.exported
-        state["bytes"] = cell.storage.array((cell.size,), cell.dtype).tobytes()
+        state["bytes"] = bytes_of(cell)
     return state
+
+
+def bytes_of(cell: ArrayCell) -> bytes:
+    """The values of the head, which stays where it is."""
+    assert cell.storage is not None and cell.dtype is not None
+    if isinstance(cell.storage, HostStorage):
+        return cell.storage.array((cell.size,), cell.dtype).tobytes()
+    values = np.empty(cell.size, cell.dtype)
+    assert cell.place.array_class is not None
+    cell.place.array_class.download(cell.storage.buffer, values)
+    return values.tobytes()
 
 
 def of_result(result: NdArray | Variable, inputs: Sequence[Any]) -> Snapshot:
@@ -258,6 +270,55 @@ def test_all_ways_of_a_call_leave_the_same_state(backend: str, spec: OpSpec, kin
                 assert new == new_too and known == known_too, sample
             along = [spares_along(way, call.inputs()) for way in (call.by_cached_call, call.by_text_again)]
             assert along[0] == along[1], sample
+
+
+class OnDevice(Sampled):
+    """The same with inputs that have a copy nowhere but on the device of the Context."""
+
+    def inputs(self) -> list[Any]:
+        given = super().inputs()
+        for cell in (cell_of(x) for x in given if x is not None):
+            assert cell.dtype is not None
+            cell.move(home_of(nn.get_current_context()), cell.dtype)
+            cell._copies = None
+        return given
+
+
+@pytest.mark.parametrize("made", [Sampled, OnDevice], ids=["host", "device"])
+@pytest.mark.parametrize(("spec", "kind"), CASES)
+def test_all_ways_of_a_call_on_a_device_do_what_a_plan_does(
+    spec: OpSpec, kind: type[NdArray] | type[Variable], made: type[Sampled]
+):
+    pytest.importorskip("atled_sim")
+    for sample in itertools.islice(samples_of(spec), SAMPLES):
+        call = made(spec, sample, kind)
+        with nn.context_scope(nn.get_extension_context("sim")), recording(kind):
+            forget_calls()
+            states = []
+            for way in (by_plan(call), call.by_apply, call.by_text, call.by_cached_call, call.by_text_again):
+                inputs = call.inputs()
+                results, effects = traced(way, inputs)
+                states.append([effects, *(of_result(result, inputs) for result in results)])
+            planned, first, *others = states
+            assert others == [first] * 3, sample
+            assert of_values(planned) == of_values(first), sample
+
+
+def of_values(state: Any) -> Any:
+    """The same without what says that plans are to look at arrays."""
+    if isinstance(state, dict):
+        return {name: of_values(item) for name, item in state.items() if name not in ("use", "epoch")}
+    return [of_values(item) for item in state] if isinstance(state, list) else state
+
+
+def by_plan(call: Sampled) -> Callable[[Sequence[Any]], Any]:
+    """The call as a binding of a plan runs it, which is what a trace sees."""
+
+    def way(inputs: Sequence[Any]) -> Any:
+        with nn.trace():
+            return call.by_apply(inputs)
+
+    return way
 
 
 class Mixed(Sampled):

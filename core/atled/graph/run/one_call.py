@@ -24,6 +24,8 @@ from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.launching import guarded
+from atled.graph.run.on_device import launch_by_shape
+from atled.graph.run.travelling import fetched
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
@@ -172,6 +174,8 @@ class NativeCall(ShortCall):
 
     __slots__ = ("_executor", "_form", "form", "is_direct", "workspaces")
 
+    place = HOST
+
     def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
         native = step.native
@@ -280,6 +284,127 @@ class PythonCall(ShortCall):
         return 0
 
 
+class DeviceCall(OneCall):
+    """A single step on a device, whose inputs are there, or in host memory with the dtype that it reads.
+
+    place: the memory of the device.  outputs: dtype and count of elements of all outputs.
+    launch: `launch(form, *arrays by shape, *floats)`, with memory for the time of a run behind the outputs where there
+        are `workspaces`.  form: nothing: that is for machine code.
+    is_direct: whether `launch` may be given what the inputs have for an address.
+    """
+
+    __slots__ = ("_is_random", "form", "is_direct", "launch", "outputs", "place", "workspaces")
+
+    def __init__(self, spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> None:
+        super().__init__(spec, plan, None)
+        (step,) = plan.steps
+        assert step.prepared is not None
+        self.place = plan.place_of(step)
+        results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
+        self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in results]
+        workspace = step.prepared.workspace
+        self.workspaces = spare_workspaces_of(workspace, self.place) if workspace else None
+        self.form = None
+        self.launch = launch_by_shape(plan, step)
+        self._is_random = spec.random
+        self.is_direct = all(cell is None or cell.place is self.place for cell in cells)
+
+    @staticmethod
+    def fits(spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
+        """Whether a call can run so."""
+        if spec.inplace or spec.opaque or len(plan.steps) != 1 or plan.fallbacks or -1 in plan.targets:
+            return False
+        (step,) = plan.steps
+        place = plan.place_of(step)
+        return (
+            place is not HOST
+            and step.prepared is not None
+            and step.prepared.run is not None
+            and all(plan.slots[number].source[0] == "target" for number in plan.targets)
+            and all(cell is None or cell.place in (HOST, place) for cell in cells)
+            and _dtypes_fit(plan, cells)
+        )
+
+    def run(
+        self, inputs: Sequence[ArrayCell | None], outputs: Sequence[ArrayCell | None], floats: Sequence[float]
+    ) -> None:
+        """See OneCall."""
+        if is_observed():
+            super().run(inputs, outputs, floats)
+            return
+        made = []
+        for (dtype, size), given in zip(self.outputs, outputs, strict=True):
+            cell = ArrayCell(size) if given is None else given
+            made.append((cell, dtype, cell.reserve(self.place, dtype)))
+        if WATCHES:
+            announce(id(cell) for cell, *_ in made)
+        arrays: list[Any] = self.fetch(inputs[:-1] if self._is_random else inputs)
+        if self._is_random:
+            advance(inputs[-1])
+            arrays.append(random_state_by_shape(inputs[-1]))
+        self.compute(inputs, arrays, [storage.address for *_, storage in made], floats)
+        # Not before: what a failed run leaves in there is no value of theirs.
+        for cell, dtype, storage in made:
+            cell.written_at(self.place, dtype, storage)
+            if cell.use:
+                cell.touched()
+
+    def fetch(self, inputs: Sequence[ArrayCell | None]) -> list[Any]:
+        """The present values of settled inputs on the device, each by shape (`DeviceStorage.address`)."""
+        place = self.place
+        return [
+            cell.storage.address if cell is not None and cell.place is place else self._fetched(cell)  # type: ignore[union-attr]  # it is settled
+            for cell in inputs
+        ]
+
+    def _fetched(self, cell: ArrayCell | None) -> Any:  # Any: the device's own array type, by shape
+        if cell is None:
+            return None
+        assert cell.dtype is not None
+        return fetched(cell, self.place, cell.dtype).address
+
+    def compute(
+        self,
+        inputs: Sequence[ArrayCell | None],
+        arrays: Sequence[Any],
+        outputs: Sequence[Any],
+        floats: Iterable[float],
+    ) -> None:
+        """Compute from the arrays of the inputs into others, all by shape; inputs that the op changes have new values.
+
+        arrays: of a random op with its random state.
+        """
+        if not self.mutated:
+            self._launch_with_workspace(arrays, outputs, floats)
+            return
+        changed: list[Any] = [inputs[number] for number in self.mutated]
+        if WATCHES:
+            announce(map(id, changed))
+        try:
+            self._launch_with_workspace(arrays, outputs, floats)
+        finally:  # a launch that fails may have changed them
+            for cell in changed:
+                cell.touched()
+        for cell in changed:
+            cell.written_at(self.place, cell.dtype, cell.storage_at(self.place, cell.dtype))
+
+    def _launch_with_workspace(self, arrays: Sequence[Any], outputs: Sequence[Any], floats: Iterable[float]) -> None:
+        workspaces = self.workspaces
+        if workspaces is None:
+            self.launch(None, *arrays, *outputs, *floats)
+            return
+        memory = workspaces.take()
+        self.launch(None, *arrays, *outputs, memory.address, *floats)
+        workspaces.put(memory)
+
+
+def random_state_by_shape(cell: ArrayCell | None) -> Any:  # Any: like an array of a device
+    """A random state, which steps on devices read in host memory."""
+    assert cell is not None
+    storage: Any = cell.storage
+    return {(2,): storage.array((2,), _INT64)}
+
+
 def _compile(
     spec: OpSpec,
     cells: Sequence[ArrayCell | None],
@@ -305,6 +430,8 @@ def _compile(
         for way in (NativeCall, ProgramCall, PythonCall):
             if way.fits(spec, plan):
                 return way(spec, plan, fallback)
+    if DeviceCall.fits(spec, plan, cells):
+        return DeviceCall(spec, plan, cells)
     return OneCall(spec, plan, fallback)
 
 
@@ -312,9 +439,13 @@ def _reads_as_given(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
     """Whether all inputs are where and as they are read: what an op changes has to be there in its dtype first."""
     if -1 in plan.targets:
         return False  # the short ways compute all results
-    in_host_memory = all(cell is None or cell.place is HOST for cell in cells)
+    return all(cell is None or cell.place is HOST for cell in cells) and _dtypes_fit(plan, cells)
+
+
+def _dtypes_fit(plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
+    """Whether all inputs have the dtype in which they are read."""
     wanted = [(cells[number], dtype) for number, _, dtype, _ in plan.requests]
-    return in_host_memory and all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)
+    return all(cell is not None and cell.dtype == dtype for cell, dtype in wanted)
 
 
 def _floats_of(plan: Plan, floats: Sequence[float]) -> list[float]:

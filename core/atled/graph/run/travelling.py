@@ -41,14 +41,19 @@ class Travelling:
     def fetch(self) -> None:
         """Bring the present values into the storage."""
         before = TRANSFERS.bytes_moved
-        try:
-            found = self.cell.copy_at(self.place, self.dtype)
-        except Exception as error:
-            error.add_note(f"while a plan fetched {self.dtype.name}[{self.cell.size}] to {self.place}")
-            raise
+        found = fetched(self.cell, self.place, self.dtype)
         self.moved = TRANSFERS.bytes_moved - before
         assert found is self.storage, "what replaces a storage raises the epoch"
 
     def show(self) -> None:
         """Let the array have the values that a run wrote."""
         self.cell.written_at(self.place, self.dtype, self.storage)
+
+
+def fetched(cell: ArrayCell, place: Place, dtype: np.dtype) -> Storage:
+    """The storage of an array in a memory with its present values; where they are not there yet, they are copied."""
+    try:
+        return cell.copy_at(place, dtype)
+    except Exception as error:
+        error.add_note(f"while a plan fetched {dtype.name}[{cell.size}] to {place}")
+        raise

@@ -1,0 +1,188 @@
+"""Calls that compute at once on a device: no transfers, no allocations, and what a plan would have done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+import atled_sim
+from atled.calling.cached_calls import forget_calls
+from atled_contexts import context_scope
+from atled_sim import faults
+
+
+@pytest.fixture(autouse=True)
+def on_device(sim):
+    """Everything happens on the device, and no call is known."""
+    forget_calls()
+    with context_scope(sim):
+        yield
+
+
+def array(*values):
+    return nn.NdArray.from_numpy_array(np.array(values, np.float32))
+
+
+def on_the_device(*values):
+    """An array that is there alone, as results are."""
+    return F.identity(array(*values))
+
+
+def words(error):
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def test_a_known_call_costs_one_launch(device):
+    x = on_the_device(1, 2)
+    y = F.relu(x)
+    F.add2(x, y), F.add2(x, y)
+    device.reset_counts()
+    for _ in range(5):
+        F.add2(x, F.relu(x))
+    counts = device.counts
+    assert (counts.launches, counts.uploads, counts.downloads, counts.copies) == (10, 0, 0, 0)
+    assert counts.allocations <= 2  # of what goes round
+
+
+def test_an_array_in_host_memory_is_uploaded_once(device):
+    x, y = array(1, -2), on_the_device(3, 4)
+    F.add2(x, y)
+    device.reset_counts()
+    for _ in range(5):
+        assert np.array_equal(F.add2(x, y).data, [4, 2])
+    assert device.counts.uploads == 0
+    x.data[0] = 5
+    assert np.array_equal(F.add2(x, y).data, [8, 2])
+    x.data = [7, 7]
+    assert np.array_equal(F.add2(x, y).data, [10, 11])
+    assert device.counts.uploads == 2
+
+
+def test_what_is_written_through_a_view_is_read_at_each_call():
+    x = array(1, 2)
+    view = x.data
+    for number in range(4):
+        view[:] = number
+        assert np.array_equal(F.add_scalar(x, 1).data, [number + 1] * 2)
+
+
+@pytest.mark.parametrize("how", ["array", "view", "reshaped", "variable", "numpy", "read", "cast", "parameter"])
+def test_results_that_somebody_has_are_never_used_again(how):
+    x = on_the_device(1, 2)
+    shown = []
+    for number in range(8):
+        y = F.add_scalar(x, number)
+        if how == "view":
+            shown.append(y.data)
+        elif how == "reshaped":
+            shown.append(F.reshape(y, (2, 1)))
+        elif how in ("variable", "parameter"):
+            shown.append(nn.Variable((2,), need_grad=how == "parameter"))
+            shown[-1].data = y
+        elif how == "numpy":
+            shown.append(np.asarray(y))
+        else:
+            shown.append(y)
+            if how == "read":
+                assert y.data is not None
+            if how == "cast":
+                y.cast(np.float64)
+        del y
+    for _ in range(600):
+        F.add_scalar(x, -1000)
+    values = [item if isinstance(item, np.ndarray) else getattr(item, "d", None) for item in shown]
+    values = [np.array(item.data if value is None else value) for item, value in zip(shown, values, strict=True)]
+    assert [value.ravel().tolist() for value in values] == [[1 + number, 2 + number] for number in range(8)]
+
+
+def test_results_that_go_to_the_host_leave_no_trace_on_the_next():
+    x = on_the_device(1, 2)
+    for change in (
+        lambda y: y.data,
+        lambda y: y.cast(np.float16),
+        lambda y: y.zero(),
+        lambda y: y.fill(7),
+        lambda y: setattr(y, "data", np.zeros(2)),
+    ):
+        for _ in range(4):
+            y = F.add_scalar(x, 1)
+            assert y.dtype == np.float32
+            change(y)
+            del y
+            assert np.array_equal(F.add_scalar(x, 1).data, [2, 3])
+
+
+def test_calls_under_other_contexts_take_over_from_known_ones():
+    x = array(1, -2)
+    for _ in range(3):
+        assert np.array_equal(F.relu(x).data, [1, 0])
+        with context_scope(nn.Context("reference")):
+            assert np.array_equal(F.add_scalar(F.relu(x), 1).data, [2, 1])
+        with context_scope(nn.get_extension_context("sim", device_id="1")):
+            assert np.array_equal(F.mul_scalar(F.relu(F.identity(x)), 3).data, [3, 0])
+        y = F.identity(x)
+        with context_scope(nn.get_extension_context("sim", device_id="1")):
+            assert np.array_equal(F.relu(y).data, [1, 0])
+
+
+def test_an_array_that_a_call_changes_shows_it_in_a_view():
+    x = nn.Variable.from_numpy_array(np.arange(6, dtype=np.float32).reshape(3, 2))
+    scale, shift = nn.Variable((1, 2)), nn.Variable((1, 2))
+    scale.d, shift.d = 1, 0
+    mean, variance = nn.Variable((1, 2)), nn.Variable((1, 2))
+    with nn.auto_forward():
+        for number in range(4):
+            mean.d, variance.d = 0, 1
+            view = mean.d if number % 2 else None
+            F.batch_normalization(x, shift, scale, mean, variance, decay_rate=0.5)
+            assert np.array_equal(mean.d if view is None else view, [[1, 1.5]])
+
+
+@pytest.mark.parametrize("operation", ["allocation", "upload", "launch"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_failed_call_says_what_failed_and_changes_nothing(operation, known):
+    x, y = array(1, -2), on_the_device(3, 4)
+    if known:
+        F.add2(x, y)
+    x.data = [5, -2]
+    held = [F.add2(y, y)]  # so that there is no memory to be used again
+    with pytest.raises(atled_sim.SimFault) as caught:
+        for _ in range(4):
+            with faults.fail(operation):
+                held.append(F.add2(x, y))
+                x.data = [5, -2]
+    expected = {
+        "allocation": "allocation of float32",
+        "upload": "while a plan fetched float32[2] to SimArray:0",
+        "launch": "while sim ran Add2(float32[2], float32[2]",
+    }
+    assert expected[operation] in words(caught.value)
+    assert np.array_equal(x.data, [5, -2]) and np.array_equal(y.data, [3, 4])
+    assert all(np.array_equal(each.data, [[6, 8], [8, 2]][number > 0]) for number, each in enumerate(held))
+    assert np.array_equal(F.add2(x, y).data, [8, 2])
+
+
+def test_a_failed_call_into_an_array_leaves_it_as_it_was():
+    x, y = on_the_device(1, -2), array(3, 4)
+    for _ in range(2):
+        with faults.fail("launch"), pytest.raises(atled_sim.SimFault):
+            F.relu(x, outputs=[y])
+        assert np.array_equal(y.data, [3, 4])
+    view = y.data
+    F.relu(x, outputs=[y])
+    assert view.tolist() == [1, 0]
+
+
+def test_results_that_wait_to_be_used_again_count_as_kept():
+    nn.clear_memory_cache()
+    before = nn.memory_statistics()["SimArray:0"]["bytes_in_use"]
+    x = on_the_device(1, 2)
+    for _ in range(3):
+        F.relu(x)
+    del x
+    after = nn.memory_statistics()["SimArray:0"]
+    assert after["bytes_in_use"] == before and after["kept_bytes"] > 0
+    nn.clear_memory_cache()
+    assert "kept_bytes" not in nn.memory_statistics()["SimArray:0"]
