@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.epoch import EPOCH, MOVES, WRITES
 from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
@@ -70,7 +70,8 @@ class Use(IntEnum):
 
     NONE: no plan holds it.
     READ: some read it, WRITTEN: some write it. They do not look at each run whether it still is the head, so that
-        replacing it must bump EPOCH. That is for arrays that never left host memory.
+        replacing it must bump EPOCH. That is for arrays that never left host memory; and for those that plans trust to
+        stay on a device, of which MOVES tells.
     DEVICE: it has copies on devices, and plans check at each run which copy is the head.
     """
 
@@ -187,7 +188,7 @@ class ArrayCell:
         self.last_write = next(WRITES)
         if self.use > 0 and storage is not self.storage:
             self._tell_plans()
-        elif self.use and dtype != self.dtype:
+        if self.use and dtype != self.dtype:
             EPOCH.bump()
         if self.storage is not None and self.storage is not storage and self.dtype is not None:
             if self._copies is None:
@@ -206,8 +207,12 @@ class ArrayCell:
 
     def _tell_plans(self) -> None:
         """Have all plans check the array before their next run."""
-        EPOCH.bump()
-        self.use = Use.NONE
+        if self.place is HOST:
+            self.use = Use.NONE
+            EPOCH.bump()
+        else:
+            self.use = Use.DEVICE
+            MOVES.bump()
 
     @property
     def travels(self) -> bool:
@@ -234,9 +239,42 @@ class ArrayCell:
         if self._copies is None:
             self._copies = {}
         self._copies[(place, dtype)] = (storage, is_current)
-        if self.use > 0 and place is not HOST:
+        if self.use > 0 and place is not HOST and self.place is HOST:
             self._tell_plans()
         return storage
+
+    def settle_down(self, place: Place, dtype: np.dtype, storage: Storage, *, is_written: bool) -> bool:
+        """Have plans trust that a storage on a device is the head from now on, as long as MOVES does not tell of it.
+
+        Whether they may: no other copy has the present values if plans write this one, and nothing is pending. What was
+        only copied there from host memory, for plans that read it, moves there.
+        """
+        is_used_on_host = self.use > 0 and self.place is HOST
+        if self.pending is not None or self.dtype != dtype or is_used_on_host or self._is_shown(dtype):
+            return False
+        if self.storage is not storage:
+            found = self._copies.get((place, dtype)) if self._copies else None
+            if self.place is not HOST or self._may_have_changed() or found is None or found != (storage, True):
+                return False
+            last_write, left = self.last_write, self.storage
+            self._set_head(place, dtype, storage)
+            self.last_write = last_write
+            if left is not None and self._copies is not None:
+                self._copies[(HOST, dtype)] = (left, True)  # the same values
+        if is_written and self.has_current_copies:
+            return False
+        self.use = Use.WRITTEN if is_written else max(self.use, Use.READ)
+        return True
+
+    def _is_shown(self, dtype: np.dtype) -> bool:
+        """Whether a user holds a view of the copy in host memory, into which plans put what they write."""
+        host = self.storage_at(HOST, dtype)
+        return isinstance(host, HostStorage) and host.has_live_view
+
+    @property
+    def has_current_copies(self) -> bool:
+        """Whether copies beside the head have the present values."""
+        return self._copies is not None and any(is_current for _, is_current in self._copies.values())
 
     def written_at(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """A plan has written all values into a storage of this array: it is the head now.
@@ -251,8 +289,7 @@ class ArrayCell:
         self.last_write = last_write  # of writes by others, which a plan is not
         self.pending = None
         self.zeroed = False
-        host = self._copies.get((HOST, dtype)) if self._copies and place is not HOST else None
-        if host is not None and isinstance(host[0], HostStorage) and host[0].has_live_view:
+        if place is not HOST and self._is_shown(dtype):
             self.move(HOST, dtype)
 
     def output(self, place: Place, dtype: np.dtype) -> Storage:
@@ -314,6 +351,8 @@ class ArrayCell:
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
+        if self.use is Use.WRITTEN and self.place is not HOST:
+            self._tell_plans()  # they outdate this copy before they write
         if self._may_have_changed():
             self.outdate_copies()  # all: this one is copied again, and the head counts as unchanged then
         storage, is_current = (self._copies.get(key) if self._copies else None) or (None, False)

@@ -1,4 +1,4 @@
-"""Two counts: of the changes that compiled plans must notice (EPOCH), and of writes into arrays (WRITES)."""
+"""Counts of the changes that plans must notice (EPOCH), of arrays that leave devices (MOVES), of writes (WRITES)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ import itertools
 from atled_contexts import when_plugins_change
 
 
-class Epoch:
-    """One number, raised by each change of what plans are compiled or bound from; a plan compares it once per run.
-
-    These changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
-    plugins of the process.
-    Writing new values into an array does not raise it.
-    """
+class Counter:
+    """One number, raised by each change of some kind."""
 
     __slots__ = ("_numbers", "value")
 
@@ -22,12 +17,26 @@ class Epoch:
         self.value = 0
 
     def bump(self) -> None:
-        """Raise it: all plans check what they were made from before their next run."""
+        """Raise it."""
         self.value = next(self._numbers)  # no number comes twice, whichever threads do this at once
+
+
+class Epoch(Counter):
+    """One number, raised by each change of what plans are compiled or bound from; a plan compares it once per run.
+
+    These changes are: need_grad, persistent, the shape of a Variable, an array put in another's place, a cast, and the
+    plugins of the process.
+    Writing new values into an array does not raise it.
+    """
+
+    __slots__ = ()
 
 
 EPOCH = Epoch()
 when_plugins_change(EPOCH.bump)
+
+MOVES = Counter()
+"""Raised when an array that plans trust to stay on its device leaves it, or gets present copies elsewhere."""
 
 WRITES = itertools.count(1)
 """Numbers of the writes into arrays that others notice, and of the runs of plans: what came later has a larger one."""

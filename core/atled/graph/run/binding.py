@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from atled.arrays.arena import Arena, release, take
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Storage, Use
 from atled.arrays.epoch import EPOCH, WRITES
-from atled.arrays.place import HOST, TRANSFERS, DevicePart, DeviceStorage, Place
+from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
@@ -25,10 +24,10 @@ from atled.graph.run.launching import launch_of
 from atled.graph.run.observed import run_observed
 from atled.graph.run.programs import QueuedSteps, Readiness
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
-from atled.graph.run.travelling import Travelling
+from atled.graph.run.travelling import Travelling, Travels
 from atled.graph.run.user_code import LockOfUserCode
 from atled.graph.run.words import Table
-from atled_contexts import Trace, active_trace, count_fallback, is_observed
+from atled_contexts import active_trace, count_fallback, is_observed
 
 _BYTE = np.dtype(np.uint8)
 _NO_OTHERS: Mapping[int, np.ndarray] = {}
@@ -56,8 +55,9 @@ class Binding:
     A binding owns references to all its storages and is locked while it runs: code of the user in it cannot run it.
 
     Arrays that never left host memory are trusted to keep their head: what replaces it raises the epoch, and a run
-    costs nothing for them. Those that travel between memories are looked at before each run (`_reads`), and told of
-    their new values after it (`_writes`); binding changes neither their head nor their values.
+    costs nothing for them. Those that travel between memories are looked at before each run, and told of their new
+    values after it, until they have stayed on a device for a while (`Travels`); binding changes neither their head nor
+    their values.
     """
 
     def __init__(
@@ -84,8 +84,7 @@ class Binding:
         self.floats = np.array(floats, np.float64)
         self._heads: list[tuple[ArrayCell, Storage]] = []
         self._written: list[ArrayCell] = []
-        self._reads: list[Travelling] = []
-        self._writes: list[Travelling] = []
+        self._on_devices: Travels | None = None
         self._writes_known: frozenset[int] | None = None
         self._workspaces: dict[Place, Storage] = {}
         self._shared: SharedWorkspace | None = None
@@ -134,6 +133,11 @@ class Binding:
     def _travels(self, cell: ArrayCell) -> bool:
         return id(cell) in self._travelling or cell.travels
 
+    def _travel(self, *where: Any, **how: Any) -> None:  # Any: the arguments of Travelling
+        if self._on_devices is None:
+            self._on_devices = Travels()
+        self._on_devices.add(Travelling(*where, **how))
+
     def _bind_externals(self) -> None:
         plan = self.plan
         for number, place, dtype, slot in plan.requests:
@@ -141,10 +145,8 @@ class Binding:
             is_changed = (number, place, dtype) in plan.written
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
-                travelling = Travelling(cell, place, dtype, storage, plan.feeds.get(slot, -1))
-                self._reads.append(travelling)
-                if is_changed:
-                    self._writes.append(travelling)
+                cause = plan.feeds.get(slot, -1)
+                self._travel(cell, place, dtype, storage, is_read=True, is_written=is_changed, cause=cause)
             else:
                 storage = cell.move(place, dtype)
                 cell.use = Use.WRITTEN if is_changed else cell.use or Use.READ
@@ -172,7 +174,7 @@ class Binding:
                 EPOCH.bump()  # another plan computes it without storing it: from now on that one has to
             if self._travels(cell):
                 storage = cell.reserve(place, dtype)
-                self._writes.append(Travelling(cell, place, dtype, storage))
+                self._travel(cell, place, dtype, storage, is_read=False, is_written=True)
             else:
                 storage = cell.target(place, dtype)
                 cell.use = Use.WRITTEN
@@ -196,7 +198,7 @@ class Binding:
         """Whether every array still has the storage that is used here; if so, sets their `plans` again."""
         if any(cell.storage is not storage or cell.travels for cell, storage in self._heads):
             return False
-        if not all(item.is_current for item in (*self._reads, *self._writes)):
+        if self._on_devices is not None and not self._on_devices.is_current:
             return False
         spared = set(map(id, self.gradients))
         for cell in self._written:
@@ -336,8 +338,8 @@ class Binding:
         with self._lock:
             if floats is not None:
                 self.set_floats(floats)
-            if self._reads or self._writes:
-                self._fetch(active_trace())
+            if self._on_devices is not None:
+                self._on_devices.fetch(active_trace())
             arenas = self._arenas and self._take_arenas()
             try:
                 for random_state in self.random_states:
@@ -354,8 +356,8 @@ class Binding:
                     version = next(WRITES)
                     for cell in self._changed:
                         cell.last_write = version
-            for item in self._writes:
-                item.show()
+            if self._on_devices is not None:
+                self._on_devices.show()
             if self.plan.fallbacks:
                 self._count_fallbacks()
             for cell in self.gradients:
@@ -370,25 +372,12 @@ class Binding:
         else:
             run_observed(copy.copy(self) if self._arenas else self)  # what runs it amid this may have it moved
 
-    def _fetch(self, trace: Trace | None) -> None:
-        """Fetch the travelling inputs to the place of the steps, and outdate the copies of what the steps write."""
-        start = time.perf_counter()
-        calls, moved = TRANSFERS.calls, TRANSFERS.bytes_moved
-        for item in self._reads:
-            item.fetch()
-        for item in self._writes:
-            item.cell.outdate_copies()
-        calls = TRANSFERS.calls - calls
-        if trace is not None and calls:
-            seconds = time.perf_counter() - start
-            moved = TRANSFERS.bytes_moved - moved
-            trace.record("Transfer", "engine", "", seconds, calls=calls, bytes_moved=moved)
-
     @property
     def writes(self) -> frozenset[int]:
         """The identities of the outside arrays that a run writes."""
         if self._writes_known is None:
-            cells = [*self._written, *self._changed, *(item.cell for item in self._writes)]
+            items = () if self._on_devices is None else self._on_devices.items
+            cells = [*self._written, *self._changed, *(item.cell for item in items if item.is_written)]
             self._writes_known = frozenset(map(id, cells))
         return self._writes_known
 
@@ -398,7 +387,7 @@ class Binding:
         moved = dict.fromkeys(plan.fallbacks, 0)
         for number, cause in plan.owners.items():
             moved[cause] += plan.slots[plan.steps[number].arguments[1]].desc.nbytes
-        for item in self._reads:
+        for item in () if self._on_devices is None else self._on_devices.items:
             if item.cause >= 0:
                 moved[item.cause] += item.moved
         for number, nbytes in moved.items():
