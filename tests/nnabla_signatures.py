@@ -1,27 +1,34 @@
 """The functions of NNabla, by hand: what `atled.functions` must have. Functions of our own are not in it."""
 
-# Function: name of the op ("" where it is made of others), and the arguments of release 1.0 in their order.
+# Function: name of the op ("" where it is made of others), and the arguments of release 1.0 in their order, then
+# later ones.
 # None stands for what follows from the inputs.
 SIGNATURES = {
     "affine": ("Affine", "x, weight, bias=None, base_axis=1"),
-    "convolution": ("Convolution", "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, group=1"),
+    "convolution": (
+        "Convolution",
+        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, group=1, channel_last=False",
+    ),
     "depthwise_convolution": (
         "DepthwiseConvolution",
-        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, multiplier=1",
+        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, multiplier=1, channel_last=False",
     ),
     "deconvolution": (
         "Deconvolution",
-        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, group=1",
+        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, group=1, channel_last=False",
     ),
     "depthwise_deconvolution": (
         "DepthwiseDeconvolution",
-        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, divisor=1",
+        "x, weight, bias=None, base_axis=1, pad=None, stride=None, dilation=None, divisor=1, channel_last=False",
     ),
-    "max_pooling": ("MaxPooling", "x, kernel, stride=None, ignore_border=True, pad=None"),
-    "average_pooling": ("AveragePooling", "x, kernel, stride=None, ignore_border=True, pad=None, including_pad=True"),
+    "max_pooling": ("MaxPooling", "x, kernel, stride=None, ignore_border=True, pad=None, channel_last=False"),
+    "average_pooling": (
+        "AveragePooling",
+        "x, kernel, stride=None, ignore_border=True, pad=None, including_pad=True, channel_last=False",
+    ),
     "global_average_pooling": ("GlobalAveragePooling", "x"),
-    "sum_pooling": ("SumPooling", "x, kernel, stride=None, ignore_border=True, pad=None"),
-    "unpooling": ("Unpooling", "x, kernel"),
+    "sum_pooling": ("SumPooling", "x, kernel, stride=None, ignore_border=True, pad=None, channel_last=False"),
+    "unpooling": ("Unpooling", "x, kernel, channel_last=False"),
     "embed": ("Embed", "x0, w"),
     "sigmoid": ("Sigmoid", "x"),
     "swish": ("Swish", "x"),

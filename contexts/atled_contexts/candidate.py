@@ -199,8 +199,12 @@ class Inquiry(Generic[C]):
                 implementation=made,
             )
         exception: BaseException | None = None
+        answer: bool | str
         try:
-            answer = made.accepts(call) if made.accepts is not None else True
+            if made.layout is None and getattr(call, "channel_last", False):
+                answer = "it does not know channel_last"  # and would compute something else
+            else:
+                answer = made.accepts(call) if made.accepts is not None else True
         except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked
             answer, exception = f"accepts failed: {in_words(error)}", error
         if answer is True:

@@ -16,6 +16,7 @@ Prepare = Callable[[Any], Any]
 PrepareGroup = Callable[[Sequence[Any]], Any]
 Accepts = Callable[[Any], bool | str]
 Prefers = Callable[[Any], float]
+Layout = Callable[[Any], str]
 
 
 class Implementation:
@@ -35,6 +36,9 @@ class Implementation:
     omits: names of auxiliary outputs that it leaves out where nobody reads them (the core's `Call.wanted`).
     casts: whether a formula may have operands of several float dtypes: it is computed in float64 if one of its inputs
         is that, else in float32, and rounded when it is stored. Then casts beside it become part of it.
+    layout: `layout(call)` says in which order of axes it would rather have the images of this call: "channel_first",
+        "channel_last", or "" for the one that they are in. Only who gives it is given calls with `channel_last` set;
+        for others the images are transposed before and behind. None: it computes calls without channel_last only.
     """
 
     __slots__ = (
@@ -42,6 +46,7 @@ class Implementation:
         "backend",
         "casts",
         "fuses",
+        "layout",
         "note",
         "omits",
         "op",
@@ -65,6 +70,7 @@ class Implementation:
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
         casts: bool = False,
+        layout: Layout | None = None,
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -75,7 +81,13 @@ class Implementation:
                     "give the `version` of the spec it was written for, 1 or more, or None if it is made from the spec",
                 )
             )
-        functions = {"prepare": prepare, "accepts": accepts, "prefers": prefers, "prepare_group": prepare_group}
+        functions = {
+            "prepare": prepare,
+            "accepts": accepts,
+            "prefers": prefers,
+            "prepare_group": prepare_group,
+            "layout": layout,
+        }
         for name, function in functions.items():
             if not callable(function) and (function is not None or name == "prepare"):
                 raise TypeError(
@@ -106,6 +118,7 @@ class Implementation:
         self.prepare_group = prepare_group
         self.omits = tuple(omits)
         self.casts = casts
+        self.layout = layout
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -151,6 +164,7 @@ class Registrar:
         prepare_group: PrepareGroup | None = None,
         omits: Sequence[str] = (),
         casts: bool = False,
+        layout: Layout | None = None,
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -166,6 +180,7 @@ class Registrar:
             prepare_group=prepare_group,
             omits=omits,
             casts=casts,
+            layout=layout,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

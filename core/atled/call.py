@@ -73,7 +73,8 @@ class Call:
     inputs: one ArrayDesc per input, variadic ones spread out; None where an optional one is absent.
     outputs: one ArrayDesc per output, auxiliary ones included.
     attributes: the checked values of all attributes but the `float` ones. Those are run-time values (a
-        changing learning rate or scale must not prepare anything again), given at every execution.
+        changing learning rate or scale must not prepare anything again), given at every execution. `channel_last` is
+        among them only where it is True: who does not know it (`Implementation.layout`) sees the call without.
     device_id: where it is to run, as the Context says it.  type_config: its name, such as "float" or "half".
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
@@ -142,6 +143,11 @@ class Call:
             local_errors=self.local_errors,
             wanted=tuple(position not in unread for position in range(len(self.outputs))),
         )
+
+    @property
+    def channel_last(self) -> bool:
+        """Whether the channel axis of its images is the last one; selection asks who knows what that means."""
+        return bool(self.spec.channelled) and self.attributes.get("channel_last", False)
 
     @property
     def op_version(self) -> int:

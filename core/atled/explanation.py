@@ -12,7 +12,7 @@ from atled.call import Call
 from atled.calling.apply import input_value
 from atled.calling.using import overridden
 from atled.errors import four_parts, in_words
-from atled.graph.nodes.dispatch import describe_call, opaque_candidate
+from atled.graph.nodes.dispatch import describe_call, in_front, is_transposed, opaque_candidate
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall
 from atled.ops.spec import OpSpec
@@ -27,6 +27,8 @@ class CallExplanation:
 
     candidates: in the order in which they are asked; `.state` is "chosen" for the one that would compute.
     is_view: whether the result shares the memory of the first input, so that nothing is computed.
+    is_transposed: whether the call has channel_last and is computed without it, on arrays that are transposed before
+        and behind; the candidates are those of the call without.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class CallExplanation:
         call: str,
         candidates: Sequence[Candidate],
         make_call: Callable[[str, str], Call] | None = None,
+        is_transposed: bool = False,
     ) -> None:
         self._make_call = make_call
         self.op = spec.name
         self.is_view = spec.views
+        self.is_transposed = is_transposed
         self.context = context
         self.call = call
         self.candidates = tuple(candidates)
@@ -74,6 +78,7 @@ class CallExplanation:
             "context": self.context.backend,
             "device_id": self.context.device_id,
             "is_view": self.is_view,
+            "is_transposed": self.is_transposed,
             "candidates": [
                 {
                     "backend": candidate.backend,
@@ -92,6 +97,8 @@ class CallExplanation:
         lines = [self.call, f"under {self.context!r}"]
         if self.is_view:
             lines.append("a view of its input: nothing is computed")
+        if self.is_transposed:
+            lines.append("channel_last: the arrays are transposed before and behind, it is computed without")
         chosen = self.chosen
         if chosen is None:
             lines.append("no backend that the Context allows computes it: the call would raise SelectionError")
@@ -177,15 +184,18 @@ def _explain_function(function: RecordedCall) -> CallExplanation:
 def _explain(
     spec: OpSpec, descs: Sequence[ArrayDesc | None], attributes: dict[str, Any], context: Context
 ) -> CallExplanation:
-    inputs = [*descs, ArrayDesc((2,), "int64")] if spec.random else list(descs)
-
-    def make_call(type_config: str, device_id: str) -> Call:
-        return describe_call(spec, inputs, attributes, context, type_config, device_id)
-
-    call = make_call(context.backends[0][1], context.device_id)
+    given = [*descs, ArrayDesc((2,), "int64")] if spec.random else list(descs)
+    call = describe_call(spec, given, attributes, context, context.backends[0][1], context.device_id)
     if spec.opaque:
         return CallExplanation(spec, context, repr(call), [opaque_candidate(spec, context)])
-    return CallExplanation(spec, context, repr(call), consider(spec.name, context, make_call), make_call)
+    transposed = is_transposed(spec, given, attributes, context)
+    inputs, checked = in_front(spec, given, attributes) if transposed else (given, attributes)
+
+    def make_call(type_config: str, device_id: str) -> Call:
+        return describe_call(spec, inputs, checked, context, type_config, device_id)
+
+    candidates = consider(spec.name, context, make_call)
+    return CallExplanation(spec, context, repr(call), candidates, make_call, transposed)
 
 
 def __dir__() -> list[str]:

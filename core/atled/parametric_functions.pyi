@@ -133,6 +133,7 @@ def convolution(
     with_bias: bool = True,
     name: str | None = None,
     *,
+    channel_last: bool = False,
     using: Using | None = None,
 ) -> Any:
     """Convolution over any number of spatial axes."""
@@ -175,6 +176,7 @@ def deconvolution(
     with_bias: bool = True,
     name: str | None = None,
     *,
+    channel_last: bool = False,
     using: Using | None = None,
 ) -> Any:
     """Transposed convolution, the map that a convolution's gradient applies: it spreads each element over a
@@ -195,6 +197,7 @@ def depthwise_convolution(
     with_bias: bool = True,
     name: str | None = None,
     *,
+    channel_last: bool = False,
     using: Using | None = None,
 ) -> Any:
     """Convolution of each channel by itself, with `multiplier` kernels: output map o reads channel o //
@@ -215,6 +218,7 @@ def depthwise_deconvolution(
     with_bias: bool = True,
     name: str | None = None,
     *,
+    channel_last: bool = False,
     using: Using | None = None,
 ) -> Any:
     """Transposed convolution of each channel by itself, where every `divisor` neighbouring results are added up."""
@@ -281,6 +285,7 @@ def fixed_point_quantized_convolution(
     ste_fine_grained_b: bool = True,
     name: str | None = None,
     *,
+    channel_last: bool = False,
     using: Using | None = None,
 ) -> Any:
     """Convolution with weight and bias rounded to multiples of delta."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.ops.convolution import Convolution
+from atled.ops.convolution import GEOMETRY, Convolution
 from atled.ops.linear import Affine
 from atled.ops.samples import Away, Data, Exact, Refused, Sample
 from atled.ops.spec import Input, OpSpec
@@ -37,11 +37,13 @@ class ReplacedWeight(OpSpec, abstract=True):
 
     def plain_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the attributes that are the plain layer's."""
-        return {name: attributes[name] for name in self.plain.attribute_names}
+        # These layers have no channel_last: the plain one computes what it is without.
+        return {item.name: attributes.get(item.name, item.default) for item in self.plain.attributes}
 
     def normalize(self, attributes: dict[str, Any], *inputs: ArrayDesc | None) -> dict[str, Any]:
         x, weight, bias = inputs[0], inputs[1], inputs[len(self.user_inputs) - 1]
-        return {**attributes, **self.plain.normalize(self.plain_attributes(attributes), x, weight, bias)}
+        plain = self.plain.normalize(self.plain_attributes(attributes), x, weight, bias)
+        return {name: plain.get(name, value) for name, value in attributes.items()}
 
     def plain_gradient(
         self, g: GradientCall, x: IRValue, weight: IRValue, bias: IRValue | None, attributes: Mapping[str, Any]
@@ -135,7 +137,7 @@ class BinaryConnectConvolution(_BinaryConnect):
 
     function = "binary_connect_convolution"
     layer = Convolution
-    attributes = Convolution.attributes
+    attributes = GEOMETRY
 
     def samples(self) -> Sequence[Sample]:
         return _convolution_samples(0)
@@ -251,7 +253,7 @@ class BinaryWeightConvolution(_BinaryWeight):
 
     function = "binary_weight_convolution"
     layer = Convolution
-    attributes = Convolution.attributes
+    attributes = GEOMETRY
 
     def output_shape(self, weight: tuple[int, ...]) -> tuple[int, ...]:
         return (weight[0], *(1 for _ in weight[1:]))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.channel_axis import CHANNEL_LAST, Channelled, all_but_channels, either_layout, spatial_shape
 from atled.ops.samples import Refused, Sample
-from atled.ops.spec import Attribute, Input, OpSpec
+from atled.ops.spec import Attribute, Input
 from atled.ops.windows import per_axis, taps, window_counts
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ GEOMETRY = (
 )
 
 
-class Convolutional(OpSpec, abstract=True):
+class Convolutional(Channelled, abstract=True):
     """What convolutions, their gradients and their transposed forms share: attributes and geometry.
 
     grouping: name of the attribute that says how the channels are split.
@@ -135,6 +136,7 @@ class Convolution(Convolutional):
         stride: step between windows per spatial axis; default 1.
         dilation: distance between the taps of the kernel per spatial axis; default 1.
         group: number of groups into which channels and output maps are split; divides both.
+        channel_last: whether the arrays are x (B..., S..., C), weight (O, K..., C / group) and y (B..., T..., O).
 
     Returns:
         y: (B..., O, T...) float; T = (S + 2 pad - (dilation (K - 1) + 1)) // stride + 1.
@@ -145,8 +147,10 @@ class Convolution(Convolutional):
 
     function = "convolution"
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
-    attributes = GEOMETRY
+    attributes = (*GEOMETRY, CHANNEL_LAST)
+    channelled = ("x", "weight", "y")
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -167,6 +171,7 @@ class Convolution(Convolutional):
         counts = self.window_counts(inputs, sizes, weight.shape[2:], pad, stride, dilation)
         return ArrayDesc((*x.shape[:base_axis], maps, *counts), x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -194,18 +199,27 @@ class Convolution(Convolutional):
         return y
 
     def gradient(
-        self, g: GradientCall, x: IRValue, weight: IRValue, bias: IRValue | None, *, base_axis: int, **geometry: Any
+        self,
+        g: GradientCall,
+        x: IRValue,
+        weight: IRValue,
+        bias: IRValue | None,
+        *,
+        pad: tuple[int, ...],
+        channel_last: bool,
+        **geometry: Any,
     ) -> Sequence[IRValue | None]:
         gx = gw = gb = None
+        count = len(pad)
+        geometry |= {"pad": pad, "channel_last": channel_last}
         if g.needs[0]:
-            shape = x.shape[base_axis + 1 :]
-            gx = g.op("ConvolutionDataGrad", g.gy, weight, base_axis=base_axis, shape=shape, **geometry)
+            shape = spatial_shape(x.shape, count, channel_last)
+            gx = g.op("ConvolutionDataGrad", g.gy, weight, shape=shape, **geometry)
         if g.needs[1]:
-            kernel = weight.shape[2:]
-            gw = g.op("ConvolutionWeightGrad", x, g.gy, base_axis=base_axis, kernel=kernel, **geometry)
+            kernel = spatial_shape(weight.shape, count, channel_last)
+            gw = g.op("ConvolutionWeightGrad", x, g.gy, kernel=kernel, **geometry)
         if bias is not None and g.needs[2]:
-            axes = tuple(axis for axis in range(x.ndim) if axis != base_axis)
-            gb = g.op("Sum", g.gy, axes=axes)
+            gb = g.op("Sum", g.gy, axes=all_but_channels(x.ndim, count, channel_last))
         return gx, gw, gb
 
     def samples(self) -> Sequence[Sample]:
@@ -225,6 +239,8 @@ class Convolution(Convolutional):
             Sample((2, 3, 2, 2), (3, 1, 1, 1), (3,), group=3, pad=(2, 1), stride=(2, 2)),
             Sample((0, 3, 5, 5), (2, 3, 3, 3), (2,)),
             Sample((3, 16, 9, 9), (33, 16, 3, 3), (33,), pad=(1, 1)).no_gradient(),
+            Sample((2, 5, 4, 4), (6, 3, 2, 2), (6,), pad=(1, 0), stride=(2, 1), group=2, channel_last=True),
+            Sample((2, 1, 5, 3), (2, 2, 3), None, base_axis=2, dilation=(2,), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -241,6 +257,7 @@ class Convolution(Convolutional):
             Refused(ValueError, "the kernel is empty", (2, 3, 5, 5), (4, 3, 0, 3), None),
             Refused(ValueError, "group=0", (2, 3, 5, 5), (4, 3, 3, 3), None, group=0),
             Refused(TypeError, "dilation", (2, 3, 5, 5), (4, 3, 3, 3), None, dilation=(1.5, 1)),
+            Refused(ValueError, "x has 5 channels", (2, 3, 5, 5), (4, 3, 3, 3), None, channel_last=True),
         )
 
 
@@ -252,7 +269,7 @@ class ConvolutionDataGrad(Convolutional):
     Args:
         gy: (B..., O, T...) float; gradient with respect to the convolution's output.
         weight: (O, C / group, K...) float.
-        base_axis, pad, stride, dilation, group: as `Convolution`.
+        base_axis, pad, stride, dilation, group, channel_last: as `Convolution`.
         shape: the spatial shape S of x, which T alone does not tell.
 
     Returns:
@@ -264,8 +281,10 @@ class ConvolutionDataGrad(Convolutional):
 
     inputs = (Input("gy"), Input("weight"))
     outputs = ("gx",)
-    attributes = (*GEOMETRY, Attribute("shape", "ints"))
+    attributes = (*GEOMETRY, Attribute("shape", "ints"), CHANNEL_LAST)
+    channelled = ("gy", "weight", "gx")
 
+    @either_layout
     def infer(
         self,
         gy: ArrayDesc,
@@ -284,6 +303,7 @@ class ConvolutionDataGrad(Convolutional):
         self._check_gy(inputs, gy.shape[base_axis + 1 :], counts)
         return ArrayDesc((*gy.shape[:base_axis], weight.shape[1] * group, *shape), gy.dtype)
 
+    @either_layout
     def reference(
         self,
         gy: np.ndarray,
@@ -318,7 +338,8 @@ class ConvolutionDataGrad(Convolutional):
         ggy = g.op("Convolution", g.gy, weight, None, **geometry) if g.needs[0] else None
         gw = None
         if g.needs[1]:
-            gw = g.op("ConvolutionWeightGrad", g.gy, gy, kernel=weight.shape[2:], **geometry)
+            kernel = spatial_shape(weight.shape, len(shape), geometry["channel_last"])
+            gw = g.op("ConvolutionWeightGrad", g.gy, gy, kernel=kernel, **geometry)
         return ggy, gw
 
     def samples(self) -> Sequence[Sample]:
@@ -342,6 +363,7 @@ class ConvolutionDataGrad(Convolutional):
             Sample((2, 17, 4, 8, 8), (17, 16, 3, 3, 3), pad=(1, 1, 1), shape=(4, 8, 8)).no_gradient(),
             Sample((0, 2, 3, 3), (2, 3, 3, 3), shape=(5, 5)),
             Sample((3, 33, 9, 9), (33, 16, 3, 3), pad=(1, 1), shape=(9, 9)).no_gradient(),
+            Sample((2, 3, 3, 6), (6, 3, 2, 2), pad=(1, 0), stride=(2, 1), group=2, shape=(5, 4), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -360,7 +382,7 @@ class ConvolutionWeightGrad(Convolutional):
     Args:
         x: (B..., C, S...) float.
         gy: (B..., O, T...) float; gradient with respect to the convolution's output.
-        base_axis, pad, stride, dilation, group: as `Convolution`.
+        base_axis, pad, stride, dilation, group, channel_last: as `Convolution`.
         kernel: the spatial shape K of the weight.
 
     Returns:
@@ -372,8 +394,10 @@ class ConvolutionWeightGrad(Convolutional):
 
     inputs = (Input("x"), Input("gy"))
     outputs = ("gw",)
-    attributes = (*GEOMETRY, Attribute("kernel", "ints"))
+    attributes = (*GEOMETRY, Attribute("kernel", "ints"), CHANNEL_LAST)
+    channelled = ("x", "gy", "gw")
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -398,6 +422,7 @@ class ConvolutionWeightGrad(Convolutional):
         self._check_gy(inputs, gy.shape[base_axis + 1 :], counts)
         return ArrayDesc((maps, channels // group, *kernel), x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -425,16 +450,15 @@ class ConvolutionWeightGrad(Convolutional):
         x: IRValue,
         gy: IRValue,
         *,
-        base_axis: int,
         kernel: tuple[int, ...],
         **geometry: Any,
     ) -> Sequence[IRValue | None]:
         gx = ggy = None
         if g.needs[0]:
-            shape = x.shape[base_axis + 1 :]
-            gx = g.op("ConvolutionDataGrad", gy, g.gy, base_axis=base_axis, shape=shape, **geometry)
+            shape = spatial_shape(x.shape, len(kernel), geometry["channel_last"])
+            gx = g.op("ConvolutionDataGrad", gy, g.gy, shape=shape, **geometry)
         if g.needs[1]:
-            ggy = g.op("Convolution", x, g.gy, None, base_axis=base_axis, **geometry)
+            ggy = g.op("Convolution", x, g.gy, None, **geometry)
         return gx, ggy
 
     def samples(self) -> Sequence[Sample]:
@@ -457,6 +481,7 @@ class ConvolutionWeightGrad(Convolutional):
             Sample((2, 16, 4, 8, 8), (2, 17, 4, 8, 8), pad=(1, 1, 1), kernel=(3, 3, 3)).no_gradient(),
             Sample((0, 3, 5, 5), (0, 2, 3, 3), kernel=(3, 3)),
             Sample((3, 16, 9, 9), (3, 33, 9, 9), pad=(1, 1), kernel=(3, 3)).no_gradient(),
+            Sample((2, 5, 4, 4), (2, 3, 3, 6), pad=(1, 0), stride=(2, 1), group=2, kernel=(3, 2), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:

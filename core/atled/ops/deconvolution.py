@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.channel_axis import CHANNEL_LAST, all_but_channels, either_layout, spatial_shape
 from atled.ops.convolution import GEOMETRY, Convolutional
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import SPECS, Input
@@ -70,16 +71,18 @@ class Transposed(Convolutional, abstract=True):
 
     @staticmethod
     def gradients(
-        g: GradientCall, x: IRValue, weight: IRValue, bias: IRValue | None, base_axis: int, **geometry: Any
+        g: GradientCall, x: IRValue, weight: IRValue, bias: IRValue | None, **geometry: Any
     ) -> Sequence[IRValue | None]:
-        """Gradients of `adjoint` plus bias; weight is (C, O / group, K...)."""
+        """Gradients of `adjoint` plus bias; weight is (C, O / group, K...), with channel_last (C, K..., O / group)."""
         gx = gw = gb = None
+        count, channel_last = len(geometry["pad"]), geometry["channel_last"]
         if g.needs[0]:
-            gx = g.op("Convolution", g.gy, weight, None, base_axis=base_axis, **geometry)
+            gx = g.op("Convolution", g.gy, weight, None, **geometry)
         if g.needs[1]:
-            gw = g.op("ConvolutionWeightGrad", g.gy, x, base_axis=base_axis, kernel=weight.shape[2:], **geometry)
+            kernel = spatial_shape(weight.shape, count, channel_last)
+            gw = g.op("ConvolutionWeightGrad", g.gy, x, kernel=kernel, **geometry)
         if bias is not None and g.needs[2]:
-            gb = g.op("Sum", g.gy, axes=tuple(axis for axis in range(x.ndim) if axis != base_axis))
+            gb = g.op("Sum", g.gy, axes=all_but_channels(x.ndim, count, channel_last))
         return gx, gw, gb
 
 
@@ -99,6 +102,7 @@ class Deconvolution(Transposed):
         stride: distance in y between the places of neighbours in x, per spatial axis; default 1.
         dilation: distance between the taps of the kernel per spatial axis; default 1.
         group: number of groups into which channels and output maps are split; divides both.
+        channel_last: whether the arrays are x (B..., T..., C), weight (C, K..., O / group) and y (B..., S..., O).
 
     Returns:
         y: (B..., O, S...) float; S = stride (T - 1) - 2 pad + dilation (K - 1) + 1.
@@ -108,8 +112,10 @@ class Deconvolution(Transposed):
     """
 
     function = "deconvolution"
-    attributes = GEOMETRY
+    attributes = (*GEOMETRY, CHANNEL_LAST)
+    channelled = ("x", "weight", "y")
 
+    @either_layout
     def infer(
         self, x: ArrayDesc, weight: ArrayDesc, bias: ArrayDesc | None, *, base_axis: int, group: int, **geometry: Any
     ) -> ArrayDesc:
@@ -134,6 +140,7 @@ class Deconvolution(Transposed):
         counts = self.output_sizes(inputs, sizes, weight.shape[2:], **geometry)
         return ArrayDesc((*x.shape[:base_axis], maps, *counts), x.dtype)
 
+    @either_layout
     def reference(self, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, **geometry: Any) -> np.ndarray:
         return self.adjoint(x, weight, bias, **geometry)
 
@@ -155,6 +162,7 @@ class Deconvolution(Transposed):
             Sample((2, 3, 2, 2), (3, 1, 1, 1), (3,), group=3, stride=(2, 2)),
             Sample((0, 2, 3, 3), (2, 3, 3, 3), (3,)),
             Sample((3, 33, 9, 9), (33, 16, 3, 3), (16,), pad=(1, 1)).no_gradient(),
+            Sample((2, 3, 3, 6), (6, 3, 2, 2), (4,), pad=(1, 0), stride=(2, 1), group=2, channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:

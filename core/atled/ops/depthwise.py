@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.channel_axis import CHANNEL_LAST, all_but_channels, either_layout, spatial_shape
 from atled.ops.convolution import GEOMETRY, Convolutional
 from atled.ops.deconvolution import Transposed
 from atled.ops.samples import Refused, Sample
@@ -37,9 +38,9 @@ def _check_filters(
         raise spec.error(inputs, "the kernel is empty", "give every kernel axis a size of at least 1")
 
 
-def _grouped(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape (filters, K...) as that of a grouped convolution's weight: (filters, 1, K...)."""
-    return (shape[0], 1, *shape[1:])
+def _grouped(shape: Sequence[int], channel_last: bool = False) -> tuple[int, ...]:
+    """The shape (filters, K...) as that of a grouped convolution's weight: (filters, 1, K...) or (filters, K..., 1)."""
+    return (*shape, 1) if channel_last else (shape[0], 1, *shape[1:])
 
 
 class DepthwiseConvolution(Convolutional):
@@ -56,6 +57,7 @@ class DepthwiseConvolution(Convolutional):
         bias: (C multiplier,) float, optional.
         base_axis, pad, stride, dilation: as `Convolution`.
         multiplier: output maps per channel.
+        channel_last: whether the images are x (B..., S..., C) and y (B..., T..., C multiplier); weight stays as it is.
 
     Returns:
         y: (B..., C multiplier, T...) float; T as `Convolution`.
@@ -67,8 +69,10 @@ class DepthwiseConvolution(Convolutional):
     function = "depthwise_convolution"
     grouping = "multiplier"
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
-    attributes = (*_WINDOWS, Attribute("multiplier", "int", 1))
+    attributes = (*_WINDOWS, Attribute("multiplier", "int", 1), CHANNEL_LAST)
+    channelled = ("x", "y")
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -87,6 +91,7 @@ class DepthwiseConvolution(Convolutional):
         counts = self.window_counts(inputs, sizes, weight.shape[1:], **geometry)
         return ArrayDesc((*x.shape[:base_axis], maps, *counts), x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -109,20 +114,21 @@ class DepthwiseConvolution(Convolutional):
         weight: IRValue,
         bias: IRValue | None,
         *,
-        base_axis: int,
         multiplier: int,
         **geometry: Any,
     ) -> Sequence[IRValue | None]:
         gx = gw = gb = None
-        geometry |= {"base_axis": base_axis, "group": x.shape[base_axis]}
+        count, channel_last = len(geometry["pad"]), geometry["channel_last"]
+        geometry["group"] = weight.shape[0] // multiplier
         if g.needs[0]:
-            filters = g.reshape(weight, _grouped(weight.shape))
-            gx = g.op("ConvolutionDataGrad", g.gy, filters, shape=x.shape[base_axis + 1 :], **geometry)
+            filters = g.reshape(weight, _grouped(weight.shape, channel_last))
+            shape = spatial_shape(x.shape, count, channel_last)
+            gx = g.op("ConvolutionDataGrad", g.gy, filters, shape=shape, **geometry)
         if g.needs[1]:
             gw = g.op("ConvolutionWeightGrad", x, g.gy, kernel=weight.shape[1:], **geometry)
             gw = g.reshape(gw, weight.shape)
         if bias is not None and g.needs[2]:
-            gb = g.op("Sum", g.gy, axes=tuple(axis for axis in range(x.ndim) if axis != base_axis))
+            gb = g.op("Sum", g.gy, axes=all_but_channels(x.ndim, count, channel_last))
         return gx, gw, gb
 
     def samples(self) -> Sequence[Sample]:
@@ -137,6 +143,7 @@ class DepthwiseConvolution(Convolutional):
             Sample((3, 4, 5), (6, 2, 3), None, base_axis=-3, multiplier=2),
             Sample((0, 3, 5, 5), (3, 3, 3), (3,)),
             Sample((3, 17, 9, 9), (34, 3, 3), (34,), pad=(1, 1), multiplier=2).no_gradient(),
+            Sample((2, 5, 4, 2), (4, 3, 2), (4,), pad=(1, 0), stride=(2, 1), multiplier=2, channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -165,6 +172,7 @@ class DepthwiseDeconvolution(Transposed):
         bias: (C / divisor,) float, optional.
         base_axis, pad, stride, dilation: as `Deconvolution`.
         divisor: channels per output map; divides C.
+        channel_last: whether the images are x (B..., T..., C) and y (B..., S..., C / divisor); weight stays as it is.
 
     Returns:
         y: (B..., C / divisor, S...) float; S as `Deconvolution`.
@@ -175,8 +183,10 @@ class DepthwiseDeconvolution(Transposed):
 
     function = "depthwise_deconvolution"
     grouping = "divisor"
-    attributes = (*_WINDOWS, Attribute("divisor", "int", 1))
+    attributes = (*_WINDOWS, Attribute("divisor", "int", 1), CHANNEL_LAST)
+    channelled = ("x", "y")
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -197,6 +207,7 @@ class DepthwiseDeconvolution(Transposed):
         counts = self.output_sizes(inputs, sizes, weight.shape[1:], **geometry)
         return ArrayDesc((*x.shape[:base_axis], maps, *counts), x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -217,13 +228,11 @@ class DepthwiseDeconvolution(Transposed):
         weight: IRValue,
         bias: IRValue | None,
         *,
-        base_axis: int,
         divisor: int,
         **geometry: Any,
     ) -> Sequence[IRValue | None]:
-        filters = g.reshape(weight, _grouped(weight.shape))
-        group = x.shape[base_axis] // divisor
-        gx, gw, gb = self.gradients(g, x, filters, bias, base_axis, group=group, **geometry)
+        filters = g.reshape(weight, _grouped(weight.shape, geometry["channel_last"]))
+        gx, gw, gb = self.gradients(g, x, filters, bias, group=weight.shape[0] // divisor, **geometry)
         return gx, None if gw is None else g.reshape(gw, weight.shape), gb
 
     def samples(self) -> Sequence[Sample]:
@@ -238,6 +247,7 @@ class DepthwiseDeconvolution(Transposed):
             Sample((4, 4, 5), (4, 2, 3), None, base_axis=-3, divisor=2),
             Sample((0, 3, 3, 3), (3, 3, 3), (3,)),
             Sample((3, 34, 9, 9), (34, 3, 3), (17,), pad=(1, 1), divisor=2).no_gradient(),
+            Sample((2, 3, 3, 4), (4, 3, 2), (2,), pad=(1, 0), stride=(2, 1), divisor=2, channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:

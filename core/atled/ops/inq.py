@@ -10,7 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.ops import philox
 from atled.ops.binarized import ReplacedWeight
-from atled.ops.convolution import Convolution
+from atled.ops.convolution import GEOMETRY, Convolution
 from atled.ops.linear import Affine
 from atled.ops.samples import Exact, Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input
@@ -192,7 +192,7 @@ class INQConvolution(_Incremental):
 
     function = "inq_convolution"
     layer = Convolution
-    attributes = (*Convolution.attributes, *_SETTINGS)
+    attributes = (*GEOMETRY, *_SETTINGS)
 
     def samples(self) -> Sequence[Sample]:
         w, grouped, line, few = (4, 3, 3, 2), (6, 2, 3, 3), (4, 3, 3), (2, 3, 3, 3)

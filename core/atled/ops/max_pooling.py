@@ -10,6 +10,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.dtypes import is_float
+from atled.ops.channel_axis import CHANNEL_LAST, either_layout, spatial_shape
 from atled.ops.indices import check_range
 from atled.ops.pooling import Pooling, pooled_sizes
 from atled.ops.samples import Distinct, Exact, Ints, Refused, Sample
@@ -40,6 +41,7 @@ class MaxPooling(Pooling):
         ignore_border: True: only windows that lie within the padded input, T = (S + 2 pad - kernel) // stride + 1;
             False: all windows that start within it, T = ceil((S + 2 pad) / stride).
         pad: places on both sides of each axis; default 0.
+        channel_last: whether x is (B..., S..., C) and y (B..., T..., C); place is (B..., C, T...) all the same.
 
     Returns:
         y: (B..., T...) float.
@@ -54,6 +56,7 @@ class MaxPooling(Pooling):
     outputs = ("y", "place")
     auxiliary = ("place",)
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -80,6 +83,7 @@ class MaxPooling(Pooling):
         shape = leading + counts
         return ArrayDesc(shape, x.dtype), ArrayDesc(shape, _place_dtype(kernel))
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -106,7 +110,8 @@ class MaxPooling(Pooling):
     ) -> Sequence[IRValue | None]:
         if g.is_sparing:
             return (g.op("MaxPoolingGradByValue", g.gy, x, g.y, kernel=kernel, **geometry),)
-        return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+        shape = spatial_shape(x.shape, len(kernel), geometry["channel_last"])
+        return (g.op("MaxPoolingGrad", g.gy, g.outputs[1], kernel=kernel, shape=shape, **geometry),)
 
     def sparing_gradient(
         self, inputs: Sequence[ArrayDesc | None], outputs: Sequence[ArrayDesc], attributes: Mapping[str, Any]
@@ -127,6 +132,7 @@ class MaxPooling(Pooling):
             Sample(Exact(np.zeros((1, 2, 4, 4))), kernel=(2, 2)).no_gradient(),
             Sample(Exact(np.full((2, 3, 3), -np.inf)), kernel=(2, 2), pad=(1, 1)).no_gradient(),
             Sample((3, 8, 17, 19), kernel=(3, 3), stride=(2, 2), pad=(1, 1)).no_gradient(),
+            Sample(Distinct((2, 5, 6, 3)), kernel=(3, 2), stride=(2, 2), pad=(1, 0), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -153,7 +159,7 @@ def _place_dtype(kernel: Sequence[int]) -> np.dtype:
 class _Placed(Pooling, abstract=True):
     """What the two adjoint ops share that move values between windows and their places."""
 
-    attributes = (*Pooling.attributes, Attribute("shape", "ints"))
+    attributes = (*Pooling.attributes[:-1], Attribute("shape", "ints"), CHANNEL_LAST)
 
     def check_places(
         self,
@@ -183,7 +189,7 @@ class MaxPoolingGrad(_Placed):
     Args:
         gy: (B..., T...) float.
         place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gets nothing.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`; place has one order in both cases.
         shape: S, the spatial shape of x.
 
     Returns:
@@ -196,7 +202,9 @@ class MaxPoolingGrad(_Placed):
 
     inputs = (Input("gy"), Input("place", kind="keep", gradient="none"))
     outputs = ("gx",)
+    channelled = ("gy", "gx")
 
+    @either_layout
     def infer(
         self, gy: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
     ) -> ArrayDesc:
@@ -205,6 +213,7 @@ class MaxPoolingGrad(_Placed):
         self.check_places((gy, place), kernel, shape=shape, **geometry)
         return ArrayDesc(gy.shape[: -len(shape)] + shape, gy.dtype)
 
+    @either_layout
     def reference(
         self,
         gy: np.ndarray,
@@ -238,6 +247,7 @@ class MaxPoolingGrad(_Placed):
             Sample((2, 1), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
             Sample((0, 2, 2), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
             Sample((4, 9, 8, 8), _Places((4, 9, 8, 8), 4), kernel=(2, 2), shape=(16, 16)).no_gradient(),
+            Sample((2, 2, 3, 4), _Places((2, 4, 2, 3), 4), kernel=(2, 2), shape=(4, 6), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -260,7 +270,7 @@ class MaxPoolingGradByValue(Pooling):
         gy: (B..., T...) float.
         x: (B..., S...) float; what was pooled.
         y: (B..., T...) float; its maxima. An implementation may use them, or find them again.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`.
 
     Returns:
         gx: (B..., S...) float; 0 where no maximum was. Of equal maxima the first in C order counts.
@@ -271,7 +281,9 @@ class MaxPoolingGradByValue(Pooling):
 
     inputs = (Input("gy"), Input("x", gradient="none"), Input("y", gradient="none"))
     outputs = ("gx",)
+    channelled = ("gy", "x", "y", "gx")
 
+    @either_layout
     def infer(
         self, gy: ArrayDesc, x: ArrayDesc, y: ArrayDesc, *, kernel: tuple[int, ...], **geometry: Any
     ) -> ArrayDesc:
@@ -281,6 +293,7 @@ class MaxPoolingGradByValue(Pooling):
             raise self.error((gy, x, y), "gy and y are not the windows of x", f"use {list(shape)} for both")
         return ArrayDesc(x.shape, gy.dtype)
 
+    @either_layout
     def reference(
         self, gy: np.ndarray, x: np.ndarray, y: np.ndarray, *, kernel: tuple[int, ...], **geometry: Any
     ) -> np.ndarray:
@@ -293,11 +306,8 @@ class MaxPoolingGradByValue(Pooling):
         self, g: GradientCall, gy: IRValue, x: IRValue, y: IRValue, *, kernel: tuple[int, ...], **geometry: Any
     ) -> Sequence[IRValue | None]:
         place = g.op("MaxPoolingPlaces", x, kernel=kernel, **geometry)
-        return (
-            g.op("MaxPoolingGather", g.gy, place, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),
-            None,
-            None,
-        )
+        shape = spatial_shape(x.shape, len(kernel), geometry["channel_last"])
+        return g.op("MaxPoolingGather", g.gy, place, kernel=kernel, shape=shape, **geometry), None, None
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -308,6 +318,7 @@ class MaxPoolingGradByValue(Pooling):
             _valued((2, 4, 2, 4), kernel=(2, 2, 2)),
             _valued((0, 4, 4), kernel=(2, 2)),
             _valued((4, 9, 16, 16), kernel=(2, 2)).no_gradient(),
+            _valued((2, 5, 6, 3), kernel=(3, 2), stride=(2, 2), pad=(1, 0), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -331,7 +342,7 @@ class MaxPoolingPlaces(Pooling):
 
     Args:
         x: (B..., S...) float; as many spatial axes S as kernel has entries.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`; place has one order in both cases.
 
     Returns:
         place: (B..., T...) uint8 for windows of up to 256 places, else int32.
@@ -341,6 +352,7 @@ class MaxPoolingPlaces(Pooling):
     """
 
     outputs = ("place",)
+    channelled = ("x",)
     no_gradient = "stops"
 
     def infer(self, x: ArrayDesc, **attributes: Any) -> ArrayDesc:
@@ -355,6 +367,7 @@ class MaxPoolingPlaces(Pooling):
             Sample(Distinct((2, 3, 4, 6)), kernel=(2, 2)),
             Sample(Distinct((2, 2, 5, 7)), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
             Sample(Distinct((300,)), kernel=(300,)),
+            Sample(Distinct((2, 5, 6, 3)), kernel=(3, 2), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -367,7 +380,7 @@ class MaxPoolingGather(_Placed):
     Args:
         x: (B..., S...) float.
         place: (B..., T...) uint8 or int32, as `MaxPooling` gives it; a place outside x gives 0.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`; place has one order in both cases.
         shape: S; says how many of the axes are spatial.
 
     Returns:
@@ -380,6 +393,7 @@ class MaxPoolingGather(_Placed):
 
     inputs = (Input("x"), Input("place", kind="keep", gradient="none"))
 
+    @either_layout
     def infer(
         self, x: ArrayDesc, place: ArrayDesc, *, kernel: tuple[int, ...], shape: tuple[int, ...], **geometry: Any
     ) -> ArrayDesc:
@@ -389,6 +403,7 @@ class MaxPoolingGather(_Placed):
             raise self.error((x, place), f"x has shape {list(x.shape)}", f"use {list(expected)}, or another shape=")
         return ArrayDesc(place.shape, x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -420,6 +435,7 @@ class MaxPoolingGather(_Placed):
             Sample((2, 300), Exact(np.array([[3], [299]], np.int32)), kernel=(300,), shape=(300,)),
             Sample((2, 4, 2, 4), _Places((2, 2, 1, 2), 8), kernel=(2, 2, 2), shape=(4, 2, 4)),
             Sample((0, 4, 4), _Places((0, 2, 2), 4), kernel=(2, 2), shape=(4, 4)),
+            Sample((2, 4, 6, 4), _Places((2, 4, 2, 3), 4), kernel=(2, 2), shape=(4, 6), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:

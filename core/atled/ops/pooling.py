@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.ops.channel_axis import CHANNEL_LAST, Channelled, either_layout, spatial_shape
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.ops.windows import per_axis, taps, window_counts
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
 
 
-class Pooling(OpSpec, abstract=True):
-    """What poolings share: kernel, stride, pad and how many windows there are."""
+class Pooling(Channelled, abstract=True):
+    """What poolings share: kernel, stride, pad, the place of the channel axis, and how many windows there are."""
 
     category = "layer"
     inputs = (Input("x"),)
@@ -27,16 +28,13 @@ class Pooling(OpSpec, abstract=True):
         Attribute("stride", "ints", None),
         Attribute("ignore_border", "bool", True),
         Attribute("pad", "ints", None),
+        CHANNEL_LAST,
     )
+    channelled = ("x", "y")
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         axes = len(attributes["kernel"])
-        if not 1 <= axes <= inputs[0].ndim:
-            raise self.error(
-                inputs,
-                f"kernel={attributes['kernel']} has {axes} entries",
-                f"give one per axis to pool over, the trailing ones: 1 to {inputs[0].ndim}",
-            )
+        check_kernel_axes(self, attributes, inputs, "pool over")
         kernel = per_axis(self, inputs, attributes, "kernel", axes, least=1)
         stride = kernel
         if attributes["stride"] is not None:
@@ -66,6 +64,19 @@ class Pooling(OpSpec, abstract=True):
         return counts
 
 
+def check_kernel_axes(spec: Channelled, attributes: dict[str, Any], inputs: Sequence[Any], what: str) -> None:
+    """Refuse a kernel with more entries than there are axes to which they could belong."""
+    axes = len(attributes["kernel"])
+    most = inputs[0].ndim - attributes["channel_last"]
+    if not 1 <= axes <= most:
+        which = "those before the last" if attributes["channel_last"] else "the trailing ones"
+        raise spec.error(
+            inputs,
+            f"kernel={attributes['kernel']} has {axes} entries",
+            f"give one per axis to {what}, {which}: 1 to {most}",
+        )
+
+
 def pooled_sizes(
     sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], ignore_border: bool, pad: Sequence[int]
 ) -> tuple[int, ...]:
@@ -84,6 +95,7 @@ class WindowSums(Pooling, abstract=True):
         """By what the sums are divided, broadcasting with (T...) = counts, for spatial sizes (S...)."""
         return np.ones((), np.int64)
 
+    @either_layout
     def infer(
         self,
         x: ArrayDesc,
@@ -97,6 +109,7 @@ class WindowSums(Pooling, abstract=True):
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
         return ArrayDesc(leading + self.window_counts((x,), sizes, kernel, stride, ignore_border, pad), x.dtype)
 
+    @either_layout
     def reference(
         self,
         x: np.ndarray,
@@ -117,7 +130,8 @@ class WindowSums(Pooling, abstract=True):
     def gradient(
         self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], **geometry: Any
     ) -> Sequence[IRValue | None]:
-        return (g.op(self.gradient_name, g.gy, kernel=kernel, shape=x.shape[-len(kernel) :], **geometry),)
+        shape = spatial_shape(x.shape, len(kernel), geometry["channel_last"])
+        return (g.op(self.gradient_name, g.gy, kernel=kernel, shape=shape, **geometry),)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -130,6 +144,7 @@ class WindowSums(Pooling, abstract=True):
             Sample((2, 4, 3, 4), kernel=(2, 2, 2), stride=(1, 1, 2)),
             Sample((0, 3, 4, 4), kernel=(2, 2)),
             Sample((3, 8, 17, 19), kernel=(3, 3), stride=(2, 2), pad=(1, 1)).no_gradient(),
+            Sample((2, 5, 6, 3), kernel=(3, 2), stride=(2, 2), pad=(1, 0), channel_last=True),
         )
 
 
@@ -141,8 +156,10 @@ class WindowSumsGrad(Pooling, abstract=True):
 
     inputs = (Input("gy"),)
     outputs = ("gx",)
+    channelled = ("gy", "gx")
     sums: ClassVar[type[WindowSums]]
 
+    @either_layout
     def infer(
         self,
         gy: ArrayDesc,
@@ -159,6 +176,7 @@ class WindowSumsGrad(Pooling, abstract=True):
             raise self.error((gy,), f"gy has spatial shape {list(gy.shape[-len(kernel) :])}", f"use {list(counts)}")
         return ArrayDesc(gy.shape[: -len(kernel)] + shape, gy.dtype)
 
+    @either_layout
     def reference(
         self,
         gy: np.ndarray,
@@ -193,6 +211,7 @@ class WindowSumsGrad(Pooling, abstract=True):
             Sample((2, 5), kernel=(3,), stride=(2,), pad=(1,), shape=(9,)),
             Sample((0, 2, 2), kernel=(2, 2), shape=(4, 4)),
             Sample((3, 8, 9, 10), kernel=(3, 3), stride=(2, 2), pad=(1, 1), shape=(17, 19)).no_gradient(),
+            Sample((2, 3, 3, 3), kernel=(3, 2), stride=(2, 2), pad=(1, 0), shape=(5, 6), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
@@ -207,7 +226,7 @@ class SumPooling(WindowSums):
 
     Args:
         x: (B..., S...) float; as many spatial axes S as kernel has entries.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`.
 
     Returns:
         y: (B..., T...) float; T as `MaxPooling`.
@@ -236,7 +255,7 @@ class SumPoolingGrad(WindowSumsGrad):
 
     Args:
         gy: (B..., T...) float.
-        kernel, stride, ignore_border, pad: as `SumPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `SumPooling`.
         shape: S, the spatial shape of x.
 
     Returns:
@@ -258,7 +277,7 @@ class AveragePooling(WindowSums):
 
     Args:
         x: (B..., S...) float; as many spatial axes S as kernel has entries.
-        kernel, stride, ignore_border, pad: as `MaxPooling`.
+        kernel, stride, ignore_border, pad, channel_last: as `MaxPooling`.
         including_pad: whether the places of the padding count in n.
 
     Returns:
@@ -269,7 +288,8 @@ class AveragePooling(WindowSums):
     """
 
     function = "average_pooling"
-    attributes = (*Pooling.attributes, Attribute("including_pad", "bool", True))
+    # NNabla 1.0 had no channel_last; where it has one by now, it stands before including_pad.
+    attributes = (*Pooling.attributes[:-1], Attribute("including_pad", "bool", True), CHANNEL_LAST)
 
     gradient_name = "AveragePoolingGrad"
 
@@ -314,7 +334,7 @@ class AveragePoolingGrad(WindowSumsGrad):
 
     Args:
         gy: (B..., T...) float.
-        kernel, stride, ignore_border, pad, including_pad: as `AveragePooling`.
+        kernel, stride, ignore_border, pad, including_pad, channel_last: as `AveragePooling`.
         shape: S, the spatial shape of x.
 
     Returns:
@@ -375,7 +395,7 @@ class GlobalAveragePooling(OpSpec):
         )
 
 
-class Unpooling(OpSpec):
+class Unpooling(Channelled):
     """Every element repeated over a window: nearest-neighbour enlargement of the trailing axes.
 
     `y[..., i] = x[..., i // kernel]` on each of the axes.
@@ -383,6 +403,7 @@ class Unpooling(OpSpec):
     Args:
         x: (B..., S...) float; as many spatial axes S as kernel has entries.
         kernel: how often each element is repeated, per spatial axis.
+        channel_last: whether x is (B..., S..., C) and y (B..., S kernel..., C).
 
     Returns:
         y: (B..., S kernel...) float.
@@ -394,33 +415,33 @@ class Unpooling(OpSpec):
     function = "unpooling"
     category = "layer"
     inputs = (Input("x"),)
-    attributes = (Attribute("kernel", "ints"),)
+    attributes = (Attribute("kernel", "ints"), CHANNEL_LAST)
+    channelled = ("x", "y")
+    spatial = "kernel"
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
-        axes = len(attributes["kernel"])
-        if not 1 <= axes <= inputs[0].ndim:
-            raise self.error(
-                inputs,
-                f"kernel={attributes['kernel']} has {axes} entries",
-                f"give one per axis to enlarge, the trailing ones: 1 to {inputs[0].ndim}",
-            )
-        per_axis(self, inputs, attributes, "kernel", axes, least=1)
+        check_kernel_axes(self, attributes, inputs, "enlarge")
+        per_axis(self, inputs, attributes, "kernel", len(attributes["kernel"]), least=1)
         return attributes
 
+    @either_layout
     def infer(self, x: ArrayDesc, *, kernel: tuple[int, ...]) -> ArrayDesc:
         leading, sizes = x.shape[: -len(kernel)], x.shape[-len(kernel) :]
         return ArrayDesc(leading + tuple(n * k for n, k in zip(sizes, kernel, strict=True)), x.dtype)
 
+    @either_layout
     def reference(self, x: np.ndarray, *, kernel: tuple[int, ...]) -> np.ndarray:
         y = x
         for axis, repeats in enumerate(kernel, start=x.ndim - len(kernel)):
             y = y.repeat(repeats, axis=axis)
         return y
 
-    def gradient(self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...]) -> Sequence[IRValue | None]:
+    def gradient(
+        self, g: GradientCall, x: IRValue, *, kernel: tuple[int, ...], channel_last: bool
+    ) -> Sequence[IRValue | None]:
         if not x.size:
             return (g.op("Constant", val=0.0, shape=x.shape, dtype=x.dtype),)  # windows of nothing have no sums
-        return (g.op("SumPooling", g.gy, kernel=kernel),)
+        return (g.op("SumPooling", g.gy, kernel=kernel, channel_last=channel_last),)
 
     def samples(self) -> Sequence[Sample]:
         return (
@@ -431,11 +452,13 @@ class Unpooling(OpSpec):
             Sample((2, 3), kernel=(1,)),
             Sample((0, 3, 2), kernel=(2, 2)),
             Sample((2, 0, 2), kernel=(2, 2)),
+            Sample((2, 2, 4, 3), kernel=(2, 3), channel_last=True),
         )
 
     def refused(self) -> Sequence[Refused]:
         return (
             Refused(ValueError, "kernel=.* has 3 entries", (3, 4), kernel=(2, 2, 2)),
+            Refused(ValueError, "those before the last: 1 to 1", (3, 4), kernel=(2, 2), channel_last=True),
             Refused(ValueError, "kernel=.* has 0 entries", (3, 4), kernel=()),
             Refused(ValueError, "kernel=.* below 1", (3, 4), kernel=(0, 2)),
             Refused(TypeError, "kernel", (3, 4), kernel=(1.5, 2)),

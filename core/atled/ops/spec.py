@@ -201,6 +201,8 @@ class OpSpec:
         inplace: output index -> input index, where output and input are the same array (solver updates).
         opaque: True for code of the user, which no backend computes: the engine itself runs it, on
             NdArrays in the memory of the Context's first usable backend (`graph.nodes.dispatch.OpaqueOp`).
+        channelled: names of the inputs and outputs whose channel axis the attribute `channel_last` puts behind the
+            spatial axes (`ops/channel_axis.py`); none where the op has no such attribute.
         program: the scalar formula of an elementwise op, else None.
         products: True if it sums products of its inputs, whose factors a type config may allow to be rounded ("tf32").
         dtypes: allowed for the "compute" inputs.
@@ -229,6 +231,7 @@ class OpSpec:
     no_gradient: str = ""
     inplace: Mapping[int, int] = {}
     opaque: bool = False
+    channelled: Sequence[str] = ()
     program: Program | None = None
     products: bool = False
     dtypes: Sequence[np.dtype] = FLOAT_DTYPES

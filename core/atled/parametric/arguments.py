@@ -20,15 +20,17 @@ class Argument:
         annotation: its type, as Python text.
         default: a value, or REQUIRED.
         doc: what it is, in the words of the docstring: shape and dtype of an array, range of a number.
+        keyword_only: whether it cannot be given by position: what NNabla 1.0 did not have, whatever came later.
     """
 
-    __slots__ = ("annotation", "default", "doc", "name")
+    __slots__ = ("annotation", "default", "doc", "keyword_only", "name")
 
-    def __init__(self, name: str, annotation: str, default: Any, doc: str) -> None:
+    def __init__(self, name: str, annotation: str, default: Any, doc: str, *, keyword_only: bool = False) -> None:
         self.name = name
         self.annotation = annotation
         self.default = default
         self.doc = doc
+        self.keyword_only = keyword_only
 
 
 def first_value(argument: str, parameter: str, default: str) -> Argument:
@@ -49,10 +51,14 @@ class Signature:
     def __init__(self, function: str, arguments: Sequence[Argument], hidden: Iterable[Argument] = ()) -> None:
         self._function = function
         self._names = tuple(argument.name for argument in arguments)
+        self._positional = tuple(argument.name for argument in arguments if not argument.keyword_only)
         self._defaults = {a.name: a.default for a in (*hidden, *arguments) if a.default is not REQUIRED}
         self._count = len({*self._defaults, *self._names})
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(a.name, kind, default=a.default, annotation=a.annotation) for a in arguments]
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter(a.name, kinds[a.keyword_only], default=a.default, annotation=a.annotation)
+            for a in arguments
+        ]
         self.python = inspect.Signature(parameters, return_annotation="Any")
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,13 +68,13 @@ class Signature:
             TypeError: one is missing, unknown or given twice.
         """
         # `inspect.Signature.bind` takes some ten times as long: it only says what is wrong.
-        names = self._names
+        positional = self._positional
         values = self._defaults.copy()
-        values.update(zip(names, args, strict=False))
-        is_wrong = len(args) > len(names)
+        values.update(zip(positional, args, strict=False))
+        is_wrong = len(args) > len(positional)
         if kwargs:
             values.update(kwargs)
-            is_wrong |= not kwargs.keys() <= set(names[len(args) :])
+            is_wrong |= not kwargs.keys() <= set(self._names).difference(positional[: len(args)])
         if is_wrong or len(values) != self._count:
             self._refuse(args, kwargs)
         return values

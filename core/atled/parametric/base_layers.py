@@ -138,6 +138,13 @@ _IMAGES = Argument("inp", "Array", REQUIRED, "(B..., C, S...) float; base_axis l
 _IMAGES_1D_2D = Argument("inp", "Array", REQUIRED, "(B..., C, S...) float; one or two spatial axes")
 _OUTMAPS = Argument("outmaps", "int", REQUIRED, "count of output maps")
 _GROUP = Argument("group", "int", 1, "number of groups into which channels and output maps are split; divides both")
+_CHANNEL_LAST = Argument(
+    "channel_last",
+    "bool",
+    False,
+    "whether the channel axis is the last one of inp, of the result, and of W where that has one behind its first axis",
+    keyword_only=True,
+)
 _DILATION = "distance between the taps of the kernel"
 # What the windows of a convolution and of a transposed one are, and how many there are.
 _READ = "zeros", "step between windows"
@@ -160,6 +167,7 @@ def _spatial(*first: Argument, windows: tuple[str, str], count: Argument, limits
         _B_INIT,
         Argument("base_axis", "int", 1, "the channel axis; a negative one counts from the end"),
         *_LAST,
+        _CHANNEL_LAST,
     )
 
 
@@ -169,6 +177,7 @@ class _Spatial(BaseLayer):
     Attributes:
         base_axis: the channel axis, counted from the front.
         channels: C.
+        channel_last: whether that is the size of the last axis.
         window: K, the sizes of the kernel.
         windows: the attributes that say where the windows are.
     """
@@ -176,9 +185,12 @@ class _Spatial(BaseLayer):
     def check(self, given: SimpleNamespace) -> None:
         self.base_axis = self.axis("base_axis", given.base_axis)
         self.window = self.kernel(given.kernel)
-        self.channels = int(self.inp.shape[self.base_axis])
+        self.channel_last = bool(given.channel_last)
+        self.channels = int(self.inp.shape[-1 if self.channel_last else self.base_axis])
         windows = {"pad": given.pad, "stride": given.stride, "dilation": given.dilation}
         self.windows = {"base_axis": self.base_axis, **windows}
+        if self.channel_last:  # the layers that do not take it are made of functions that do not
+            self.windows["channel_last"] = given.channel_last
 
     def kernel(self, value: Any) -> tuple[int, ...]:
         """One size per spatial axis."""
@@ -191,6 +203,10 @@ class _Spatial(BaseLayer):
                 f"kernel has {len(sizes)} sizes for {spatial} spatial axes", f"give {spatial}, or set base_axis"
             )
         return sizes
+
+    def filters(self, count: int, depth: int) -> tuple[int, ...]:
+        """The shape of a weight: as many filters of that depth."""
+        return (count, *self.window, depth) if self.channel_last else (count, depth, *self.window)
 
     def divided(self, name: str, value: Any, *counted: tuple[str, int]) -> int:
         """A whole number that divides the given counts."""
@@ -221,7 +237,7 @@ class Convolution(_Spatial):
         super().check(given)
         self.maps = self.size("outmaps", given.outmaps)
         group = self.divided("group", given.group, ("channels", self.channels), ("output maps", self.maps))
-        self.w_shape = (self.maps, self.channels // group, *self.window)
+        self.w_shape = self.filters(self.maps, self.channels // group)
         self.b_shape = (self.maps,)
         self.fan = (self.channels, self.maps, self.window)
         self.attributes = {**self.windows, "group": group}
@@ -241,7 +257,7 @@ class Deconvolution(_Spatial):
         super().check(given)
         maps = self.size("outmaps", given.outmaps)
         group = self.divided("group", given.group, ("channels", self.channels), ("output maps", maps))
-        self.w_shape = (self.channels, maps // group, *self.window)
+        self.w_shape = self.filters(self.channels, maps // group)
         self.b_shape = (maps,)
         self.fan = (maps, self.channels, self.window)
         self.attributes = {**self.windows, "group": group}

@@ -78,7 +78,7 @@ class SvdConvolution(WeightTransform[Convolution]):
         ),
         "w_init": (_weight_init("uv_init", "(outmaps, C, K...)", "U and V"),),
     }
-    without = ("group", "w_init")
+    without = ("group", "w_init", "channel_last")
     shown = ("r",)
     parameters: ClassVar = {
         "U": "(C r, K...) float, depthwise",
@@ -127,7 +127,7 @@ class Cpd3Convolution(WeightTransform[Convolution]):
             ),
         ),
     }
-    without = ("group", "w_init")
+    without = ("group", "w_init", "channel_last")
     shown = ("r",)
     parameters: ClassVar = {
         "I": "(r, C, 1...) float",

@@ -13,11 +13,14 @@ from atled.parametric.layer import Array, without_gradient
 from atled.parametric.weight_transform import WeightTransform
 from atled.variable import Variable
 
+_NO_CHANNEL_LAST = ("channel_last",)  # nor has NNabla
+
 
 class BinaryConnect(WeightTransform[BaseLayer]):
     """{layer} with the signs of a weight: `y = {x} sign(W) + b`, where sign(0) = -1."""
 
     prefix, scope = "binary_connect_", "bicon_"
+    without = _NO_CHANNEL_LAST
     before: ClassVar = {"b_init": (first_value("wb_init", "Wb", "as that of W; forward overwrites it"),)}
     parameters: ClassVar = {
         "W": "{W}; trained as if it were used itself",
@@ -48,6 +51,7 @@ class IncrementalQuantization(WeightTransform[BaseLayer]):
     """{layer} whose weights are fixed to powers of two, more and more of them as training goes on."""
 
     prefix = scope = "inq_"
+    without = _NO_CHANNEL_LAST
     settings = (
         Argument("num_bits", "int", 4, "bits of a fixed weight"),
         Argument(
@@ -154,6 +158,7 @@ class Pow2QuantizedAffine(_Quantized):
     """{layer} with weight and bias rounded to powers of two."""
 
     prefix = scope = "pow2_quantized_"
+    without = _NO_CHANNEL_LAST
     bases: ClassVar[tuple[type[BaseLayer], ...]] = (Affine,)
     quantize = "pow2_quantize"
     settings = (_SIGN, _WITH_ZERO, _BITS, _LARGEST, _NO_GRADIENT_BEYOND)

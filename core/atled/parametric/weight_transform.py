@@ -96,9 +96,10 @@ def _arguments(transform: WeightTransform[Any], base: type[BaseLayer]) -> Iterat
     """What a layer takes, in order."""
     for argument in base.takes:
         yield from transform.before.get(argument.name, ())
-        if argument.name not in transform.without:
+        if argument.name not in transform.without and not argument.keyword_only:
             yield argument
     yield from transform.before.get("", ())
+    yield from (a for a in base.takes if a.keyword_only and a.name not in transform.without)
 
 
 def _function(name: str, transform: WeightTransform[Any], base: type[BaseLayer]) -> Callable[..., Any]:

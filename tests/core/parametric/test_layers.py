@@ -11,7 +11,7 @@ from atled import parametric_functions as PF
 from atled.initializer import ConstantInitializer, NormalInitializer
 from atled.parameter import get_parameter, get_parameters
 
-# As NNabla 1.0 has them.
+# As NNabla 1.0 has them; channel_last is of later versions.
 SIGNATURES = {
     "affine": (
         "(inp, n_outmaps, base_axis=1, w_init=None, b_init=None, fix_parameters=False, rng=None, "
@@ -19,19 +19,19 @@ SIGNATURES = {
     ),
     "convolution": (
         "(inp, outmaps, kernel, pad=None, stride=None, dilation=None, group=1, w_init=None, b_init=None, "
-        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None)"
+        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None, *, channel_last=False)"
     ),
     "depthwise_convolution": (
         "(inp, kernel, pad=None, stride=None, dilation=None, multiplier=1, w_init=None, b_init=None, "
-        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None)"
+        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None, *, channel_last=False)"
     ),
     "deconvolution": (
         "(inp, outmaps, kernel, pad=None, stride=None, dilation=None, group=1, w_init=None, b_init=None, "
-        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None)"
+        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None, *, channel_last=False)"
     ),
     "depthwise_deconvolution": (
         "(inp, kernel, pad=None, stride=None, dilation=None, divisor=1, w_init=None, b_init=None, "
-        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None)"
+        "base_axis=1, fix_parameters=False, rng=None, with_bias=True, name=None, *, channel_last=False)"
     ),
     "batch_normalization": (
         "(inp, axes=[1], decay_rate=0.9, eps=1e-05, batch_stat=True, output_stat=False, fix_parameters=False, "
@@ -87,7 +87,7 @@ SIGNATURES = {
         "(inp, outmaps, kernel, pad=None, stride=None, dilation=None, group=1, w_init=None, b_init=None, "
         "base_axis=1, fix_parameters=False, rng=None, with_bias=True, quantize_w=True, sign_w=True, n_w=8, "
         "delta_w=0.0625, ste_fine_grained_w=True, quantize_b=True, sign_b=True, n_b=8, delta_b=0.0625, "
-        "ste_fine_grained_b=True, name=None)"
+        "ste_fine_grained_b=True, name=None, *, channel_last=False)"
     ),
     "pow2_quantized_affine": (
         "(inp, n_outmaps, base_axis=1, w_init=None, b_init=None, fix_parameters=False, rng=None, "
@@ -463,3 +463,20 @@ def test_without_rounding_a_quantized_layer_is_the_plain_one(name):
     y.forward()
     np.testing.assert_allclose(y.d, x.d @ w, rtol=1e-5)
     assert [key.split("/")[1] for key in parameters()] == ["W", "b"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "weight"),
+    [
+        (lambda x: PF.convolution(x, 6, (3, 2), group=2, channel_last=True), (2, 3, 5, 6), (6, 3, 2, 2)),
+        (lambda x: PF.deconvolution(x, 6, (3, 2), group=2, channel_last=True), (2, 7, 7, 6), (4, 3, 2, 3)),
+        (lambda x: PF.depthwise_convolution(x, (3, 2), multiplier=2, channel_last=True), (2, 3, 5, 8), (8, 3, 2)),
+        (lambda x: PF.depthwise_deconvolution(x, (3, 2), divisor=2, channel_last=True), (2, 7, 7, 2), (4, 3, 2)),
+        (lambda x: PF.fixed_point_quantized_convolution(x, 6, (3, 2), channel_last=True), (2, 3, 5, 6), (6, 3, 2, 4)),
+    ],
+)
+def test_with_channel_last_the_weight_has_its_channels_behind_the_kernel(layer, shape, weight):
+    y = layer(leaf(2, 5, 6, 4))
+    y.forward()
+    assert y.shape == shape
+    assert {param.shape for key, param in get_parameters().items() if key.endswith("/W")} == {weight}

@@ -10,6 +10,7 @@ from atled.graph.compile.attachment import attach
 from atled.graph.compile.casting import fuse_casts
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
+from atled.graph.compile.layout import lay_out
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
@@ -37,7 +38,8 @@ def lower(
     if into:
         values = _stored(graph, values, into)
     graph.reads_latest = False
-    nodes = fuse(graph, narrow_products(graph, nodes_for(graph, values), values), values, apart)
+    nodes = lay_out(graph, nodes_for(graph, values), values, apart)
+    nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
     nodes = fuse_casts(nodes, values)
     _leave_out_unread(nodes, values)
     nodes = group(nodes)
@@ -133,6 +135,14 @@ class _Slots:
         memory = self._memories.setdefault(alias_set, len(self._memories))
         return Slot(value.desc, place, memory, source)
 
+    def _shown(self, number: int, value: IRValue) -> int:
+        """The slot of what a node made of that of its input: the same, unless the node knows it in another shape."""
+        slot = self.made[number]
+        if slot.desc.shape == value.shape:
+            return number
+        self.made.append(Slot(value.desc, slot.place, slot.memory, slot.source))
+        return len(self.made) - 1
+
     def step_of(self, node: IRNode) -> Step | None:
         """The step of a node; None for a view, which takes none."""
         if node.spec is not None and node.spec.views:
@@ -142,7 +152,7 @@ class _Slots:
         if node.spec is None:
             return Step(node, None, (*inputs, self.number_of(node.outputs[0])), ())
         for position, value in node.changed.items():
-            self._numbers[value] = inputs[position]
+            self._numbers[value] = self._shown(inputs[position], value)
         assert node.decision is not None
         call = node.decision.call
         made = zip(node.outputs, call.wanted, strict=True)

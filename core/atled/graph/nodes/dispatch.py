@@ -12,6 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
 from atled.limits.caches import register_cache
+from atled.ops.channel_axis import Channelled, to_front
 from atled.ops.spec import SPECS, Input, OpSpec
 from atled.type_configs import compute_dtype, precise_dtype
 from atled_contexts import (
@@ -67,12 +68,17 @@ def describe_call(
         spec,
         cast,
         outputs,
-        {name: value for name, value in attributes.items() if name not in spec.float_names},
+        {name: value for name, value in attributes.items() if _is_told(spec, name, value)},
         device_id=device_id,
         type_config=type_config,
         deterministic=context.deterministic,
         local_errors=context.local_errors,
     )
+
+
+def _is_told(spec: OpSpec, name: str, value: Any) -> bool:
+    """Whether an attribute is part of a call: no float one, and channel_last only where it changes what is computed."""
+    return name not in spec.float_names and bool(value or name != "channel_last" or not spec.channelled)
 
 
 def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
@@ -94,6 +100,8 @@ def choose(
 
     if spec.opaque:
         return _decide_opaque(spec, context, make_call)
+    if is_transposed(spec, inputs, attributes, context):
+        return _decide_transposed(spec, inputs, attributes, context, make_call)
     # A fallback is counted at each run, not here: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static), make_call, count=False)
 
@@ -111,6 +119,34 @@ def is_sparing(decision: Decision[Call], context: Context) -> bool:
         return False
     op, inputs, attributes = sparing
     return backend_for(SPECS[op], inputs, attributes, context) == decision.backend
+
+
+def is_transposed(
+    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any], context: Context
+) -> bool:
+    """Whether a call with channel_last is computed without it, between transposes on the same backend.
+
+    So it is where the backend that would compute the call without does not compute it as it is.
+    """
+    if not (spec.channelled and attributes["channel_last"]):
+        return False
+    plain = backend_for(spec, *in_front(spec, inputs, attributes), context)
+    if plain is None or plain == backend_for(spec, inputs, attributes, context):
+        return False
+    image = next(desc for desc in inputs if desc is not None)
+    axes = tuple(reversed(range(image.ndim)))
+    return backend_for(SPECS["Transpose"], [image], {"axes": axes}, context) == plain
+
+
+def in_front(
+    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]
+) -> tuple[tuple[ArrayDesc | None, ...], dict[str, Any]]:
+    """Inputs and attributes of the call without channel_last that computes the same of transposed arrays."""
+    assert isinstance(spec, Channelled)
+    count = len(attributes[spec.spatial])
+    named = zip(spec.input_names, inputs, strict=True)
+    moved = tuple(to_front(desc, count) if name in spec.channelled else desc for name, desc in named)
+    return moved, {**attributes, "channel_last": False}
 
 
 def backend_for(
@@ -164,6 +200,40 @@ def opaque_candidate(spec: OpSpec, context: Context) -> Candidate:
     assert isinstance(spec, OpaqueOp)
     made = Implementation(spec.name, PYTHON, spec.prepare, note="the function's own Python code", op_version=None)
     return Candidate(PYTHON, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
+
+
+class BetweenTransposes(Implementation):
+    """Stands for the implementation of a call with channel_last that computes the call without, on transposed arrays.
+
+    Lowering puts the transposes into the plan; nobody prepares this.
+
+    plain: the decision for the call without.
+    """
+
+    __slots__ = ("plain",)
+
+    def __init__(self, plain: Decision[Call]) -> None:
+        made = plain.implementation
+        note = f"{made.note}, between transposes" if made.note else "between transposes"
+        super().__init__(made.op, made.backend, _is_lowered, note=note, op_version=None)
+        self.plain = plain
+
+
+def _is_lowered(call: Call) -> Prepared:
+    raise RuntimeError(f"{call!r} is computed between transposes, which are steps of a plan")
+
+
+def _decide_transposed(
+    spec: OpSpec,
+    inputs: Sequence[ArrayDesc | None],
+    attributes: Mapping[str, Any],
+    context: Context,
+    make_call: Callable[[str, str], Call],
+) -> Decision[Call]:
+    plain = choose(spec, *in_front(spec, inputs, attributes), context)
+    decision = plain.made_for(spec.name, make_call(plain.type_config, plain.device_id))
+    decision.implementation = BetweenTransposes(plain)
+    return decision
 
 
 def _decide_opaque(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> Decision:

@@ -168,6 +168,26 @@ def test_attributes_of_every_kind_are_kept(path):
             assert mine[name] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)
 
 
+def test_channel_last_is_kept(path):
+    x = nn.Variable((2, 5, 6, 3))
+    y = F.max_pooling(PF.convolution(x, 4, (3, 3), channel_last=True), (2, 2), channel_last=True)
+    save(path, contents_of(x, y=y))
+    x.d = np.random.RandomState(0).randn(*x.shape)
+    y.forward()
+    nn.clear_parameters()
+    network = NnpLoader(path).get_network("net", batch_size=2)
+    network.inputs["x"].d = x.d
+    network.outputs["y"].forward()
+    assert network.outputs["y"].parent.info.args["channel_last"] is True
+    np.testing.assert_array_equal(network.outputs["y"].d, y.d)
+
+
+def test_channel_last_is_refused_of_functions_that_have_none_in_nnabla(path):
+    x = nn.Variable((2, 5, 6, 3))
+    with pytest.raises(ValueError, match="format has no attribute channel_last of depthwise_convolution"):
+        save(path, contents_of(x, y=PF.depthwise_convolution(x, (3, 3), channel_last=True)))
+
+
 def test_all_outputs_of_a_function_come_back(path):
     x = nn.Variable((4, 3))
     _, mean, _ = F.batch_normalization(x, *[nn.Variable((1, 3)) for _ in range(4)], output_stat=True)

@@ -1,0 +1,353 @@
+"""Layout: chains of nodes compute on images in the order of axes that their implementations want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from atled.array_desc import ArrayDesc
+from atled.errors import four_parts
+from atled.graph.nodes.dispatch import BetweenTransposes, choose, place_of
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.ops.channel_axis import Channelled, back_axes, front_axes
+from atled.ops.spec import SPECS
+from atled_contexts import Decision
+
+Axes = tuple[int, ...]
+
+
+def lay_out(
+    graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue], apart: Iterable[IRNode] = ()
+) -> list[IRNode]:
+    """The nodes to run instead of `nodes`, in order: images transposed to where they are wanted in the other order.
+
+    Ops that have no order of their own follow what they read, so that transposes stay at the ends of a chain. Every
+    result and every array outside keeps its order.
+
+    results: values that must exist although no node may read them.  apart: nodes that stay as they are.
+    """
+    if not any(_wants_other(node) for node in nodes):
+        return list(nodes)
+    return _Rewriting(graph, set(results), set(apart)).rewritten(nodes)
+
+
+def _wants_other(node: IRNode) -> bool:
+    """Whether a node's images are wanted in the other order."""
+    return _wanted(node) == ("channel_first" if node.attributes.get("channel_last") else "channel_last")
+
+
+def _wanted(node: IRNode) -> str | None:
+    """The order that the implementation of a node asks for; "" if it takes both, None if it takes no other one."""
+    if node.spec is None or node.decision is None or node.computed or not node.spec.channelled:
+        return None
+    made = node.decision.implementation
+    if isinstance(made, BetweenTransposes):
+        return "channel_first"
+    if made.layout is None:
+        return None
+    answer = made.layout(node.decision.call)
+    if answer not in ("", "channel_first", "channel_last"):
+        raise ValueError(
+            four_parts(
+                f"the layout of {node.decision.call!r}",
+                f"backend {made.backend!r} answered {answer!r}",
+                'known: "channel_first", "channel_last", and "" for the one that it is in',
+                "have the plugin's layout(call) give one of them",
+            )
+        )
+    return answer
+
+
+class _Form(NamedTuple):
+    """How a value is made of another one: its axis i is axis `axes[i]` of the source."""
+
+    source: IRValue
+    axes: Axes
+
+
+class _Other(NamedTuple):
+    """A node in another order of axes; per input and output its axes in terms of those of now, None: as they are."""
+
+    attributes: Mapping[str, Any]
+    inputs: Sequence[Axes | None]
+    outputs: Sequence[Axes | None]
+
+
+class _Rewriting:
+    """The nodes so far.
+
+    made: they.  forms: of values that nodes made in another order, how they follow from what was made.
+    waiting: those of them that are not in memory: nothing has read them so far.
+    copies: permuted values by what they are made of and the axes.
+    """
+
+    def __init__(self, graph: Graph, results: set[IRValue], apart: set[IRNode]) -> None:
+        self._graph = graph
+        self._results = results
+        self._apart = apart
+        self.made: list[IRNode] = []
+        self.forms: dict[IRValue, _Form] = {}
+        self.waiting: set[IRValue] = set()
+        self.copies: dict[_Form, IRValue] = {}
+
+    def rewritten(self, nodes: Iterable[IRNode]) -> list[IRNode]:
+        """All nodes, rewritten."""
+        for node in nodes:
+            if not self._replaced(node):
+                for value in node.inputs:
+                    if value in self.waiting:
+                        self._make(value)
+                self.made.append(node)
+        return self.made
+
+    def _replaced(self, node: IRNode) -> bool:
+        """Put a node in another order in place of one that asks for it or follows what it reads, where that can be."""
+        if node.spec is None or node.decision is None or node.computed or node in self._apart:
+            return False
+        if _wants_other(node):
+            other: _Other | None = _turned(node)
+        elif (axes := self._order_of_inputs(node)) is None:
+            return False
+        else:
+            other = _follow(node, axes)
+            if other is not None and self._cost(node, other) > self._cost_as_it_is(node):
+                other = None
+        return other is not None and self._replace(node, other)
+
+    def _order_of_inputs(self, node: IRNode) -> Axes | None:
+        """The order in which its largest input that has another one was made."""
+        known = [value for value in node.inputs if value is not None and value in self.forms]
+        if not known:
+            return None
+        return _inverse(self.forms[max(known, key=lambda value: value.size)].axes)
+
+    def _cost(self, node: IRNode, other: _Other) -> int:
+        """Elements to transpose if the other one takes its place."""
+        inputs = zip(node.inputs, other.inputs, strict=True)
+        outputs = zip(node.outputs, other.outputs, strict=True)
+        missing = {value for value, axes in inputs if value is not None and axes and not self._is_made(value, axes)}
+        back = {value for value, axes in outputs if axes and self._must_exist(value)}
+        return sum(value.size for value in missing | back)
+
+    def _cost_as_it_is(self, node: IRNode) -> int:
+        return sum(value.size for value in {*node.inputs} if value is not None and value in self.waiting)
+
+    def _must_exist(self, value: IRValue) -> bool:
+        return value in self._results or value.array is not None
+
+    def _reduced(self, value: IRValue, axes: Axes) -> _Form:
+        """The permuted value in terms of one that was made."""
+        form = self.forms.get(value)
+        return _Form(value, axes) if form is None else _Form(form.source, tuple(form.axes[axis] for axis in axes))
+
+    def _is_made(self, value: IRValue, axes: Axes) -> bool:
+        form = self._reduced(value, axes)
+        return _is_identity(form.axes) or form in self.copies
+
+    def _replace(self, node: IRNode, other: _Other) -> bool:
+        """Put the other one in the place of a node; False where its backend does not compute that, or no transpose."""
+        spec, old = node.spec, node.decision
+        assert spec is not None and old is not None
+        given = list(zip(node.inputs, other.inputs, strict=True))
+        descs = tuple(None if value is None else _permuted(value.desc, axes) for value, axes in given)
+        decision = choose(spec, descs, other.attributes, node.context)
+        if (decision.backend, decision.call.inputs) != (old.backend, descs):
+            return False
+        moved = [(value.desc, axes) for value, axes in given if value is not None and axes]
+        back = zip(decision.call.outputs, other.outputs, strict=True)
+        moved += [(desc, _inverse(axes)) for desc, axes in back if axes]
+        if not all(self._decision(node, desc, axes) for desc, axes in moved if not _is_view(desc, axes)):
+            return False
+        inputs = tuple(v if v is None else self._permute(node, v, axes or tuple(range(v.ndim))) for v, axes in given)
+        new = IRNode(spec, inputs, other.attributes, node.context, decision)
+        self.made.append(new)
+        new.is_sparing = node.is_sparing
+        new.changed = node.changed
+        for value in node.changed.values():
+            value.node = new
+        new.outputs = tuple(
+            self._output(new, position, value, axes)
+            for position, (value, axes) in enumerate(zip(node.outputs, other.outputs, strict=True))
+        )
+        for value in node.outputs:
+            if value in self.waiting and self._must_exist(value):
+                self._make(value)
+        return True
+
+    def _output(self, new: IRNode, position: int, value: IRValue, axes: Axes | None) -> IRValue:
+        """An output of a new node for that of the old one."""
+        if axes is None:
+            value.node = new
+            return value
+        assert new.decision is not None
+        made = IRValue(self._graph, new.decision.call.outputs[position], value.place, new, position)
+        self.forms[value] = _Form(made, _inverse(axes))
+        self.waiting.add(value)
+        return made
+
+    def _permute(self, node: IRNode, value: IRValue, axes: Axes) -> IRValue:
+        """The permuted value, for a node."""
+        if _is_identity(axes):
+            if value in self.waiting:
+                self._make(value)
+            return value
+        form = self._reduced(value, axes)
+        if _is_identity(form.axes):
+            return form.source
+        found = self.copies.get(form)
+        if found is None:
+            desc = _permuted(form.source.desc, form.axes)
+            if _is_view(form.source.desc, form.axes):
+                found = self._view(node, form.source, desc)
+            else:
+                found = IRValue(self._graph, desc, form.source.place)
+                self._transpose(node, form, found)
+            self.copies[form] = found
+        return found
+
+    def _make(self, value: IRValue) -> None:
+        """Have a value in memory of its own."""
+        self.waiting.remove(value)
+        form = self.forms[value]
+        node = form.source.node
+        assert node is not None
+        if not _is_view(form.source.desc, form.axes):
+            self._transpose(node, form, value)
+            return
+        # Its own views have been made already, so it cannot become one.
+        view = self._view(node, form.source, value.desc)
+        decision = choose(SPECS["Identity"], (view.desc,), {}, node.context)
+        self._add(IRNode(SPECS["Identity"], (view,), {}, node.context, decision), value)
+
+    def _view(self, node: IRNode, source: IRValue, desc: ArrayDesc) -> IRValue:
+        """A view of the source with another shape."""
+        view = IRNode(SPECS["Reshape"], (source,), {"shape": desc.shape, "inplace": True}, node.context, None)
+        output = IRValue(self._graph, desc, None, view, base=source.base)
+        output.shows = source.shows
+        return self._add(view, output)
+
+    def _transpose(self, node: IRNode, form: _Form, output: IRValue) -> None:
+        decision = self._decision(node, form.source.desc, form.axes)
+        assert decision is not None
+        self._add(IRNode(SPECS["Transpose"], (form.source,), {"axes": form.axes}, node.context, decision), output)
+
+    def _add(self, node: IRNode, output: IRValue) -> IRValue:
+        node.outputs = (output,)
+        output.node, output.position = node, 0
+        self.made.append(node)
+        return output
+
+    @staticmethod
+    def _decision(node: IRNode, desc: ArrayDesc, axes: Axes) -> Decision[Any] | None:
+        """Who transposes where a node computes; None if nobody does, or only after a cast."""
+        assert node.decision is not None
+        decision = choose(SPECS["Transpose"], (desc,), {"axes": axes}, node.context)
+        is_here = place_of(decision, node.context) is place_of(node.decision, node.context)
+        return decision if is_here and decision.call.inputs == (desc,) else None
+
+
+def _turned(node: IRNode) -> _Other:
+    """A node on images in the other order."""
+    spec, attributes = node.spec, node.attributes
+    assert isinstance(spec, Channelled)
+    count, is_last = len(attributes[spec.spatial]), attributes["channel_last"]
+    order = front_axes if is_last else back_axes
+    inputs = [
+        order(value.ndim, count) if value is not None and name in spec.channelled else None
+        for name, value in zip(spec.input_names, node.inputs, strict=True)
+    ]
+    outputs = [
+        order(value.ndim, count) if name in spec.channelled else None
+        for name, value in zip(spec.outputs, node.outputs, strict=True)
+    ]
+    return _Other({**attributes, "channel_last": not is_last}, inputs, outputs)
+
+
+def _follow(node: IRNode, axes: Axes) -> _Other | None:
+    """A node in an order of axes that it has no opinion on; None where it has one, or nobody told how it goes."""
+    spec = node.spec
+    assert spec is not None
+    if spec.channelled:
+        other = _turned(node) if _wanted(node) == "" else None
+        return other if other is not None and axes in (*other.inputs, *other.outputs) else None
+    if spec.inplace:
+        return None
+    rule = _RULES.get(spec.name)
+    if rule is None and spec.program is not None and set(spec.attribute_names) <= {*spec.float_names, "inplace"}:
+        rule = _elementwise
+    return None if rule is None else rule(node, axes)
+
+
+def _elementwise(node: IRNode, axes: Axes) -> _Other | None:
+    """Inputs with one element broadcast in any order."""
+    fits = all(value is None or value.ndim == len(axes) or value.size == 1 for value in node.inputs)
+    if not fits or any(value.ndim != len(axes) for value in node.outputs):
+        return None
+    return _with_axes(node, axes, {})
+
+
+def _normalization(node: IRNode, axes: Axes) -> _Other | None:
+    return _with_axes(node, axes, {"axes": tuple(axes.index(axis) for axis in node.attributes["axes"])})
+
+
+def _prelu(node: IRNode, axes: Axes) -> _Other | None:
+    return _with_axes(node, axes, {"base_axis": axes.index(node.attributes["base_axis"])})
+
+
+def _concatenation(node: IRNode, axes: Axes) -> _Other | None:
+    return _with_axes(node, axes, {"axis": axes.index(node.attributes["axis"])})
+
+
+def _slice(node: IRNode, axes: Axes) -> _Other | None:
+    bounds = {name: node.attributes[name] for name in ("start", "stop", "step")}
+    return _with_axes(node, axes, {name: tuple(given[axis] for axis in axes) for name, given in bounds.items()})
+
+
+def _reduction(node: IRNode, axes: Axes) -> _Other | None:
+    """Where the axes of the sum are taken out, those that stay must have the same order in both."""
+    summed = node.attributes["axes"]
+    kept = [axis for axis in axes if axis not in summed]
+    if not node.attributes["keep_dims"] and kept != sorted(kept):
+        return None
+    return _with_axes(node, axes, {"axes": tuple(sorted(axes.index(axis) for axis in summed))})
+
+
+def _with_axes(node: IRNode, axes: Axes, attributes: Mapping[str, Any]) -> _Other:
+    """The node with its arrays of all axes permuted."""
+
+    def order(value: IRValue | None) -> Axes | None:
+        return axes if value is not None and value.ndim == len(axes) else None
+
+    return _Other({**node.attributes, **attributes}, list(map(order, node.inputs)), list(map(order, node.outputs)))
+
+
+_RULES: Mapping[str, Callable[[IRNode, Axes], _Other | None]] = {
+    "Identity": _elementwise,
+    "Cast": _elementwise,
+    "BatchNormalization": _normalization,
+    "BatchNormalizationGrad": _normalization,
+    "PReLU": _prelu,
+    "Concatenate": _concatenation,
+    "Slice": _slice,
+    "Sum": _reduction,
+    "Mean": _reduction,
+}
+"""What an order of axes means for ops that compute in any; the elementwise ones are not listed."""
+
+
+def _permuted(desc: ArrayDesc, axes: Axes | None) -> ArrayDesc:
+    return desc if axes is None else ArrayDesc(tuple(desc.shape[axis] for axis in axes), desc.dtype)
+
+
+def _inverse(axes: Axes) -> Axes:
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+def _is_identity(axes: Axes) -> bool:
+    return axes == tuple(range(len(axes)))
+
+
+def _is_view(desc: ArrayDesc, axes: Axes) -> bool:
+    """Whether only axes of size 1 move, so that the elements stay where they are."""
+    long = [axis for axis in axes if desc.shape[axis] != 1]
+    return long == sorted(long)
