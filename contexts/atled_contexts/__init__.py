@@ -101,7 +101,7 @@ from atled_contexts.settings import (
     setting_source,
 )
 from atled_contexts.tracing import Trace, TraceEvent, TraceRow, TransferRow, trace
-from atled_contexts.type_config import TypeConfig, check_type_configs
+from atled_contexts.type_configs import TypeConfig, check_type_configs
 from atled_contexts.verification import Verification, verify
 
 if TYPE_CHECKING:

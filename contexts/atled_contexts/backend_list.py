@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atled_contexts.errors import ContextError, did_you_mean, listing, message
 from atled_contexts.plugin import is_name
-from atled_contexts.type_config import STANDARD
+from atled_contexts.type_configs import STANDARD
 
 Pairs = tuple[tuple[str, str], ...]
 

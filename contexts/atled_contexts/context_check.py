@@ -8,7 +8,7 @@ from atled_contexts.backend_list import DEFAULT_TYPE_CONFIG, Pairs, check_type_c
 from atled_contexts.errors import ContextError, PluginError, did_you_mean, listing, message
 from atled_contexts.registry import BackendStatus, Registry
 from atled_contexts.settings import FALLBACK_MODES, setting
-from atled_contexts.type_config import why_missing
+from atled_contexts.type_configs import why_missing
 
 
 class BackendCheck:
@@ -44,9 +44,7 @@ class BackendCheck:
         config = self._registry.type_config(type_config) or (info.declared.get(type_config) if info else None)
         if config is None:
             reason = f"backend {backend!r} only names type config {type_config!r}: nothing says its dtypes"
-            remedy = (
-                f"use another one; or mend the plugin: BackendInfo(type_configs=(TypeConfig({type_config!r}, DTYPE),))"
-            )
+            remedy = f"use another one, or have the plugin declare it: TypeConfig({type_config!r}, DTYPE)"
         else:
             reason, remedy = why_missing(config) or ("", "")
         if reason:

@@ -27,7 +27,7 @@ from atled_contexts.record import (
 from atled_contexts.registrar import Registrar
 from atled_contexts.registry import Loaded, Registry
 from atled_contexts.surroundings import change_everywhere
-from atled_contexts.type_config import TypeConfig
+from atled_contexts.type_configs import TypeConfig
 from atled_contexts.verification import verify_by_setting
 
 if TYPE_CHECKING:

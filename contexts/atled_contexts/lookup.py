@@ -8,7 +8,7 @@ from atled_contexts import discovery
 from atled_contexts.plugin import BackendInfo, Warming
 from atled_contexts.registrar import Implementation
 from atled_contexts.registry import BackendStatus
-from atled_contexts.type_config import TypeConfig
+from atled_contexts.type_configs import TypeConfig
 
 
 def implementations(op: str, backend: str) -> tuple[Implementation, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from atled_contexts.errors import listing, message
-from atled_contexts.type_config import STANDARD, TypeConfig
+from atled_contexts.type_configs import STANDARD, TypeConfig
 
 if TYPE_CHECKING:
     from atled_contexts.context import Context

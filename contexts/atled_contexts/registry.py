@@ -9,7 +9,7 @@ from atled_contexts.errors import PluginError, did_you_mean, in_words, listing, 
 from atled_contexts.extras import how_to_install
 from atled_contexts.plugin import REFERENCE, BackendInfo, Warming
 from atled_contexts.record import ABSENT, BLOCKED, EXPERIMENTAL, USABLE, PluginRecord
-from atled_contexts.type_config import STANDARD, TypeConfig
+from atled_contexts.type_configs import STANDARD, TypeConfig
 
 if TYPE_CHECKING:
     from atled_contexts.hooks import PluginHooks
