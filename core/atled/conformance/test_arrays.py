@@ -114,10 +114,10 @@ def test_parts(subject: Subject, case: Topic) -> None:
     array_class.upload(values, first)
     array_class.copy(first, second)
     array_class.fill(array_class.view(first, (2, 3, 4)), 1.0)
-    np.testing.assert_array_equal(_down(array_class, second, values), values, "parts are not kept apart")
+    _assert_same(_down(array_class, second, values), values, "parts are not kept apart")
     ones = np.ones((2, 3, 4), dtype)
     seen = array_class.part(whole, 0, ArrayDesc(ones.shape, dtype))
-    np.testing.assert_array_equal(_down(array_class, seen, ones), ones, "a part does not show the bytes of the whole")
+    _assert_same(_down(array_class, seen, ones), ones, "a part does not show the bytes of the whole")
     empty = array_class.part(whole, pitch, ArrayDesc((0, 3), dtype))
     array_class.fill(empty, 1.0)
     assert _down(array_class, empty, np.zeros((0, 3), dtype)).shape == (0, 3)
@@ -125,7 +125,7 @@ def test_parts(subject: Subject, case: Topic) -> None:
     assert (found[[1, 3]] == 7).all() and (found[:, values.nbytes :] == 7).all(), "what is beside a part was written"
     del whole, first, empty, seen
     gc.collect()
-    np.testing.assert_array_equal(_down(array_class, second, values), values, "a part does not keep the memory alive")
+    _assert_same(_down(array_class, second, values), values, "a part does not keep the memory alive")
 
 
 @over(array_classes)

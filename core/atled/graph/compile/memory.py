@@ -54,7 +54,7 @@ def _workspaces(slots: Sequence[Slot], units: Sequence[Sequence[Step]]) -> dict[
     found: dict[Place, dict[Step, Piece]] = {}
     for number, unit in enumerate(units):
         for step in unit:
-            place = slots[step.arguments[step.input_count]].place
+            place = slots[step.written[0]].place
             if step.workspace and place.has_parts:
                 found.setdefault(place, {})[step] = Piece(step.workspace, number, number)
     return found

@@ -74,8 +74,8 @@ class Plan:
         return needed
 
     def place_of(self, step: Step) -> Place:
-        """The memory in which an op computes: that of its outputs."""
-        return self.slots[step.arguments[step.input_count]].place
+        """The memory in which an op computes: that of what it writes."""
+        return self.slots[step.written[0]].place
 
     def _queue_of(self, step: Step) -> Place | None:
         """The device into whose queue a step can be put without a number from the host."""
