@@ -39,10 +39,13 @@ class Implementation:
     layout: `layout(call)` says in which order of axes it would rather have the images of this call: "channel_first",
         "channel_last", or "" for the one that they are in. Only who gives it is given calls with `channel_last` set;
         for others the images are transposed before and behind. None: it computes calls without channel_last only.
+    attaches: names of inputs and outputs of the op at which `prepare` compiles formulas in (the core's `Call.before`
+        and `Call.after`); `accepts` is asked about calls with formulas.
     """
 
     __slots__ = (
         "accepts",
+        "attaches",
         "backend",
         "casts",
         "fuses",
@@ -71,6 +74,7 @@ class Implementation:
         omits: Sequence[str] = (),
         casts: bool = False,
         layout: Layout | None = None,
+        attaches: Sequence[str] = (),
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -98,15 +102,16 @@ class Implementation:
                         f"give a function {name}({'calls' if name == 'prepare_group' else 'call'})",
                     )
                 )
-        if isinstance(omits, str):
-            raise TypeError(
-                message(
-                    f"Implementation({op!r}, {backend!r})",
-                    f"omits={omits!r} is text, not names of outputs",
-                    "",
-                    f"write omits=({omits!r},)",
+        for kind, names in (("omits", omits), ("attaches", attaches)):
+            if isinstance(names, str):
+                raise TypeError(
+                    message(
+                        f"Implementation({op!r}, {backend!r})",
+                        f"{kind}={names!r} is text, not names of {'outputs' if kind == 'omits' else 'arrays'}",
+                        "",
+                        f"write {kind}=({names!r},)",
+                    )
                 )
-            )
         self.op = op
         self.backend = backend
         self.prepare = prepare
@@ -119,6 +124,7 @@ class Implementation:
         self.omits = tuple(omits)
         self.casts = casts
         self.layout = layout
+        self.attaches = tuple(attaches)
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -165,6 +171,7 @@ class Registrar:
         omits: Sequence[str] = (),
         casts: bool = False,
         layout: Layout | None = None,
+        attaches: Sequence[str] = (),
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -181,6 +188,7 @@ class Registrar:
             omits=omits,
             casts=casts,
             layout=layout,
+            attaches=attaches,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

@@ -66,6 +66,9 @@ class RangeWord(IntEnum):
     ADDRESS_WORD = 3  # and which of them holds the address of what is made
 
 
+_NOTHING: Mapping[int, Any] = {}
+
+
 class Call:
     """One op call without data: what `accepts`, `prefers` and `prepare` look at.
 
@@ -79,12 +82,18 @@ class Call:
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
         which excludes Winograd's and FFT algorithms.
-    wanted: per output whether anybody reads it; False only for auxiliary ones that the implementation `omits`, for
-        which `run` and `bind` get None.
+    wanted: per output whether anybody reads it; False only for auxiliary ones that the implementation `omits`, and for
+        those that only a formula behind them reads. `run` and `bind` get None for them.
+    before: by the position of an input that a formula makes the call of that formula, whose only output it is.
+    after: by the position of an output that a formula reads the call of that formula, whose first input it is.
+        Such calls are made for implementations that `attach` formulas to these inputs and outputs (`reads`, `writes`).
+        Shapes may differ from those of the op, but element k in C order is element k.
     """
 
     __slots__ = (
+        "after",
         "attributes",
+        "before",
         "deterministic",
         "device_id",
         "inputs",
@@ -108,6 +117,8 @@ class Call:
         deterministic: bool = False,
         local_errors: bool = False,
         wanted: tuple[bool, ...] | None = None,
+        before: Mapping[int, Call] = _NOTHING,
+        after: Mapping[int, Call] = _NOTHING,
     ) -> None:
         self.spec = spec
         self.inputs = inputs
@@ -118,7 +129,9 @@ class Call:
         self.deterministic = deterministic
         self.local_errors = local_errors
         self.wanted = (True,) * len(outputs) if wanted is None else wanted
-        self.key = (
+        self.before = before
+        self.after = after
+        self.key: tuple[Any, ...] = (
             spec.name,
             inputs,
             outputs,
@@ -129,9 +142,16 @@ class Call:
             local_errors,
             self.wanted,
         )
+        if before or after:
+            self.key += tuple((position, formula.spec.program, formula.key) for position, formula in self.formulas)
 
     def without(self, unread: Collection[int]) -> Call:
         """The same call, but for outputs that nobody reads."""
+        wanted = tuple(position not in unread for position in range(len(self.outputs)))
+        return self.attached(self.before, self.after, wanted)
+
+    def attached(self, before: Mapping[int, Call], after: Mapping[int, Call], wanted: tuple[bool, ...]) -> Call:
+        """The same call with these formulas, which asks for the outputs that are wanted."""
         return Call(
             self.spec,
             self.inputs,
@@ -141,13 +161,38 @@ class Call:
             type_config=self.type_config,
             deterministic=self.deterministic,
             local_errors=self.local_errors,
-            wanted=tuple(position not in unread for position in range(len(self.outputs))),
+            wanted=wanted,
+            before=before,
+            after=after,
         )
 
     @property
     def channel_last(self) -> bool:
         """Whether the channel axis of its images is the last one; selection asks who knows what that means."""
         return bool(self.spec.channelled) and self.attributes.get("channel_last", False)
+
+    @property
+    def formulas(self) -> list[tuple[int, Call]]:
+        """Position and call of the formulas before the op, by position, then of those behind it."""
+        return [*sorted(self.before.items()), *sorted(self.after.items())]
+
+    @property
+    def reads(self) -> tuple[ArrayDesc | None, ...]:
+        """The arrays that `run` reads: inputs, None for those that formulas make, then what else each formula reads."""
+        own = [None if position in self.before else desc for position, desc in enumerate(self.inputs)]
+        before = [desc for _, formula in sorted(self.before.items()) for desc in formula.inputs]
+        return (*own, *before, *(desc for _, formula in sorted(self.after.items()) for desc in formula.inputs[1:]))
+
+    @property
+    def writes(self) -> tuple[ArrayDesc | None, ...]:
+        """The arrays that `run` writes: outputs, None for those not wanted, then what formulas behind them make."""
+        own = [desc if wanted else None for desc, wanted in zip(self.outputs, self.wanted, strict=True)]
+        return (*own, *(desc for _, formula in sorted(self.after.items()) for desc in formula.outputs))
+
+    @property
+    def float_count(self) -> int:
+        """How many floats `run` gets: those of the op, then those of its formulas."""
+        return len(self.spec.float_names) + sum(len(formula.spec.float_names) for _, formula in self.formulas)
 
     @property
     def op_version(self) -> int:
@@ -170,7 +215,8 @@ class Call:
         attributes = "".join(f", {name}={value!r}" for name, value in self.attributes.items())
         names = self.spec.outputs  # not of variadic ones: those are no auxiliary outputs, and always wanted
         unread = "".join(f", without {names[number]}" for number, wanted in enumerate(self.wanted) if not wanted)
-        return f"{self.spec.name}({inputs}{attributes}{unread})"
+        formulas = "".join(f", with {formula}" for _, formula in self.formulas)
+        return f"{self.spec.name}({inputs}{attributes}{unread}{formulas})"
 
 
 class Native:

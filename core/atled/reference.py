@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from atled._version import __version__
+from atled.array_desc import ArrayDesc
 from atled.call import Call, Prepared
 from atled.dtypes import is_narrow
 from atled_contexts import API_VERSION, BackendInfo, Context, Implementation, PluginInfo, Registrar, hookimpl
@@ -23,6 +25,47 @@ def reference_run(call: Call) -> Callable[..., None]:
 
     Arrays narrower than float32 are computed in float32 and rounded once, when the results are stored.
     """
+    return _composed_run(call) if call.before or call.after else _plain_run(call)
+
+
+def _composed_run(call: Call) -> Callable[..., None]:
+    """The op and the formulas that are attached to it, one after the other, with arrays for what is between them."""
+    own = _plain_run(call)
+    runs = [(position, formula, _plain_run(formula)) for position, formula in call.formulas]
+    early = len(call.before)
+    read_count, write_count = len(call.reads), len(call.writes)
+    own_floats = len(call.spec.float_names)
+
+    def run(*arguments: Any) -> None:
+        reads, writes = arguments[:read_count], arguments[read_count : read_count + write_count]
+        floats = iter(arguments[read_count + write_count :])
+        inputs, operands = list(reads[: len(call.inputs)]), iter(reads[len(call.inputs) :])
+        outputs, made = list(writes[: len(call.outputs)]), iter(writes[len(call.outputs) :])
+        numbers = list(islice(floats, own_floats))
+        for position, formula, compute in runs[:early]:
+            (desc,) = formula.outputs
+            values = np.empty(desc.shape, desc.dtype)
+            compute(*islice(operands, len(formula.inputs)), values, *islice(floats, len(formula.spec.float_names)))
+            inputs[position] = values.reshape(_shape_of(call.inputs[position]))
+        for position in call.after:
+            if outputs[position] is None:
+                outputs[position] = np.empty(call.outputs[position].shape, call.outputs[position].dtype)
+        own(*inputs, *outputs, *numbers)
+        for position, formula, compute in runs[early:]:
+            values = outputs[position].reshape(_shape_of(formula.inputs[0]))
+            besides = islice(operands, len(formula.inputs) - 1)
+            results = islice(made, len(formula.outputs))
+            compute(values, *besides, *results, *islice(floats, len(formula.spec.float_names)))
+
+    return run
+
+
+def _shape_of(desc: ArrayDesc | None) -> tuple[int, ...]:
+    assert desc is not None  # what a formula makes or reads is there
+    return desc.shape
+
+
+def _plain_run(call: Call) -> Callable[..., None]:
     spec = call.spec
     attributes = dict(call.attributes)
     names = spec.float_names

@@ -1,9 +1,10 @@
-"""Backends on which plans fuse, whatever plugins are installed: one that does no more, one with all joints."""
+"""Backends on which plans fuse, whatever plugins are installed: one that does no more, two with more joints."""
 
 from functools import partial
 
 import pytest
 
+from atled.ops.elementwise import derived_spec
 from atled.plugin import Prepared
 from atled.reference import prepare_reference
 from atled_contexts import (
@@ -16,7 +17,7 @@ from atled_contexts import (
     unregister_plugin,
 )
 
-NAMES = ("fusing", "compiling")
+NAMES = ("fusing", "compiling", "attaching")
 
 
 def prepare(call):
@@ -56,7 +57,10 @@ class FusingPlugin:
 
     @staticmethod
     def _provide(backend, op):
-        joints = {"prepare_group": prepare_group, "casts": True} if backend == "compiling" else {}
+        joints = {} if backend == "fusing" else {"prepare_group": prepare_group, "casts": True}
+        if backend == "attaching":
+            spec = derived_spec(op)
+            joints["attaches"] = *spec.input_names, *spec.outputs
         return Implementation(op, backend, prepare, op_version=None, fuses=op != "Cast", **joints)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from atled.arrays.place import HOST
 from atled.graph.compile.attachment import attach
 from atled.graph.compile.casting import fuse_casts
+from atled.graph.compile.formulas import attach_formulas
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
 from atled.graph.compile.layout import lay_out
@@ -42,7 +43,7 @@ def lower(
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
     nodes = fuse_casts(nodes, values)
     _leave_out_unread(nodes, values)
-    nodes = group(nodes)
+    nodes = group(attach_formulas(nodes, values))
     slots = _Slots(values)
     steps = [step for node in nodes if (step := slots.step_of(node)) is not None]
     numbers = map(slots.number_of, values)
@@ -155,8 +156,8 @@ class _Slots:
             self._numbers[value] = self._shown(inputs[position], value)
         assert node.decision is not None
         call = node.decision.call
-        made = zip(node.outputs, call.wanted, strict=True)
-        outputs = tuple(self.number_of(value) if wanted else -1 for value, wanted in made)
+        made = zip(node.outputs, call.writes, strict=True)
+        outputs = tuple(-1 if desc is None else self.number_of(value) for value, desc in made)
         prepared = node.decision.implementation.prepare(call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         return Step(node, prepared, (*inputs, *outputs), floats)

@@ -160,7 +160,9 @@ class Shadow:
 
     def _in_own_dtype(self, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
         call = self._decision.call
-        outputs = [np.empty(desc.shape, desc.dtype) for desc in call.outputs]
+        # Also those that are not wanted: they are among the results, though nothing is compared with them.
+        made = [desc for formula in call.after.values() for desc in formula.outputs]
+        outputs = [np.empty(desc.shape, desc.dtype) for desc in (*call.outputs, *made)]
         reference_run(call)(*inputs, *outputs, *self._floats.values())
         return outputs
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from atled.plugin import Call, reference_run, reload_plugins
+from atled.plugin import Call, op_spec, reference_run, reload_plugins
 
 _depth = 0
 
 
 @contextmanager
 def compile_formulas() -> Iterator[None]:
-    """Within the block, backend `sim` says that it compiles formulas: chains are fused, like calls are grouped.
+    """Within the block, backend `sim` says that it compiles formulas: in chains, with casts, in groups, into other ops.
 
     Decisions made before are made again, on entering and on leaving, also for graphs that ran already.
     """
@@ -30,6 +30,12 @@ def compile_formulas() -> Iterator[None]:
 def compiles_formulas() -> bool:
     """Whether such a block is in force."""
     return _depth > 0
+
+
+def attached_names(op: str) -> tuple[str, ...]:
+    """The inputs and outputs of an op at which formulas may be: all, by their names."""
+    spec = op_spec(op)
+    return *spec.input_names, *spec.outputs
 
 
 def group_run(calls: Sequence[Call]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import Call, Implementation, Prepared, four_parts, reference_run
-from atled_sim.compiling import compiles_formulas, group_run
+from atled_sim.compiling import attached_names, compiles_formulas, group_run
 from atled_sim.device import SimDevice, device
 from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
@@ -31,6 +31,7 @@ def provide(op: str) -> Implementation:
         prepare_group=prepare_group if compiles else None,
         omits=omitted(op),
         casts=compiles,
+        attaches=attached_names(op) if compiles else (),
     )
 
 
@@ -53,9 +54,9 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "")
     if is_empty():
         return Prepared(_counting(where), queued=True, bind=lambda arrays, table, first: _counting(where))
     words = " and ".join(map(repr, calls))
-    input_count = sum(len(call.inputs) for call in calls)
-    array_count = input_count + sum(len(call.outputs) for call in calls)
-    float_count = sum(len(call.spec.float_names) for call in calls)
+    input_count = sum(len(call.reads) for call in calls)
+    array_count = input_count + sum(len(call.writes) for call in calls)
+    float_count = sum(call.float_count for call in calls)
     random_state = input_count - 1 if calls[0].spec.random else -1
     written = {*calls[0].spec.mutated, *range(input_count, array_count)}  # nothing mutated is in a group
 

@@ -56,7 +56,7 @@ def run(program, backend, held):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(programs(), st.booleans(), st.sampled_from(("fusing", "compiling")))
+@given(programs(), st.booleans(), st.sampled_from(("fusing", "compiling", "attaching")))
 def test_a_fused_plan_gives_what_the_unfused_one_gives(program, held, backend):
     expected, _ = run(program, "reference", held)
     found, _ = run(program, backend, held)
