@@ -332,9 +332,16 @@ class Prepared:
         count of its random state, whose argument is None. `bind` and `launch` must not look at them. Nothing is
         allocated or waited for by `launch`, which may be called while the device records a program.
         Without `bind` only those steps are part of programs whose floats never change.
+    may_fail: of a queued one, what the device may find wrong while it works, such as "an index is out of range". `run`
+        and `bind` get two arguments more, behind the workspace: the flag of the device, its own (1,) int64 array, and a
+        number; what goes wrong writes the number into the flag, and nothing beside the outputs. The host looks at the
+        flag when it waits for the device, and raises an error then: IndexError for what is "out of range".
+    heeds_failure: of a queued one, that it changes nothing where the flag is not 0. `run` and `bind` get the flag, as
+        above, in front of the number if both are said. What changes arrays (updates, running statistics) and does not
+        heed waits for what may have failed before.
     """
 
-    __slots__ = ("bind", "native", "note", "queued", "run", "workspace")
+    __slots__ = ("bind", "heeds_failure", "may_fail", "native", "note", "queued", "run", "workspace")
 
     def __init__(
         self,
@@ -345,6 +352,8 @@ class Prepared:
         note: str = "",
         queued: bool = False,
         bind: Bind | None = None,
+        may_fail: str = "",
+        heeds_failure: bool = False,
     ) -> None:
         if run is None and native is None:
             raise TypeError("Prepared needs run=, native=, or both")
@@ -352,6 +361,10 @@ class Prepared:
             raise TypeError("Prepared(queued=True) is for a device: it needs run= and has no native=")
         if bind is not None and not queued:
             raise TypeError("Prepared(bind=...) needs queued=True")
+        if (may_fail or heeds_failure) and not queued:
+            raise TypeError("Prepared(may_fail=...) and Prepared(heeds_failure=True) need queued=True")
+        self.may_fail = may_fail
+        self.heeds_failure = heeds_failure
         self.queued = queued
         self.bind = bind
         self.run = run

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from atled.arrays.cell import UNWRITTEN
+from atled.arrays.failures import EXPECTING
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.update.training_step import Moved, Rule, Training
 from atled.graph.update.updates import in_full_precision
-from atled.solvers import Solver, Tracked
+from atled.solvers import Solver, Tracked, take_back
 from atled.variable import Variable
 from atled_contexts import context_in_force
 
@@ -122,9 +124,10 @@ class CompiledStep:
         try:
             training.run(self._floats(active))
         except BaseException:
-            for parameter in active:
-                parameter.steps -= 1
+            take_back(active, 1)
             raise
+        if EXPECTING:
+            training.remember(tuple(map(id, active)), partial(take_back, active))
         for parameter in parameters:
             if parameter.gradient.pending is not UNWRITTEN:
                 parameter.gradient.zero()

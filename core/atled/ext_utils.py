@@ -7,7 +7,7 @@ from typing import Any
 
 from atled.arrays import preference as array_preference
 from atled.arrays.memory import clear_host_memory_cache
-from atled.arrays.place import ArrayClass
+from atled.arrays.place import ArrayClass, place_on
 from atled.logger import logger
 from atled_contexts import Context, PluginError, array_class, backend_info, devices, extension_names, plugins
 from atled_contexts import get_extension_context as _preset
@@ -130,7 +130,7 @@ class _Extension:
         """Wait until the device has done all its work; the host has, at any time."""
         arrays = self._array_class
         if arrays is not None:
-            arrays.synchronize(str(device))
+            place_on(arrays, str(device)).synchronize()
 
     def synchronize(self, device_id: str | int = "0", **kw: Any) -> None:
         """As `device_synchronize`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
+from atled.arrays.failures import EXPECTING
 from atled.arrays.place import HOST
 from atled.arrays.storage import HostStorage
 from atled.errors import four_parts, shortened
@@ -75,6 +77,12 @@ class Tracked:
     def gradient(self) -> ArrayCell:
         """The cell of its gradient."""
         return self.variable.value.grad.cell
+
+
+def take_back(parameters: Iterable[Tracked], times: int) -> None:
+    """Count so many updates less: they failed."""
+    for parameter in parameters:
+        parameter.steps -= times
 
 
 class Solver:
@@ -222,9 +230,12 @@ class Solver:
             else:
                 self._move(active)
         except BaseException:
-            for parameter in active:
-                parameter.steps -= 1
+            take_back(active, 1)
             raise
+        if EXPECTING:
+            places = {p.variable.value.data.cell.place for p in active}
+            for failures in EXPECTING.intersection(place.failures for place in places):
+                failures.remember(tuple(map(id, active)), partial(take_back, active))
 
     def weight_decay(self, decay_rate: float) -> None:
         """Add `decay_rate * w` to the gradients; call it after backward and before update.

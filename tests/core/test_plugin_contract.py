@@ -168,3 +168,9 @@ def test_words_are_uploaded_where_a_class_has_nothing_quicker():
     Boxes().put_words(words, table)
     assert table.tolist() == [0, 1, 2]
     assert Boxes().program([lambda: None], "0") is None
+
+
+@pytest.mark.parametrize("said", [{"may_fail": "an index is out of range"}, {"heeds_failure": True}])
+def test_only_what_is_queued_can_fail_on_the_device(said):
+    with pytest.raises(TypeError, match="need queued=True"):
+        Prepared(lambda *arrays: None, **said)

@@ -175,7 +175,9 @@ class ArrayCell:
         """A plan that could compute the values does not, because nobody needs them: what is here is not theirs."""
         if self.pending is not _LEFT_OUT:
             if self.use:
-                self._tell_plans()
+                self.use = Use.NONE
+                EPOCH.bump()
+                MOVES.bump()
             self.release(_LEFT_OUT)
 
     def _put(self, place: Place, dtype: np.dtype) -> None:
@@ -504,9 +506,8 @@ def _convert(
     if isinstance(source, HostStorage):
         values = source.array((size,), source_dtype)
     else:
-        assert source_place.array_class is not None
         values = np.empty(size, source_dtype)
-        source_place.array_class.download(source.buffer, values)
+        source_place.download(source.buffer, values)
     if isinstance(target, HostStorage):
         np.copyto(target.array((size,), dtype), values, casting="unsafe")
     else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.arrays.failures import Failures
 from atled_contexts import active_trace, check_array_classes
 
 
@@ -126,14 +127,16 @@ class Place:
     """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`.
 
     has_parts: whether its arrays have parts that are arrays themselves (`ArrayClass.part`).
+    failures: what may have gone wrong there since the host last waited.
     """
 
-    __slots__ = ("array_class", "device_id", "has_parts")
+    __slots__ = ("array_class", "device_id", "failures", "has_parts")
 
     def __init__(self, array_class: ArrayClass | None, device_id: str) -> None:
         self.array_class = array_class
         self.device_id = device_id
         self.has_parts = array_class is not None and type(array_class).part is not ArrayClass.part
+        self.failures = Failures(array_class, device_id)
 
     @property
     def is_host(self) -> bool:
@@ -145,6 +148,18 @@ class Place:
         """Bytes, where parts may begin."""
         assert self.array_class is not None
         return self.array_class.alignment
+
+    def download(self, source: Any, target: np.ndarray) -> None:  # Any: the device's own array type
+        """Copy from the device to host memory and wait; raises what the device found wrong before."""
+        assert self.array_class is not None
+        self.failures.look()
+        self.array_class.download(source, target)
+
+    def synchronize(self) -> None:
+        """Wait until everything launched on the device is done; raises what it found wrong."""
+        assert self.array_class is not None
+        self.array_class.synchronize(self.device_id)
+        self.failures.look()
 
     def __repr__(self) -> str:
         return "host" if self.array_class is None else f"{self.array_class.name}:{self.device_id}"

@@ -14,6 +14,8 @@ from atled.call import Call, Native, Prepared
 from atled.conformance.cases import Case
 from atled_contexts import Implementation, native_executor
 
+_NUMBER = 7  # of the step, for the flag
+
 
 class HostArray(GuardedArray):
     """Memory of the host."""
@@ -82,6 +84,8 @@ class Launch:
             for number, (desc, wanted) in enumerate(zip(self.call.outputs, self.call.wanted, strict=True))
         ]
         self._workspace = self._workspaces()
+        has_flag = bool(self.prepared.may_fail) or self.prepared.heeds_failure
+        self._flag = self._memory(ArrayDesc((1,), np.int64)) if has_flag else None
         self.forms = dict(self._forms())
         self.fill()
 
@@ -113,10 +117,23 @@ class Launch:
         for memory, values in zip(self.inputs, self.case.inputs(seed), strict=True):
             if memory is not None and values is not None:
                 memory.put(values)
+        self.set_failure(0)
+
+    def set_failure(self, number: int) -> None:
+        """Let the device have found a failure, or none (0)."""
+        if self._flag is not None:
+            self._flag.put(np.array([number]))
+
+    @property
+    def failure(self) -> int:
+        """The number in the flag of the device."""
+        return 0 if self._flag is None else int(self._flag.get()[0])
 
     def run(self, form: str) -> None:
-        """Launch it once."""
+        """Launch it once, on values with which nothing is wrong."""
+        before = self.failure
         self.forms[form]()
+        assert self.failure == before, f"it may fail, and wrote {self.failure} into the flag, where nothing is wrong"
 
     def results(self) -> list[np.ndarray]:
         """Copies of the outputs that are wanted."""
@@ -134,6 +151,8 @@ class Launch:
     def _forms(self) -> Iterator[tuple[str, Callable[[], None]]]:
         arguments = [None if memory is None else memory.argument for memory in [*self.inputs, *self.outputs]]
         arguments += [memory.argument for memory in self._workspace]
+        arguments += [] if self._flag is None else [self._flag.argument]
+        arguments += [_NUMBER] if self.prepared.may_fail else []
         run, native = self.prepared.run, self.prepared.native
         if run is not None:
             yield "run", lambda: run(*arguments, *self.case.floats)

@@ -106,6 +106,21 @@ def test_omissions(case: Case) -> None:
 
 
 @over(cases.samples)
+def test_heeded_failures(case: Case) -> None:
+    """What says that it heeds failures changes no array in place where the device has found one."""
+    for launch in _launches(case):
+        if launch.prepared.heeds_failure:
+            before = launch.inputs_now()
+            launch.set_failure(1)
+            launch.run("run")
+            for position, (was, now) in enumerate(zip(before, launch.inputs_now(), strict=True)):
+                if was is not None and now is not None:
+                    same = np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
+                    name = case.spec.input_at(position).name
+                    assert same, f"{_title(case, launch.implementation)}: behind a failure it changed {name}"
+
+
+@over(cases.samples)
 def test_purity(case: Case) -> None:
     """A run changes nothing but its outputs and what the op mutates, and a second run gives the same."""
     allowed = {*case.spec.mutated, *case.spec.inplace.values()}

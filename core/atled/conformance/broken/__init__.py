@@ -42,6 +42,7 @@ FAULTS: dict[str, Fault] = {
     "shares_scratch": Fault("threads", "Tanh", "threads disturb each other"),
     "changes_inputs": Fault("purity", "Cos", "changed its input x"),
     "keeps_state": Fault("purity", "AddScalar", "a second run gives something else"),
+    "ignores_failures": Fault("heeded_failures", "SgdUpdate", "behind a failure it changed w"),
     "writes_omitted": Fault("omissions", "MaxPooling", "it omits place, its run without failed"),
     "leaves_gaps": Fault("runs", "Identity", "Not equal to tolerance"),
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from atled.array_desc import ArrayDesc
+from atled.arrays.failures import Culprit
 from atled.arrays.place import Place
 from atled.call import Prepared
 from atled.errors import four_parts
@@ -62,12 +64,14 @@ class Step:
     random_slot: slot of the random state, or -1.
     carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
     queue: the device into whose queue it can be put without a number from the host, or None; the plan knows.
+    culprit: what it is in an error that the device finds, or None.
     """
 
     __slots__ = (
         "arguments",
         "carried",
         "carrier",
+        "culprit",
         "executor",
         "floats",
         "input_count",
@@ -99,6 +103,22 @@ class Step:
             if self.executor is not None:
                 self.native = prepared.native
         self.parts = 1 if self.native is None else self.native.parts
+        self.culprit: Culprit | None = None
+        if prepared is not None and prepared.may_fail:
+            self.culprit = Culprit(partial(_in_words, node), prepared.may_fail)
+
+    @property
+    def has_flag(self) -> bool:
+        """Whether it is given the flag of its device."""
+        return self.prepared is not None and (bool(self.prepared.may_fail) or self.prepared.heeds_failure)
+
+    @property
+    def waits_for_failures(self) -> bool:
+        """Whether it changes arrays in place and would do so behind a failure as well, so that the host has to look."""
+        spec, prepared = self.node.spec, self.prepared
+        if spec is None or prepared is None or prepared.heeds_failure:
+            return False
+        return bool(spec.mutated or spec.inplace)
 
     @property
     def name(self) -> str:
@@ -154,15 +174,17 @@ class Step:
         return "; ".join(part for part in parts if part)
 
 
+def _in_words(node: IRNode) -> str:
+    """Who computes what."""
+    decision = node.decision
+    assert decision is not None
+    return f"{decision.call} by {decision.backend} of {decision.plugin}"
+
+
 def native_error(step: Step, status: int) -> Exception:
     """The exception for a native step that returned a code, naming plugin, op and call."""
     code = status & 0xFFFF
-    assert step.native is not None and step.node.decision is not None
+    assert step.native is not None
     what = step.native.errors.get(code, f"error {code}")
     kind = IndexError if "out of range" in what else RuntimeError
-    decision = step.node.decision
-    return kind(
-        four_parts(
-            f"{decision.call} by {decision.backend} of {decision.plugin}", what, "", "check the values of its inputs"
-        )
-    )
+    return kind(four_parts(_in_words(step.node), what, "", "check the values of its inputs"))

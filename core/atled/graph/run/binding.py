@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from atled.arrays.arena import Arena, release, take
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Storage, Use
 from atled.arrays.epoch import EPOCH, WRITES
+from atled.arrays.failures import EXPECTING, Flag, Undo
 from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
@@ -106,6 +108,7 @@ class Binding:
         drawn = {plan.slots[slot].source[1] for slot in random_states}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
+        self._flags: dict[Place, Flag] = {}
         self._tables = {place: Table(self, words) for place, words in plan.words.items()}
         self._bind_segments()
 
@@ -114,6 +117,18 @@ class Binding:
         queued = [segment for segment in self._segments if isinstance(segment, QueuedSteps)]
         if queued:
             self._segments.insert(0, Readiness(queued, list(self._tables.values())))
+
+    def flag(self, place: Place) -> Flag:
+        """The flag of a device, for as long as there is this binding."""
+        return self._flags.get(place) or self._flags.setdefault(place, place.failures.flag())
+
+    def remember(self, key: Hashable, undo: Undo) -> None:
+        """Have a count that went on with the last run go back if the next wait finds that something failed.
+
+        `undo` holds no storage: it is kept until then.
+        """
+        for place in self._flags:
+            place.failures.remember(key, undo)
 
     def queued(self, segment: DeviceSegment) -> Callable[[], None]:
         """What puts the steps of a segment into the queue of their device."""
@@ -349,6 +364,9 @@ class Binding:
                 else:
                     for segment in self._segments:
                         segment()
+            except BaseException:
+                _go_back(self.random_states, 1)
+                raise
             finally:  # a run that fails, or is interrupted, may have changed them
                 if arenas:
                     release(arenas)
@@ -356,6 +374,8 @@ class Binding:
                     version = next(WRITES)
                     for cell in self._changed:
                         cell.last_write = version
+            if EXPECTING and self.random_states:
+                self.remember(id(self.random_states), partial(_go_back, self.random_states))
             if self._on_devices is not None:
                 self._on_devices.show()
             if self.plan.fallbacks:
@@ -434,3 +454,9 @@ class Binding:
                 raise native_error(step, status)
 
         return self.with_workspace(run_alone)
+
+
+def _go_back(random_states: Sequence[np.ndarray], times: int) -> None:
+    """Draw again what was drawn last."""
+    for random_state in random_states:
+        random_state[1] -= times

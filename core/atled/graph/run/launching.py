@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage
-from atled.arrays.place import TRANSFERS, DevicePart, DeviceStorage
+from atled.arrays.failures import Expected, Failures, Flag
+from atled.arrays.place import HOST, TRANSFERS, DevicePart, DeviceStorage, Place
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
@@ -38,6 +39,9 @@ class Arrays(Protocol):
     def workspace(self, step: Step) -> Storage | DevicePart:
         """The workspace of a step."""
 
+    def flag(self, place: Place) -> Flag:
+        """The flag of a device, for as long as there are these arrays."""
+
     def with_workspace(self, launch: Launch) -> Launch:
         """The same, with the workspace to itself."""
 
@@ -56,14 +60,24 @@ def launch_of(bound: Arrays, step: Step, others: Mapping[int, np.ndarray]) -> La
 
 
 def arguments_of(bound: Arrays, step: Step) -> list[Any]:
-    """The arrays that a step is given: inputs, outputs, and the workspace if it asks for one."""
+    """What a step is given: inputs, outputs, the workspace if it asks for one, flag and number if it may fail."""
     arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
     if step.prepared is not None and step.prepared.workspace:
         storage = bound.workspace(step)
         # A device's array has the size it was allocated with, which may be more than this step asked for.
         size = storage.nbytes if isinstance(storage, DeviceStorage) else step.prepared.workspace
         arguments.append(storage.array((size,), _BYTE))
+    if step.has_flag:
+        arguments.append(bound.flag(bound.plan.place_of(step)).array)
+    if step.culprit is not None:
+        arguments.append(step.culprit.number)
     return arguments
+
+
+def expected_of(bound: Arrays, steps: Iterable[Step]) -> Expected:
+    """Those of the steps that may fail on their device."""
+    culprits = [(step.culprit, bound.plan.place_of(step)) for step in steps if step.culprit is not None]
+    return {culprit.number: (culprit, bound.flag(place)) for culprit, place in culprits}
 
 
 def launch_on(bound: Arrays, step: Step, arguments: Sequence[Any]) -> Launch:
@@ -84,7 +98,25 @@ def launch_on(bound: Arrays, step: Step, arguments: Sequence[Any]) -> Launch:
     def launch() -> None:
         guarded(step, run, [*arguments, *(float(floats[i]) for i in numbers)] if numbers else arguments)
 
-    return launch
+    place = bound.plan.place_of(step)
+    if place is HOST or not (step.culprit is not None or step.waits_for_failures):
+        return launch
+    return watch(launch, place.failures, expected_of(bound, [step]), step.waits_for_failures)
+
+
+def watch(run: Callable[..., None], failures: Failures, expected: Expected, looks: bool) -> Callable[..., None]:
+    """The launch of a step that may fail on its device, or must not run behind one that did."""
+
+    def watched(*arguments: Any) -> None:
+        if looks:
+            failures.look()
+        try:
+            run(*arguments)
+        finally:  # a launch that raises may have been queued in part
+            if expected:
+                failures.expect(expected)
+
+    return watched
 
 
 def _launch_of_user_code(bound: Arrays, step: Step) -> Launch:
@@ -127,10 +159,10 @@ def _transfer(plan: Plan, step: Step, source: Any, target: Any) -> Launch:
             assert to_place.array_class is not None
             to_place.array_class.upload(source, target)
         elif to_place.array_class is None:
-            from_place.array_class.download(source, target)
+            from_place.download(source, target)
         else:
             values = np.empty(slot.desc.shape, slot.desc.dtype)
-            from_place.array_class.download(source, values)
+            from_place.download(source, values)
             to_place.array_class.upload(values, target)
 
     return transfer

@@ -78,7 +78,9 @@ class _Stopwatch:
         place = self._place
         if place is not None and place.array_class is not None:
             if begin is not None:
-                return place.array_class.seconds_between(begin, self._timestamp()), "device"
+                seconds = place.array_class.seconds_between(begin, self._timestamp())
+                place.failures.look()
+                return seconds, "device"
             # Launches may return before the work is done: without this its time would be that of a later step.
-            place.array_class.synchronize(place.device_id)
+            place.synchronize()
         return time.perf_counter() - start, "host"

@@ -8,7 +8,7 @@ from typing import Any
 
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
-from atled.graph.run.launching import fail, running
+from atled.graph.run.launching import fail, running, watch
 
 Shape = tuple[int, ...]
 
@@ -29,8 +29,27 @@ def launch_by_shape(plan: Plan, step: Step) -> Callable[..., int]:
     assert step.prepared is not None
     shapes = shapes_of(plan, step)
     make = _maker(tuple(shape is not None for shape in shapes), len(step.floats))
-    launch: Callable[..., int] = make(step.prepared.run, fail, running(step), *shapes)
+    run = step.prepared.run
+    if step.has_flag or step.waits_for_failures:
+        run = _watched_run(plan, step, len(shapes))
+    launch: Callable[..., int] = make(run, fail, running(step), *shapes)
     return launch
+
+
+def _watched_run(plan: Plan, step: Step, array_count: int) -> Callable[..., None]:
+    """The function of a step that may fail on its device, or heeds failures, or must not run behind one."""
+    assert step.prepared is not None and step.prepared.run is not None
+    run, failures, culprit = step.prepared.run, plan.place_of(step).failures, step.culprit
+    flag = failures.flag() if step.has_flag else None
+    extra = [] if flag is None else [flag.array]
+    extra += [] if culprit is None else [culprit.number]
+    expected = {} if culprit is None or flag is None else {culprit.number: (culprit, flag)}
+
+    def watched(*arguments: Any) -> None:
+        assert flag is not None or not extra  # it has to live as long as this
+        run(*arguments[:array_count], *extra, *arguments[array_count:])
+
+    return watch(watched, failures, expected, step.waits_for_failures)
 
 
 # With arguments of their own, and each array named, it takes a third of the time.

@@ -11,7 +11,7 @@ from functools import partial
 from atled.errors import four_parts, in_words
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Step
-from atled.graph.run.launching import Arrays, arguments_of, fail, launch_on, running
+from atled.graph.run.launching import Arrays, arguments_of, expected_of, fail, launch_on, running
 from atled.graph.run.words import Table
 from atled.limits.caches import register_cache
 from atled_contexts import PluginWarning, lock_across_forks
@@ -36,8 +36,10 @@ class QueuedSteps:
         "_arguments",
         "_calls",
         "_drops",
+        "_expected",
         "_floats",
         "_launches",
+        "_looks",
         "_program",
         "_segment",
         "_table",
@@ -52,6 +54,8 @@ class QueuedSteps:
         self._floats = bound.floats
         self._arguments = [arguments_of(bound, step) for step in segment.steps]
         self._calls = [launch_on(bound, *pair) for pair in zip(segment.steps, self._arguments, strict=True)]
+        self._expected = expected_of(bound, segment.steps)
+        self._looks = any(step.waits_for_failures for step in segment.steps)
         self._launches: list[Callable[[], None]] | None = None
         self._program: Callable[[], None] | None = None
         self._wait = 0  # runs until a program is tried; -1: no more
@@ -66,6 +70,17 @@ class QueuedSteps:
                 call()
             self.has_run = True
             return
+        if self._looks:
+            self._segment.place.failures.look()
+        try:
+            self._put()
+        finally:
+            if self._expected:
+                self._segment.place.failures.expect(self._expected)
+
+    def _put(self) -> None:
+        """Run the program, or else the loop."""
+        assert self._launches is not None
         program = self._program
         if program is None and self._wait >= 0:
             program = self._made()

@@ -134,7 +134,7 @@ class Shadow:
             copied: np.ndarray = array.copy()
             return copied
         values = np.empty(slot.desc.shape, slot.desc.dtype)
-        slot.place.array_class.download(array, values)
+        slot.place.download(array, values)
         return values
 
     def _recomputed(self, compute: Callable[[list[np.ndarray | None]], list[np.ndarray]]) -> list[np.ndarray]:

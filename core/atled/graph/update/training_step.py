@@ -11,6 +11,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
+from atled.arrays.failures import Undo
 from atled.errors import four_parts
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
@@ -142,6 +143,10 @@ class Training:
     def writes(self) -> frozenset[int]:
         """The identities of the arrays that a run writes."""
         return self._binding.writes
+
+    def remember(self, key: Hashable, undo: Undo) -> None:
+        """Have counts go back if the next wait finds that the last run failed: see `Failures.remember`."""
+        self._binding.remember(key, undo)
 
     @property
     def is_current(self) -> bool:

@@ -1,12 +1,13 @@
 """Backend `sim`: a simulated device, for tests of transfers, placement and fallback, and a template for plugins.
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
-`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `refusal`, `omission`,
-`compiling` and `emptiness` are for tests and measurements.
+`kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `deferral`, `refusal`,
+`omission`, `compiling` and `emptiness` are for tests and measurements.
 """
 
 from atled_sim import faults
 from atled_sim.compiling import compile_formulas
+from atled_sim.deferral import defer_checks
 from atled_sim.device import DEVICE_IDS, Counts, SimDevice, device
 from atled_sim.emptiness import empty
 from atled_sim.faults import SimFault
@@ -22,6 +23,7 @@ __all__ = [
     "SimDevice",
     "SimFault",
     "compile_formulas",
+    "defer_checks",
     "device",
     "empty",
     "faults",

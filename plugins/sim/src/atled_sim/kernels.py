@@ -9,6 +9,7 @@ import numpy as np
 
 from atled.plugin import Call, Implementation, Prepared, four_parts, reference_run
 from atled_sim.compiling import attached_names, compiles_formulas, group_run
+from atled_sim.deferral import WRONG, guarded, heeds_failure, may_fail
 from atled_sim.device import SimDevice, device
 from atled_sim.emptiness import is_empty
 from atled_sim.memory import SimArray
@@ -59,6 +60,15 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "")
     float_count = sum(call.float_count for call in calls)
     random_state = input_count - 1 if calls[0].spec.random else -1
     written = {*calls[0].spec.mutated, *range(input_count, array_count)}  # nothing mutated is in a group
+    fails, heeds = any(map(may_fail, calls)), any(map(heeds_failure, calls))
+    extra = fails + (fails or heeds)
+
+    def work(arrays: Sequence[Any], flag_and_number: Sequence[Any], floats: Sequence[float]) -> None:
+        if flag_and_number:
+            flag = _reach(where, flag_and_number[0], True, words)
+            guarded(lambda: compute(*arrays, *floats), flag, flag_and_number[1] if fails else 0, heeds)
+        else:
+            compute(*arrays, *floats)
 
     def run(*arguments: Any) -> None:
         where.start_launch(words)
@@ -67,10 +77,10 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "")
             array if array is None or position == random_state else _reach(where, array, position in written, words)
             for position, array in enumerate(arguments[:array_count])
         ]
-        compute(*arrays, *arguments[array_count:])
+        work(arrays, arguments[array_count : array_count + extra], arguments[array_count + extra :])
 
     def bind(arrays: Sequence[Any], table: Any, first: int) -> Callable[[], None]:
-        given = list(arrays)
+        given, flag_and_number = arrays[:array_count], arrays[array_count:]
 
         def launch() -> None:
             where.start_launch(words)
@@ -84,11 +94,11 @@ def _kernel(calls: Sequence[Call], compute: Callable[..., None], note: str = "")
                 floats = numbers[:float_count].view(np.float64).tolist()
                 if random_state >= 0:
                     reached[random_state] = numbers[float_count : float_count + 2]
-            compute(*reached, *floats)
+            work(reached, flag_and_number, floats)
 
         return launch
 
-    return Prepared(run, queued=True, bind=bind, note=note)
+    return Prepared(run, queued=True, bind=bind, note=note, may_fail=WRONG if fails else "", heeds_failure=heeds)
 
 
 def _counting(where: SimDevice) -> Callable[..., None]:
