@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
+from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
@@ -198,4 +199,27 @@ def _processes() -> list[Row]:
     ]
 
 
-ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_processes()]
+def _devices() -> list[Row]:
+    """What the engine costs on a device without kernels; peers: the cpu, which computes, and a time to keep below."""
+
+    def row(name: str, case: str, goal: Goal, **more: Any) -> Row:
+        libraries = ("atled", "cpu", *(peer for peer in goal.peers if peer != "cpu"))
+        given = {"unit": "us", "tolerance": None, "goal": goal, **more}
+        return Row(f"empty device: {name}", f"bench_rows.device:{case}", libraries, **given)
+
+    plans = [
+        row(f"bound plan, {count} arrays", "bound_plan", Goal(3, ["cpu"]), arguments={"arrays": count})
+        for count in (2, 200)
+    ]
+    lenet = {"network": "lenet", "limit_us": 20}
+    return [
+        row("imperative add", "addition", Goal(2.5, ["cpu"]), per=DEVICE_ADDITIONS, of="op"),
+        *plans,
+        row("compiled step, LeNet", "compiled_step", Goal(1, ["limit"]), arguments=lenet, of="step"),
+        row("dynamic step, MLP", "dynamic_step", Goal(1.5, ["cpu"]), arguments={"layers": 8}, of="step"),
+        row("Adam, 40 parameters", "adam_update", Goal(1, ["cpu"]), arguments={"arrays": 40}, of="update"),
+    ]
+
+
+DEVICE_ROWS = _devices()
+ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_processes(), *DEVICE_ROWS]

@@ -43,7 +43,7 @@ def stepping(step: Callable[[], float]) -> Case:
     return Case(step, lambda: [np.array([step() for _ in range(_COMPARED_STEPS)])])
 
 
-class _RecordedLayers:
+class RecordedLayers:
     """NNabla's and atled's; see `networks.Layers`."""
 
     def __init__(self, api: Any) -> None:
@@ -69,7 +69,7 @@ class _RecordedLayers:
 
 def _recorded_step(library: str, network: Network, data: Batches, dynamic: bool) -> Callable[[], float]:
     api = recorded(library)
-    layers = _RecordedLayers(api)
+    layers = RecordedLayers(api)
     x = api.nn.Variable((network.batch, *network.shape))
     t = api.nn.Variable((network.batch, 1))
 

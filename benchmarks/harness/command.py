@@ -37,7 +37,7 @@ from peers import PeerMissingError, interpreter
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 # Libraries that run in our own interpreter, with the module that tells their version.
-_OURS = {"atled": "atled", "reference": "atled", "numpy": "numpy"}
+_OURS = {"atled": "atled", "cpu": "atled", "limit": "atled", "reference": "atled", "numpy": "numpy"}
 
 # Ways to use one peer that count as libraries of their own.
 _VARIANTS = {"torch-nhwc": "torch", "torch-compile": "torch"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from atled.arrays.cell import UNWRITTEN
+from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.failures import EXPECTING
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
@@ -81,6 +81,7 @@ class CompiledStep:
         self._training: Training | None = None
         self._rule: Rule | None = None
         self._known: Sequence[Tracked] = ()
+        self._gradients: Sequence[ArrayCell] = ()
         # Threads that call one step take whole steps, each on its own batch.
         self._lock = threading.RLock()
 
@@ -128,14 +129,16 @@ class CompiledStep:
             raise
         if EXPECTING:
             training.remember(tuple(map(id, active)), partial(take_back, active))
-        for parameter in parameters:
-            if parameter.gradient.pending is not UNWRITTEN:
-                parameter.gradient.zero()
+        for gradient in self._gradients:
+            if gradient.pending is not UNWRITTEN:
+                gradient.zero()
         return self.loss
 
     def _floats(self, parameters: Sequence[Any]) -> list[Mapping[str, float]]:
         """Per parameter that moves what its update depends on: the same for all that have moved equally often."""
         decay = {"scale": self.scale_grad, "rate": self.weight_decay}
+        if len({parameter.steps for parameter in parameters}) == 1:
+            return [{**self.solver.hyper(parameters[0]), **decay}] * len(parameters)
         by_steps: dict[int, Mapping[str, float]] = {}
         result = []
         for parameter in parameters:
@@ -159,6 +162,7 @@ class CompiledStep:
         if training is None or not training.is_current or parameters != self._known:
             moved = [Moved(p.variable.value.data.cell, p.gradient, p.variable.shape, p.states) for p in parameters]
             training = self._training = Training(self.loss.value, rule, moved, training)
+            self._gradients = [one.gradient for one in moved]
             self._known = parameters  # the objects: the number of one that is gone may be given again
         return training
 

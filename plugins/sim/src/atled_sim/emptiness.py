@@ -14,8 +14,8 @@ _blocks: list[object] = []
 def empty() -> Iterator[None]:
     """Within the block, kernels of backend `sim` are counted, but compute nothing: `with atled_sim.empty():`.
 
-    Arrays keep what they had. Copies are made, faults are not injected into launches, and counts are exact for one
-    thread. All is decided again, on entering and on leaving, also for graphs that ran already.
+    Arrays keep what they had. Arrays are copied, but no run-time words; faults are not injected into launches, and
+    counts are exact for one thread. All is decided again, on entering and on leaving, also for graphs that ran already.
     """
     block = object()
     _blocks.append(block)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from atled.plugin import did_you_mean, four_parts, listing
@@ -74,7 +74,7 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
             _active.remove(fault)
 
 
-def check(operation: str, device_id: str, what: str) -> None:
+def check(operation: str, device_id: str, what: Callable[[], str]) -> None:
     """Called by a device before each operation; SimFault where one is to fail.  what: the operation in words."""
     if not _active:
         return
@@ -82,5 +82,7 @@ def check(operation: str, device_id: str, what: str) -> None:
         striking = [fault for fault in _active if fault.strikes(operation, device_id)]
     if striking:
         raise SimFault(
-            four_parts(what, f"it failed: {operation} {striking[0].nth} was to", "", "leave the block faults.fail(...)")
+            four_parts(
+                what(), f"it failed: {operation} {striking[0].nth} was to", "", "leave the block faults.fail(...)"
+            )
         )
