@@ -13,7 +13,6 @@ from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.update.training_step import Moved, Rule, Training
-from atled.graph.update.updates import in_full_precision
 from atled.solvers import Solver, Tracked, take_back
 from atled.variable import Variable
 from atled_contexts import context_in_force
@@ -155,8 +154,7 @@ class CompiledStep:
         is_decayed = self.weight_decay != 0.0 or self.scale_grad != 1.0
         rule = self._rule
         if rule is None or rule.context is not context or rule.is_decayed != is_decayed:
-            single, double = (in_full_precision(context, config) for config in ("float", "double"))
-            rule = self._rule = Rule(self.solver.update_op, context, single, double, is_decayed)
+            rule = self._rule = Rule(self.solver.update_op, context, is_decayed)
             self._training = None
         training = self._training
         if training is None or not training.is_current or parameters != self._known:

@@ -25,7 +25,7 @@ from atled.plugin import (
     reference_run,
 )
 from atled.type_configs import computable, compute_dtype, precise_dtype
-from atled_contexts import register_plugin, unregister_plugin
+from atled_contexts import ContextError, register_plugin, unregister_plugin
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EIGHT = TypeConfig("eight", "float8_e5m2")
@@ -192,3 +192,51 @@ def test_files_are_loaded_into_parameters_in_bf16(tmp_path):
     nn.load_parameters(path)
     assert w.d.dtype == BF16 and w.d.tolist() == [1.0078125, 2]
     nn.clear_parameters()
+
+
+class Only(Small):
+    """A host backend with the type configs given."""
+
+    def __init__(self, *type_configs) -> None:
+        super().__init__()
+        self.type_configs = type_configs
+
+    @hookimpl
+    def atled_info(self):
+        return PluginInfo("only", API_VERSION, "atled-only", "1", (BackendInfo("small", self.type_configs, host=True),))
+
+
+def trained_on(context, is_compiled):
+    w = nn.Variable.from_numpy_array(np.ones(3, np.float32), need_grad=True)
+    with nn.context_scope(context):
+        loss = F.sum(w**2)
+        solver = S.Sgd(0.25)
+        solver.set_parameters({"w": w})
+        if is_compiled:
+            nn.compile_step(loss, solver)()
+        else:
+            loss.forward()
+            loss.backward()
+            solver.update()
+    return w.d
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("offered", [("float",), ("half", "tf32"), (EIGHT, "float")], ids=str)
+def test_a_backend_trains_float32_parameters_without_offering_float64(offered, is_compiled):
+    register_plugin("only", Only(*offered))
+    try:
+        name = offered[0] if isinstance(offered[0], str) else offered[0].name
+        assert trained_on(on(f"small:{name}"), is_compiled).tolist() == [0.5] * 3
+    finally:
+        unregister_plugin("only")
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_updates_need_a_type_config_of_the_parameters_dtype(is_compiled):
+    register_plugin("only", Only(EIGHT))
+    try:
+        with pytest.raises(ContextError, match=r"it offers no type config of that dtype(.|\n)*plugin offer 'float'"):
+            trained_on(on("small:eight"), is_compiled)
+    finally:
+        unregister_plugin("only")

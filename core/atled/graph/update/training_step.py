@@ -27,6 +27,7 @@ from atled.graph.record.structure import Structure, aliases_of, calls_before, dt
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import Value
 from atled.graph.run.binding import Binding, LastRun
+from atled.graph.update.updates import in_full_precision
 from atled.ops.spec import SPECS
 from atled_contexts import Context, plugin_generation
 
@@ -44,20 +45,17 @@ class Rule(NamedTuple):
     """How parameters move.
 
     op: of the update, whose inputs are parameter, gradient and states.
-    context: the user's, from which the next two follow.
-    single, double: the Contexts for parameters of float32 and float64.
+    context: the user's.
     is_decayed: whether gradients become `scale * g + rate * w` first.
     """
 
     op: str
     context: Context
-    single: Context
-    double: Context
     is_decayed: bool
 
     def context_for(self, parameter: Moved) -> Context:
         """That of an update. Half keeps fp32 master weights: it runs in the precision of the parameter."""
-        return self.double if parameter.data.dtype == np.float64 else self.single
+        return in_full_precision(self.context, "double" if parameter.data.dtype == np.float64 else "float")
 
 
 class StepPlan(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
 from atled.arrays.epoch import EPOCH
+from atled.errors import four_parts, listing
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANNING, PLANS
@@ -17,7 +18,8 @@ from atled.graph.nodes.ir import Graph
 from atled.graph.record.structure import aliases_of, repeats
 from atled.graph.run.binding import Binding
 from atled.ops.spec import SPECS
-from atled_contexts import Context, plugin_generation
+from atled.type_configs import computable, compute_dtype
+from atled_contexts import Context, ContextError, backend_status, plugin_generation
 
 _MOST_PLANS = 32
 
@@ -119,6 +121,26 @@ def _compile(
 
 
 def in_full_precision(context: Context, type_config: str) -> Context:
-    """The Context with another type config."""
+    """The Context with another type config, or with one of the same dtype for a backend that offers no such one."""
+    if all(own == type_config for _, own in context.backends):
+        return context
     names = list(dict.fromkeys(name for name, _ in context.backends))
-    return context.replace(backend=[f"{name}:{type_config}" for name in names])
+    return context.replace(backend=[f"{name}:{_offered(name, type_config)}" for name in names])
+
+
+def _offered(backend: str, type_config: str) -> str:
+    info = backend_status(backend).info
+    if info is None or type_config in info.type_configs:
+        return type_config
+    dtype = compute_dtype(type_config)
+    found = next((name for name in computable(info.type_configs) if compute_dtype(name) == dtype), None)
+    if found is None:
+        raise ContextError(
+            four_parts(
+                f"updates of parameters in {dtype} by backend {backend!r}",
+                "it offers no type config of that dtype",
+                f"it offers {listing(info.type_configs)}",
+                f"update in a Context of another backend, or have the plugin offer {type_config!r}",
+            )
+        )
+    return found
