@@ -163,16 +163,17 @@ class NdArray(ArrayOperators):
             from atled.graph.nodes.dispatch import home_of
 
             place = home_of(_context("NdArray.cast", ctx))
-            self.cell.cast(wanted)
-            self.cell.move(place, wanted)
-            self.cell.touched()
+            self.cell.cast_at(place, wanted)
             return None
         storage = self.cell.cast(wanted)
         self.cell.touched()
         return storage.export(self.shape, wanted)
 
     def copy_from(self, other: NdArray) -> None:
-        """Copy the values of an array of the same shape; the dtype of this one is kept."""
+        """Copy the values of an array of the same shape; the dtype of this one is kept.
+
+        What is on a device stays there: this array has its values on a device then, too.
+        """
         if not isinstance(other, NdArray):
             raise TypeError(
                 four_parts(
@@ -188,8 +189,12 @@ class NdArray(ArrayOperators):
                     "use arrays of equal shape",
                 )
             )
-        source = other.cell
-        dtype = self.cell.dtype or source.dtype or FLOAT32
+        source, own = other.cell, self.cell
+        dtype = own.dtype or source.dtype or FLOAT32
+        source.settle(dtype)
+        if source.place is not HOST and source is not own:
+            own.copy_from(source, source.place if own.place is HOST else own.place, dtype)
+            return
         values = source.copy_at(HOST, dtype)
         assert isinstance(values, HostStorage)
         self._write(values.array(self.shape, dtype), dtype)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.epoch import EPOCH, MOVES, WRITES
-from atled.arrays.place import HOST, TRANSFERS, DeviceStorage, Place
+from atled.arrays.moving import move
+from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.errors import four_parts
@@ -377,6 +379,25 @@ class ArrayCell:
             self._set_head(place, dtype, storage)
         return storage
 
+    def cast_at(self, place: Place, dtype: np.dtype) -> None:
+        """Make the copy at that place with that dtype the head, which then is the array's."""
+        if WATCHES:
+            announce((id(self),))
+        if self.storage is None:
+            self.dtype = dtype
+        self.move(place, dtype)
+        self.zeroed = False
+        self.touched()
+
+    def copy_from(self, other: ArrayCell, place: Place, dtype: np.dtype) -> None:
+        """Take the values of another array, at that place with that dtype; where it fails, the values are as before."""
+        if WATCHES:
+            announce((id(self),))
+        other.copy_into(place, dtype, self.reserve(place, dtype))
+        self._prepared(place, dtype)
+        if self._is_shown(dtype):
+            self.move(HOST, dtype)
+
     def _may_have_changed(self) -> bool:
         """Whether the head may have been written, by a plan or through a view, since a copy was made of it."""
         storage = self.storage
@@ -498,23 +519,33 @@ def _convert(
     dtype: np.dtype,
     size: int,
 ) -> None:
-    """Copy values between storages of any place and dtype; casts happen in host memory."""
-    if source_place is not HOST and source_place is place and source_dtype == dtype:
-        assert isinstance(source, DeviceStorage) and isinstance(target, DeviceStorage) and place.array_class
-        place.array_class.copy(source.buffer, target.buffer)
-        return
-    if isinstance(source, HostStorage):
-        values = source.array((size,), source_dtype)
-    else:
-        values = np.empty(size, source_dtype)
-        source_place.download(source.buffer, values)
-    if isinstance(target, HostStorage):
-        np.copyto(target.array((size,), dtype), values, casting="unsafe")
-    else:
-        assert place.array_class is not None
-        place.array_class.upload(np.ascontiguousarray(values.astype(dtype, copy=False)), target.buffer)
+    """Copy values between storages of any place and dtype.
+
+    Casts happen before what is moved: on the device where the values are, if one of its backends casts, else on the
+    host, so that what leaves a device only to be cast is counted.
+    """
+    desc = ArrayDesc((size,), source_dtype)
+    values: Any = source.array((size,), source_dtype)
+    if source_dtype != dtype and isinstance(source, DeviceStorage) and isinstance(target, DeviceStorage):
+        # Lazily: only the graph knows who computes on a device.
+        from atled.graph.nodes.device_casts import cast_on
+
+        cast = cast_on(source_place, desc, dtype)
+        if cast is not None:
+            own = target if source_place is place else DeviceStorage(source_place, size, dtype)
+            cast(values, own.array((size,), dtype))
+            if own is target:
+                return
+            desc, values = desc.astype(dtype), own.array((size,), dtype)
+    if desc.dtype != dtype:
+        if source_place is not HOST:
+            fetched = np.empty(size, source_dtype)
+            move(values, source_place, fetched, HOST, desc)
+            values, source_place = fetched, HOST
+        values, desc = values.astype(dtype), desc.astype(dtype)
     if source_place is not place:
-        TRANSFERS.add(source_place, place, source.nbytes if place is HOST else target.nbytes)
-    elif place is not HOST:
-        TRANSFERS.add(place, HOST, source.nbytes)
-        TRANSFERS.add(HOST, place, target.nbytes)
+        move(values, source_place, target.array((size,), dtype), place, desc)
+    elif place.array_class is None:
+        target.array((size,), dtype)[...] = values
+    else:
+        place.array_class.copy(values, target.array((size,), dtype))

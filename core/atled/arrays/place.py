@@ -79,6 +79,13 @@ class ArrayClass:
         """Bytes; a `part` begins at multiples of it, on any of the class's devices."""
         return 256
 
+    def copy_across(self, source: Any, target: Any) -> bool:
+        """Copy between arrays of two devices of the class, of equal shape and dtype, in the order of both queues.
+
+        False, and nothing is done, where these two do not reach each other: then it goes by way of the host.
+        """
+        return False
+
     def part(self, array: Any, offset: int, desc: ArrayDesc) -> Any:  # Any: see above
         """The bytes of a uint8 array from `offset` on as an array like any other, no copy; it keeps the memory alive.
 

@@ -141,6 +141,9 @@ def test_device_ids(subject: Subject, case: Topic) -> None:
         np.testing.assert_array_equal(
             _down(array_class, array, np.zeros(5, np.float32)), np.full(5, number, np.float32)
         )
+    found = np.zeros(5, np.float32)
+    if array_class.copy_across(arrays[0], arrays[1]):
+        np.testing.assert_array_equal(_down(array_class, arrays[1], found), found, "a copy to another device differs")
     for device in ids:
         others = {other: _in_use(array_class, other) for other in ids}
         if others[device] is None:

@@ -6,8 +6,10 @@ import pytest
 import atled as nn
 import atled.functions as F
 import atled.solvers as S
+import atled_sim
 from atled.arrays.place import TRANSFERS
 from atled_contexts import context_scope
+from atled_sim.array_class import SimArrayClass
 
 
 def reference(device_id="0"):
@@ -490,3 +492,109 @@ def test_what_was_written_through_a_view_that_is_gone_reaches_every_device():
     for context in (first, second):
         with nn.context_scope(context):
             np.testing.assert_array_equal(F.add_scalar(x, 1).data, 6)
+
+
+def test_a_cast_of_an_array_on_a_device_happens_there(device):
+    x = nn.NdArray.from_numpy_array(np.array([[0.5, -3.25, 1e3]], "f"))
+    x.cast(np.float32, ctx=sim())
+    device.reset_counts()
+    TRANSFERS.reset()
+    x.cast(np.float16, ctx=sim())
+    assert (device.counts.uploads, device.counts.downloads, TRANSFERS.calls) == (0, 0, 0)
+    assert device.counts.launches == 1
+    assert repr(x.cell.place) == "SimArray:0" and x.dtype == np.float16
+    np.testing.assert_array_equal(x.data, np.array([[0.5, -3.25, 1e3]], np.float16))
+
+
+def test_a_cast_that_the_device_refuses_is_made_on_the_host_and_counted(device):
+    x = nn.NdArray.from_numpy_array(np.ones((2, 3), "f"))
+    x.cast(np.float32, ctx=sim())
+    with atled_sim.refuse({"Cast"}):
+        TRANSFERS.reset()
+        with nn.trace() as trace:
+            x.cast(np.float16, ctx=sim())
+    moves = {(row.source, row.destination): row.nbytes for row in trace.transfers()}
+    assert moves == {("SimArray:0", "host"): 24, ("host", "SimArray:0"): 12}
+    np.testing.assert_array_equal(x.data, np.ones((2, 3), np.float16))
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_from_device_to_device_the_host_is_left_out_where_they_reach_each_other(monkeypatch, direct):
+    if not direct:
+        monkeypatch.setattr(SimArrayClass, "copy_across", lambda self, source, target: False)
+    x = nn.NdArray.from_numpy_array(np.arange(6, dtype="f"))
+    x.cast(np.float32, ctx=sim("0"))
+    with nn.trace() as trace:
+        x.cast(np.float32, ctx=sim("1"))
+    moves = [(row.source, row.destination) for row in trace.transfers()]
+    across = [("SimArray:0", "SimArray:1")]
+    assert moves == (across if direct else [("SimArray:0", "host"), ("host", "SimArray:1")])
+    np.testing.assert_array_equal(x.data, np.arange(6))
+
+
+def test_a_cast_on_the_way_to_another_device_happens_where_the_values_are():
+    x = nn.NdArray.from_numpy_array(np.arange(6, dtype="f"))
+    x.cast(np.float32, ctx=sim("0"))
+    with nn.trace() as trace:
+        y = nn.NdArray((6,))
+        y.cast(np.float16, ctx=sim("1"))
+        y.copy_from(x)
+    assert ("SimArray:0", "SimArray:1", 12) in [(row.source, row.destination, row.nbytes) for row in trace.transfers()]
+    np.testing.assert_array_equal(y.data, np.arange(6, dtype=np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_copy_from_an_array_on_a_device_stays_there(device, dtype):
+    with context_scope(sim()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.linspace(-3, 3, 7, dtype="f")))
+    device.reset_counts()
+    b = nn.NdArray((7,))
+    b.cast(np.dtype(dtype))
+    b.copy_from(a)
+    assert (device.counts.uploads, device.counts.downloads) == (0, 0)
+    assert repr(b.cell.place) == "SimArray:0" and b.dtype == dtype
+    np.testing.assert_array_equal(b.data, a.data.astype(dtype))
+
+
+def test_copy_from_a_device_shows_in_a_view_that_is_held():
+    with context_scope(sim()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.ones(3, "f")))
+    b = nn.NdArray.from_numpy_array(np.zeros(3, "f"))
+    view = b.data
+    b.copy_from(a)
+    np.testing.assert_array_equal(view, a.data)
+    view[...] = 2
+    np.testing.assert_array_equal(b.data, 2)
+
+
+def test_copy_from_itself_changes_nothing():
+    with context_scope(sim()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.ones(3, "f")))
+    wanted = a.data.copy()
+    a.cast(np.float32, ctx=sim())
+    a.copy_from(a)
+    np.testing.assert_array_equal(a.data, wanted)
+
+
+@pytest.mark.parametrize("operation", ["allocation", "launch"])
+def test_copy_from_that_fails_leaves_the_values_as_they_were(operation):
+    with context_scope(sim()):
+        a = F.tanh(nn.NdArray.from_numpy_array(np.ones(3, "f")))
+    b = nn.NdArray.from_numpy_array(np.full(3, 7, np.float16))
+    with atled_sim.faults.fail(operation), pytest.raises(atled_sim.SimFault):
+        b.copy_from(a)
+    np.testing.assert_array_equal(b.data, 7)
+
+
+def test_a_graph_sees_what_was_copied_on_the_device(device):
+    with context_scope(sim()):
+        x = leaf(3, 4)
+        y = F.tanh(x)
+        source = F.exp(nn.NdArray.from_numpy_array(np.ones((3, 4), "f")))
+    for _ in range(6):  # until plans trust that it stays there
+        y.forward()
+    x.data.copy_from(source)
+    device.reset_counts()
+    y.forward()
+    assert device.counts.uploads == 0
+    np.testing.assert_array_equal(y.d, np.tanh(source.data))

@@ -24,8 +24,10 @@ from atled_contexts import (
     array_class_names,
     backend_info,
     backend_status,
+    backends,
     clear_selection_cache,
     consider,
+    devices,
     plugin_generation,
     select,
     selection_count,
@@ -167,6 +169,18 @@ def place_of(decision: Decision, context: Context) -> Place:
 def home_of(context: Context) -> Place:
     """The memory in which the first usable backend of a Context computes."""
     return _memory_of(_home(context)[0], context.device_id, context)
+
+
+def context_on(place: Place) -> Context | None:
+    """A Context for what is to be computed where an array is, by its device's backends alone; None if none is left."""
+    found = []
+    for backend in () if place.is_host else backends():
+        names = () if backend_info(backend).host else array_class_names(backend)
+        found += [(backend, name) for name in names if array_class(name) is place.array_class]
+    if not found or place.device_id not in devices(found[0][0]):
+        return None
+    entries = [f"{backend}:{backend_info(backend).type_configs[0]}" for backend, _ in found]
+    return Context(entries, found[0][1], place.device_id, fallback="raise")
 
 
 def _memory_of(backend: str, device_id: str, context: Context) -> Place:

@@ -10,7 +10,8 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell, Storage
 from atled.arrays.failures import Expected, Failures, Flag
-from atled.arrays.place import HOST, TRANSFERS, DevicePart, DeviceStorage, Place
+from atled.arrays.moving import move
+from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
@@ -148,22 +149,10 @@ def _transfer(plan: Plan, step: Step, source: Any, target: Any) -> Launch:
 
     def transfer() -> None:
         try:
-            copy()
+            move(source, from_place, target, to_place, slot.desc)
         except Exception as error:
             error.add_note(f"while a plan copied {slot.desc} from {from_place} to {to_place}")
             raise
-        TRANSFERS.add(from_place, to_place, slot.desc.nbytes)
-
-    def copy() -> None:
-        if from_place.array_class is None:
-            assert to_place.array_class is not None
-            to_place.array_class.upload(source, target)
-        elif to_place.array_class is None:
-            from_place.download(source, target)
-        else:
-            values = np.empty(slot.desc.shape, slot.desc.dtype)
-            from_place.download(source, values)
-            to_place.array_class.upload(values, target)
 
     return transfer
 

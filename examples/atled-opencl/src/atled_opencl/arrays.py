@@ -30,7 +30,7 @@ class Memory:
 class Part:
     """Some bytes of a memory, which lives as long."""
 
-    def __init__(self, whole: Memory | Part, offset: int, nbytes: int) -> None:
+    def __init__(self, whole: Any, offset: int, nbytes: int) -> None:  # Any: a Memory
         self.device, self.nbytes, self.whole = whole.device, nbytes, whole
         self.buffer = whole.buffer.get_sub_region(offset, max(nbytes, 1))
 

@@ -44,6 +44,12 @@ class SimArrayClass(ArrayClass):
         assert source.shape == target.shape and source.dtype == target.dtype
         device(source.device_id).copy(source, target)
 
+    def copy_across(self, source: SimArray, target: SimArray) -> bool:
+        """Copy between the two devices, which reach each other."""
+        assert source.shape == target.shape and source.dtype == target.dtype
+        device(target.device_id).copy_from(device(source.device_id), source, target)
+        return True
+
     def fill(self, target: SimArray, value: float) -> None:
         """Set every element."""
         device(target.device_id).fill(target, value)

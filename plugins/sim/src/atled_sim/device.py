@@ -19,7 +19,7 @@ class Counts:
     """What a device did since the last reset.
 
     allocations, fills, launches, synchronizations: counts.  uploads, downloads, copies: counts of copies from the host,
-    to the host, within the device.  uploaded_bytes, downloaded_bytes, copied_bytes: bytes in them.
+    to the host, within the device and from another one.  uploaded_bytes, downloaded_bytes, copied_bytes: bytes in them.
     table_copies: how often run-time words were put; they are no uploads.  programs: how many were made.
     replays: how often one ran.  Launches within programs count as launches.
     """
@@ -110,6 +110,12 @@ class SimDevice:
         """Copy within the device."""
         faults.check("copy", self.device_id, lambda: f"copy of {source} by {self}")
         self.reach(target)[...] = self.reach(source)
+        self._count(copies=1, copied_bytes=target.nbytes)
+
+    def copy_from(self, other: SimDevice, source: SimArray, target: SimArray) -> None:
+        """Copy from another device."""
+        faults.check("copy", self.device_id, f"copy of {source} of {other} by {self}")
+        self.reach(target)[...] = other.reach(source)
         self._count(copies=1, copied_bytes=target.nbytes)
 
     def fill(self, target: SimArray, value: float) -> None:

@@ -51,8 +51,8 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
         with atled_sim.faults.fail("upload", nth=2):
             loss.forward()
 
-    operation: "allocation", "upload", "download", "copy" (within a device), "launch", "table copy" (of run-time words),
-        "program" (its recording) or "replay".  nth: counted from 1, in all threads together.
+    operation: "allocation", "upload", "download", "copy" (within a device, or from another one), "launch", "table copy"
+        (of run-time words), "program" (its recording) or "replay".  nth: counted from 1, in all threads together.
     device_id: count on this device only.
     ValueError: an unknown operation, or nth below 1.
     """
