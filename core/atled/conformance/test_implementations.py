@@ -70,6 +70,7 @@ def test_runs(case: Case) -> None:
                 raise AssertionError(
                     f"{title}: accepts said yes to {case.call}, its {form} failed: {in_words(error)}"
                 ) from error
+            assert not launch.failure, f"{title}, {form}: it wrote into the flag of failures, where nothing is wrong"
             for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
                 compare(f"{title}, {form}: {case.name}.{name}", want, got, case.tolerance)
             for position in case.spec.mutated:

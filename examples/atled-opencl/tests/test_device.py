@@ -12,6 +12,7 @@ pytest.importorskip("atled_opencl", reason="the example is not installed")
 
 import atled as nn
 import atled.functions as F
+import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.plugin import ArrayDesc, Usable
 from atled_contexts import reload_plugins
@@ -41,6 +42,11 @@ def context():
     """Everything on the device, or an error."""
     with nn.context_scope(nn.get_extension_context("opencl", fallback="raise")) as made:
         yield made
+
+
+def synchronize(context):
+    """As a user waits for the device."""
+    nn.ext_utils.import_extension_module("opencl").synchronize(context.device_id)
 
 
 def python(*arguments):
@@ -93,11 +99,39 @@ def test_a_wrong_label_is_an_error_when_the_host_waits_and_only_once(context):
     loss = F.softmax_cross_entropy(x, target)
     loss.forward()
     with pytest.raises(IndexError, match=r"SoftmaxCrossEntropy\(.*out of range"):
-        ARRAY_CLASS.synchronize(context.device_id)
-    ARRAY_CLASS.synchronize(context.device_id)
+        synchronize(context)
+    synchronize(context)
     target.d = [[1], [3]]
     loss.forward()
     np.testing.assert_allclose(loss.d, np.full((2, 1), np.log(4)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("runs_before", [0, 3])
+def test_a_step_with_a_wrong_label_moves_no_parameter_and_no_statistic_behind_it(runs_before):
+    context = nn.get_extension_context("opencl", fallback="quiet")  # the step's first gradient is made on the host
+    nn.clear_parameters()
+    with nn.context_scope(context):
+        _fail_in_steps(context, runs_before)
+    nn.clear_parameters()
+
+
+def _fail_in_steps(context, runs_before):
+    x = nn.Variable.from_numpy_array(np.random.default_rng(0).standard_normal((4, 3)).astype("f"))
+    target = nn.Variable.from_numpy_array(np.array([[0], [1], [2], [1]]))
+    loss = F.mean(PF.batch_normalization(F.softmax_cross_entropy(PF.affine(x, 3), target)) ** 2)
+    solver = S.Adam(0.1)
+    solver.set_parameters(nn.get_parameters())
+    step = nn.compile_step(loss, solver)
+    for _ in range(runs_before):
+        step()
+    before = {name: parameter.d.copy() for name, parameter in nn.get_parameters(grad_only=False).items()}
+    target.d = [[0], [1], [3], [1]]
+    step()
+    step()
+    with pytest.raises(IndexError, match="SoftmaxCrossEntropy"):
+        synchronize(context)
+    for name, parameter in nn.get_parameters(grad_only=False).items():
+        np.testing.assert_array_equal(parameter.d, before[name], err_msg=name)
 
 
 def test_what_has_no_kernel_falls_back_and_says_so():

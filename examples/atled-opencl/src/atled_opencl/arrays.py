@@ -62,8 +62,7 @@ class OpenCLArrayClass(ArrayClass):
         _copy(target.memory, target.buffer, source)
 
     def download(self, source: OpenCLArray, target: np.ndarray) -> None:
-        """Copy to host memory and wait; IndexError where work before it met an index out of range."""
-        source.memory.device.check()
+        """Copy to host memory and wait."""
         _copy(source.memory, target, source.buffer)
 
     def copy(self, source: OpenCLArray, target: OpenCLArray) -> None:
@@ -91,8 +90,8 @@ class OpenCLArrayClass(ArrayClass):
         return OpenCLArray(Part(array.memory, offset, desc.nbytes), desc.shape, desc.dtype)
 
     def synchronize(self, device_id: str) -> None:
-        """Wait until everything launched is done; IndexError where it met an index out of range."""
-        device(device_id).check()
+        """Wait until everything launched is done."""
+        device(device_id).queue.finish()
 
     def timestamp(self, device_id: str) -> Any:  # Any: an event of pyopencl
         """A mark in the device's queue."""

@@ -39,38 +39,40 @@ def accepts(call: Call) -> bool | str:
 def prepare(call: Call) -> Prepared:
     """Compile the call's formula, or take the kernel that there is."""
     program, operands = call.spec.program or _COPY, [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
-    launch = launch_formula(call, program, operands)
-    positions = [len(operands) + call.spec.float_names.index(name) for name in program.attributes]
+    heeds = bool(call.spec.inplace)
+    launch, count = launch_formula(call, program, operands, heeds), len(operands) + heeds
+    positions = [count + call.spec.float_names.index(name) for name in program.attributes]
 
     def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        launch(arguments[: len(operands)], *(arguments[position] for position in positions))
+        launch(arguments[:count], *(arguments[position] for position in positions))
 
-    return Prepared(run)
+    return Prepared(run, queued=True, heeds_failure=heeds)
 
 
-def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc]) -> Launch:
-    """A formula over arrays that broadcast: inputs, then outputs; attributes are given at launch."""
+def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], heeds: bool = False) -> Launch:
+    """A formula over arrays that broadcast: inputs, outputs, the flag if it heeds that; attributes come at launch."""
     where = device(call.device_id)
     # The layout only asks for shapes and strides here; a copy may write any dtype.
     layout, words, _, _ = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
     sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
     # Attributes in the widest type: 1 - beta loses digits in float.
-    source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest)
+    source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest, heeds)
     numbers = [np.float64 if where.widest == "double" else np.float32] * len(program.attributes)
     grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
     return Launch(where, source, "formula", grid, sizes, numbers)
 
 
 @functools.lru_cache(maxsize=4096)
-def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str) -> str:  # Any: what plan_layout gives
+def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, heeds: bool) -> str:  # Any: a layout
     """The kernel: a function of scalars from the formula, and around it where each operand is."""
     names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
     count = len(program.inputs)
     types = [_TYPES[dtype] for dtype in dtypes]
     parameters = [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
-    parameters += [f"{real} attr_{name}" for name in program.attributes]
+    parameters += ["__global long *flag"] * heeds + [f"{real} attr_{name}" for name in program.attributes]
     lines = [f"__kernel void formula({', '.join(parameters)}, __constant int *w) {{"]
-    lines += ["    long i = get_global_id(0), row = get_global_id(1);", "    if (i >= w[0]) return;"]
+    stop = "i >= w[0] || *flag" if heeds else "i >= w[0]"
+    lines += ["    long i = get_global_id(0), row = get_global_id(1);", f"    if ({stop}) return;"]
     lines += [f"    long at{p} = {'i' if stride else 0};" for p, stride in enumerate(layout.inner_strides)]
     for axis in reversed(range(layout.rank)):
         strides = [1 + layout.rank + p * layout.rank + axis for p in range(len(names))]

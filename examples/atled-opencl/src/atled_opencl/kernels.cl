@@ -4,6 +4,7 @@
 #define IN __global const float *
 #define OUT __global float *
 #define INDICES __global const long *
+#define FLAG __global long *flag
 #define ITEM(i) \
     int i = get_global_id(0); \
     if (i >= w[0]) return
@@ -106,14 +107,14 @@ __kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
 }
 
 /* Dimension 0: planes, since any window may name any element. */
-__kernel void MaxPoolingGrad(IN gy, __global const uchar *place, OUT gx, __global int *bad, SIZES) {
+__kernel void MaxPoolingGrad(IN gy, __global const uchar *place, OUT gx, FLAG, long number, SIZES) {
     ITEM(row);
     gy += (long)row * VOLUME(T);
     gx += (long)row * VOLUME(S);
     for (int s = 0; s < VOLUME(S); s++) gx[s] = 0;
     for (int t = 0; t < VOLUME(T); t++) {
         int k = place[(long)row * VOLUME(T) + t], e = partner(w, t, k, 0);
-        if (k >= VOLUME(K)) *bad = 1;
+        if (k >= VOLUME(K)) *flag = number;
         else if (e >= 0) gx[e] += gy[t];
     }
 }
@@ -171,19 +172,19 @@ __kernel void Softmax(IN x, OUT y, SIZES) {
     softmax_of(x, y, w);
 }
 
-/* A label out of range marks `bad`, which the host reads when it waits for the device. */
-__kernel void SoftmaxCrossEntropy(IN x, INDICES target, OUT y, OUT p, __global int *bad, SIZES) {
+/* A label out of range marks the flag of the device, which the host reads when it waits. */
+__kernel void SoftmaxCrossEntropy(IN x, INDICES target, OUT y, OUT p, FLAG, long number, SIZES) {
     ITEM(i);
     float2 scale = softmax_of(x, p, w);
     long label = clamp(target[i], 0L, CLASSES - 1L);
-    if (label != target[i]) *bad = 1;
+    if (label != target[i]) *flag = number;
     float log_p = x[ROW + label * INNER] - scale.x - scale.y, least = -87.33654475f; /* log of the smallest float */
     y[i] = -(log_p < least ? least : log_p);
 }
 
-__kernel void SoftmaxCrossEntropyGrad(IN gy, IN p, INDICES target, OUT gx, __global int *bad, SIZES) {
+__kernel void SoftmaxCrossEntropyGrad(IN gy, IN p, INDICES target, OUT gx, FLAG, long number, SIZES) {
     ITEM(i);
-    if (target[i] < 0 || target[i] >= CLASSES) *bad = 1;
+    if (target[i] < 0 || target[i] >= CLASSES) *flag = number;
     for (int c = 0; c < CLASSES; c++) gx[ROW + (long)c * INNER] = gy[i] * (p[ROW + (long)c * INNER] - (c == target[i]));
 }
 
@@ -214,10 +215,10 @@ static float2 total(IN parts, int c, SIZES) {
     return (float2)(first, second);
 }
 
-__kernel void statistics(IN x, IN parts, OUT mean, OUT variance, OUT m, OUT v, float decay, SIZES) {
+__kernel void statistics(IN x, IN parts, OUT mean, OUT variance, OUT m, OUT v, FLAG, float decay, SIZES) {
     ITEM(c);
     m[c] = mean[c], v[c] = variance[c];
-    if (!w[5]) return; /* the running statistics as they are */
+    if (!w[5] || *flag) return; /* the running statistics as they are */
     float2 sums = total(parts, c, w) / COUNT;
     m[c] = x[(long)c * INNER] + sums.x;
     v[c] = fmax(sums.y - sums.x * sums.x, 0.0f);

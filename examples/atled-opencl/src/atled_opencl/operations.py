@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,19 @@ _PART, _MOST_PARTS = 4096, 64  # elements that one work item sums; into how many
 Shape = Sequence[int]
 
 
-def _launch(call: Call, name: str, grid: Shape, sizes: Shape, numbers: int = 0) -> Launch:
-    return Launch(device(call.device_id), _SOURCE, name, grid, sizes, [np.float32] * numbers, words=str(call))
+def _launch(call: Call, name: str, grid: Shape, sizes: Shape, numbers: Sequence[type] = ()) -> Launch:
+    return Launch(device(call.device_id), _SOURCE, name, grid, sizes, numbers)
 
 
 def _prepared(call: Call, name: str, grid: Shape, sizes: Shape) -> Prepared:
     launch = _launch(call, name, grid, sizes)
     return Prepared(lambda *arrays: launch(arrays))
+
+
+def _checked(call: Call, grid: Shape, sizes: Shape) -> Prepared:
+    """A kernel that gets the device's flag, and the number that it writes there for an index out of range."""
+    launch = _launch(call, call.spec.name, grid, sizes, [np.int64])
+    return Prepared(lambda *given: launch(given[:-1], given[-1]), queued=True, may_fail="an index is out of range")
 
 
 def _present(call: Call) -> list[ArrayDesc]:
@@ -118,7 +125,7 @@ def prepare_max_pooling_grad(call: Call) -> Prepared:
     (gy, _, gx), axes = _present(call), len(call.attributes["kernel"])
     rows = math.prod(gy.shape[:-axes])
     words = _windows(call, rows, (1, 1, 1), gx.shape[-axes:], gy.shape[-axes:], call.attributes["kernel"])
-    return _prepared(call, "MaxPoolingGrad", (rows,), words)
+    return _checked(call, (rows,), words)
 
 
 def _merged(call: Call) -> list[int]:
@@ -156,7 +163,8 @@ def prepare_softmax(call: Call) -> Prepared:
     """Softmax along an axis, its loss, the gradient of that. A label out of range is told when the host waits."""
     shape, axis = call.outputs[-1].shape, call.attributes["axis"]
     rows, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    return _prepared(call, call.spec.name, (rows * inner,), (rows * inner, shape[axis], inner))
+    make = partial(_prepared, name="Softmax") if call.spec.name == "Softmax" else _checked
+    return make(call, grid=(rows * inner,), sizes=(rows * inner, shape[axis], inner))
 
 
 def prepare_batch_normalization(call: Call) -> Prepared:
@@ -167,7 +175,7 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     sizes = (channels, channels, inner, outer, parts, batch_stat)
     back = call.spec.name == "BatchNormalizationGrad"
     sums = _launch(call, "moments", (channels, parts), sizes)
-    totals = _launch(call, "gradient_totals" if back else "statistics", (channels,), sizes, 1)
+    totals = _launch(call, "gradient_totals" if back else "statistics", (channels,), sizes, [np.float32])
     inputs = ("gy", "x", "gamma", "m", "v", "gbeta", "ggamma") if back else ("x", "beta", "gamma", "m", "v")
     formula = "gamma * (x - m) / sqrt(v + eps) + beta"
     if back:
@@ -177,10 +185,10 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     elements = launch_formula(call, program, [*(x if name in ("x", "gy") else call.outputs[1] for name in inputs), x])
 
     def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        x, beta, gamma, mean, variance, y, m, v, workspace, decay, eps = arguments
+        x, beta, gamma, mean, variance, y, m, v, workspace, flag, decay, eps = arguments
         if batch_stat:
             sums((None, x, None, workspace))
-        totals((x, workspace, mean, variance, m, v), decay)
+        totals((x, workspace, mean, variance, m, v, flag), decay)
         elements((x, beta, gamma, m, v, y), eps)
 
     def run_back(*arguments: Any) -> None:  # Any: as above
@@ -189,7 +197,8 @@ def prepare_batch_normalization(call: Call) -> Prepared:
         totals((workspace, v, gbeta, ggamma), eps)
         elements((gy, x, gamma, m, v, gbeta, ggamma, gx), eps)
 
-    return Prepared(run_back if back else run, workspace=8 * channels * parts)
+    run = run_back if back else run
+    return Prepared(run, workspace=8 * channels * parts, queued=True, heeds_failure=not back)
 
 
 _OPS = {

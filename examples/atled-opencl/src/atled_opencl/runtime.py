@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import four_parts, listing
-
 _SYSTEM = Path("/etc/OpenCL/vendors")
 
 
@@ -39,8 +37,6 @@ class Device:
     """One OpenCL device: its context, its queue of work, its compiled programs. Work runs in the order of launches.
 
     widest: the widest floating-point type that it has.
-    bad: buffer that is not 0 once a kernel met an index out of range.
-    unchecked: the calls launched since it was last looked at that may do so.
     """
 
     def __init__(self, handle: Any) -> None:  # Any: pyopencl is not imported before it is needed
@@ -52,8 +48,6 @@ class Device:
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
-        self.bad = self.constants([0])
-        self.unchecked: dict[str, None] = {}
         self.bytes_in_use = 0
         self.program = functools.lru_cache(maxsize=4096)(self._build)
 
@@ -65,22 +59,8 @@ class Device:
 
     def constants(self, words: Sequence[int]) -> Any:  # Any: see above
         """A buffer of 32-bit integers."""
-        flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
+        flags = self.cl.mem_flags.READ_ONLY | self.cl.mem_flags.COPY_HOST_PTR
         return self.cl.Buffer(self.context, flags, hostbuf=np.array(words, np.int32))
-
-    def check(self) -> None:
-        """Wait for everything launched; IndexError where a kernel met an index out of range since the last check."""
-        with self.lock:
-            self.queue.finish()
-            if not self.unchecked:
-                return
-            calls = listing(self.unchecked)
-            self.unchecked.clear()
-            found = np.zeros(1, np.int32)
-            self.cl.enqueue_copy(self.queue, found, self.bad)
-            self.cl.enqueue_copy(self.queue, self.bad, np.zeros(1, np.int32))
-        if found[0]:
-            raise IndexError(four_parts(f"{calls} by opencl", "an index is out of range", "", "check their values"))
 
 
 _lock = threading.Lock()
@@ -110,16 +90,14 @@ def device(device_id: str) -> Device:
 class Launch:
     """A kernel with its grid and sizes, ready to be called with arrays, then numbers.
 
-    source, name: of the kernel. Its arguments are buffers (the last one is `bad` where it may find indices out of
-        range), numbers, and the sizes.
+    source, name: of the kernel. Its arguments are buffers, numbers, and the sizes.
     grid: work items per dimension; the first one is rounded up to whole groups, so kernels compare it with sizes[0].
-    numbers: dtypes of the numbers.  words: the call, for errors.
+    numbers: dtypes of the numbers.
     """
 
     def __init__(
-        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], numbers: Sequence[type],
-        words: str = "",
-    ) -> None:  # fmt: skip  # one line per kind of argument
+        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], numbers: Sequence[type]
+    ) -> None:
         self._where = where
         self._kernel = where.cl.Kernel(where.program(source), name)
         group = min(where.group, 1 << max(grid[0] - 1, 0).bit_length())
@@ -127,9 +105,7 @@ class Launch:
         # Groups fill up along dimension 1, as far as they divide it: small ones cost more than the work in them.
         self._group = (group, *(math.gcd(size, where.group // group) for size in grid[1:2]), *(1 for _ in grid[2:]))
         self._sizes = where.constants(sizes)
-        self._buffers = self._kernel.num_args - len(numbers) - 1
-        self._words = words
-        self._kernel.set_scalar_arg_dtypes([*[None] * self._buffers, *numbers, None])
+        self._kernel.set_scalar_arg_dtypes([None] * (self._kernel.num_args - len(numbers) - 1) + [*numbers, None])
 
     def __call__(self, arrays: Sequence[Any], *numbers: float) -> None:  # Any: arrays of this device, or None
         """Put it into the device's queue; returns at once."""
@@ -138,8 +114,5 @@ class Launch:
         buffers = [None if array is None else array.buffer for array in arrays]
         where = self._where
         with where.lock:  # a kernel object holds its arguments until it is launched
-            if len(buffers) < self._buffers:
-                where.unchecked[self._words] = None
-                buffers.append(where.bad)
             self._kernel(where.queue, self._grid, self._group, *buffers, *numbers, self._sizes)
             where.queue.flush()
