@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -13,8 +13,7 @@ import numpy as np
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.failures import EXPECTING
-from atled.arrays.place import HOST
-from atled.arrays.storage import HostStorage
+from atled.calling.finite import INF, INF_OR_NAN, NAN, Test, holds_any
 from atled.errors import four_parts, shortened
 from atled.files.solver_states import SolverState, check, load, save
 from atled.graph.compile.plans import PLANNING
@@ -250,25 +249,18 @@ class Solver:
 
     def check_inf_grad(self) -> bool:
         """Whether any gradient holds an infinity."""
-        return self._any_gradient(np.isinf)
+        return self._any_gradient(INF)
 
     def check_nan_grad(self) -> bool:
         """Whether any gradient holds a NaN."""
-        return self._any_gradient(np.isnan)
+        return self._any_gradient(NAN)
 
     def check_inf_or_nan_grad(self) -> bool:
         """Whether any gradient holds an infinity or a NaN."""
-        return self._any_gradient(lambda values: ~np.isfinite(values))
+        return self._any_gradient(INF_OR_NAN)
 
-    def _any_gradient(self, test: Callable[[np.ndarray], np.ndarray]) -> bool:
-        for parameter in self._active():
-            cell = parameter.gradient
-            dtype = cell.dtype or np.dtype(np.float32)
-            storage = cell.copy_at(HOST, dtype)
-            assert isinstance(storage, HostStorage)
-            if test(storage.array((cell.size,), dtype)).any():
-                return True
-        return False
+    def _any_gradient(self, test: Test) -> bool:
+        return holds_any([parameter.gradient for parameter in self._active()], test)
 
     # Hyper-parameters.
 

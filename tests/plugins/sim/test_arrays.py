@@ -598,3 +598,40 @@ def test_a_graph_sees_what_was_copied_on_the_device(device):
     y.forward()
     assert device.counts.uploads == 0
     np.testing.assert_array_equal(y.d, np.tanh(source.data))
+
+
+@pytest.mark.parametrize("type_config", ["float", "half", "double"])
+@pytest.mark.parametrize(
+    ("value", "inf", "nan"), [(1, False, False), (np.inf, True, False), (-np.inf, True, False), (np.nan, False, True)]
+)
+def test_gradients_on_a_device_are_checked_there(device, type_config, value, inf, nan):
+    dtype = np.dtype({"half": "e", "float": "f", "double": "d"}[type_config])
+    solver, parameters = S.Sgd(1.0), {}
+    for name in "abc":
+        parameters[name] = leaf(3, 4)
+        values = np.full((3, 4), np.finfo(dtype).max, dtype)  # of float64 beyond what float32 holds
+        values[1, 2] = value if name == "b" else 1
+        parameters[name].grad = nn.NdArray.from_numpy_array(values)
+        parameters[name].grad.cast(dtype, ctx=sim())
+    solver.set_parameters(parameters)
+    for check, wanted in (
+        (solver.check_inf_grad, inf),
+        (solver.check_nan_grad, nan),
+        (solver.check_inf_or_nan_grad, inf or nan),
+    ):
+        device.reset_counts()
+        assert check() is wanted
+        assert (device.counts.uploads, device.counts.downloads) == (0, 1)
+        assert device.counts.downloaded_bytes <= 8
+
+
+def test_gradients_whose_device_lacks_the_ops_are_checked_on_the_host(device):
+    x = leaf(3, 4)
+    x.grad = nn.NdArray.from_numpy_array(np.full((3, 4), np.nan, "f"))
+    x.grad.cast(np.float32, ctx=sim())
+    solver = S.Sgd(1.0)
+    solver.set_parameters({"x": x})
+    with atled_sim.refuse({"Sum"}):
+        device.reset_counts()
+        assert solver.check_nan_grad() and not solver.check_inf_grad()
+    assert device.counts.downloaded_bytes == 3 * 4 * 4

@@ -171,15 +171,16 @@ def home_of(context: Context) -> Place:
     return _memory_of(_home(context)[0], context.device_id, context)
 
 
-def context_on(place: Place) -> Context | None:
-    """A Context for what is to be computed where an array is, by its device's backends alone; None if none is left."""
+def context_on(place: Place, type_config: str = "float") -> Context | None:
+    """A Context for what is to be computed where an array is, by its device's backends alone; None if there is none."""
     found = []
     for backend in () if place.is_host else backends():
-        names = () if backend_info(backend).host else array_class_names(backend)
+        info = backend_info(backend)
+        names = () if info.host or type_config not in info.type_configs else array_class_names(backend)
         found += [(backend, name) for name in names if array_class(name) is place.array_class]
     if not found or place.device_id not in devices(found[0][0]):
         return None
-    entries = [f"{backend}:{backend_info(backend).type_configs[0]}" for backend, _ in found]
+    entries = [f"{backend}:{type_config}" for backend, _ in found]
     return Context(entries, found[0][1], place.device_id, fallback="raise")
 
 

@@ -114,7 +114,7 @@ class SimDevice:
 
     def copy_from(self, other: SimDevice, source: SimArray, target: SimArray) -> None:
         """Copy from another device."""
-        faults.check("copy", self.device_id, f"copy of {source} of {other} by {self}")
+        faults.check("copy", self.device_id, lambda: f"copy of {source} of {other} by {self}")
         self.reach(target)[...] = other.reach(source)
         self._count(copies=1, copied_bytes=target.nbytes)
 
