@@ -16,6 +16,7 @@ from atled.graph.nodes.dispatch import describe_call, in_front, is_transposed, o
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall
 from atled.ops.spec import OpSpec
+from atled.type_configs import how_computed
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
 
@@ -42,6 +43,7 @@ class CallExplanation:
     ) -> None:
         self._make_call = make_call
         self.op = spec.name
+        self._is_product = spec.products
         self.is_view = spec.views
         self.is_transposed = is_transposed
         self.context = context
@@ -52,6 +54,11 @@ class CallExplanation:
     def chosen(self) -> Candidate | None:
         """The candidate that would compute the call; None where the call would raise."""
         return next((candidate for candidate in self.candidates if candidate.state == "chosen"), None)
+
+    @property
+    def types(self) -> str:
+        """How the chosen type config computes, in words; "" where all is of one dtype."""
+        return "" if self.chosen is None else how_computed(self.chosen.type_config, self._is_product)
 
     @cached_property
     def way(self) -> str:
@@ -74,6 +81,7 @@ class CallExplanation:
         return {
             "op": self.op,
             "way": self.way,
+            "types": self.types,
             "call": self.call,
             "context": self.context.backend,
             "device_id": self.context.device_id,
@@ -104,8 +112,9 @@ class CallExplanation:
             lines.append("no backend that the Context allows computes it: the call would raise SelectionError")
         elif chosen.fallback:
             lines.append(f"a fallback: {chosen.reason}")
-        table = candidates_table(self.candidates)
-        return "\n".join([*lines, table, *([f"the way: {self.way}"] if self.way else [])])
+        lines.append(candidates_table(self.candidates))
+        lines += [self.types] if self.types else []
+        return "\n".join([*lines, *([f"the way: {self.way}"] if self.way else [])])
 
 
 class Explanation:

@@ -58,6 +58,17 @@ def computable(names: Iterable[str]) -> list[str]:
     return [name for name in names if (config := type_config(name)) is not None and _why_missing(config) is None]
 
 
+def how_computed(name: str, products: bool) -> str:
+    """How a type config computes a call; "" where all is of one dtype.  products: whether the op sums products."""
+    config = declared(name)
+    parts = [f"{config.dtype} arrays"]
+    if config.precise != config.dtype:
+        parts.append(f"sums and precise inputs in {config.precise}")
+    if products and config.precision != config.precise:
+        parts.append(f"factors of products in {config.precision}")
+    return f"{name}: {', '.join(parts)}" if len(parts) > 1 else ""
+
+
 def allowed_error(tolerance: Mapping[str, float], name: str, products: bool) -> float:
     """The relative error that an op allows under a type config.
 

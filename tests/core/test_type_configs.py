@@ -108,6 +108,23 @@ def test_explain_shows_the_type_config_and_how_it_is_computed(small):
     asked = nn.explain(F.exp, nn.NdArray((2,)), using="small:eight")
     assert asked.calls[0].call == "Exp(float8_e5m2[2])"
     assert asked.calls[0].chosen.type_config == "eight"
+    assert "\neight: float8_e5m2 arrays, sums and precise inputs in float32" in str(asked)
+    assert asked.to_json()[0]["types"] == asked.calls[0].types != ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("small:float", ""),
+        ("reference:double", ""),
+        ("reference:half", "half: float16 arrays, sums and precise inputs in float32"),
+        ("reference:tf32", "tf32: float32 arrays, factors of products in tf32"),
+        ("small:loose", "loose: float32 arrays, sums and precise inputs in float64, factors of products in bfloat16"),
+    ],
+)
+def test_explain_says_how_products_are_computed(small, entry, words):
+    call = nn.explain(F.affine, nn.NdArray((2, 3)), nn.NdArray((3, 2)), using=entry).calls[0]
+    assert call.types == words
 
 
 def test_verification_allows_the_errors_of_the_type_config(small):

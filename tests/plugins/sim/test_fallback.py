@@ -159,7 +159,7 @@ def test_graphs_decide_anew_when_a_refusal_begins_and_ends():
     ],
     ids=lambda ops: min(ops),
 )
-@pytest.mark.parametrize("type_config", ["float", "half"])
+@pytest.mark.parametrize("type_config", ["float", "half", "bf16"])
 def test_training_with_fallbacks_gives_the_numbers_of_the_reference(ops, type_config):
     wanted = Training(nn.Context(f"reference:{type_config}")).run(3)
     with atled_sim.refuse(ops):

@@ -25,7 +25,7 @@ def on_sim(type_config="float", **options):
     return nn.get_extension_context("sim", type_config=type_config, fallback="raise", **options)
 
 
-@pytest.mark.parametrize("type_config", ["float", "half", "double"])
+@pytest.mark.parametrize("type_config", ["float", "half", "double", "bf16"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_training_gives_the_numbers_of_the_reference(type_config, dynamic):
     wanted = Training(reference(type_config)).run(5, dynamic)
