@@ -183,6 +183,8 @@ class Spares(Generic[Item]):
         kept = self._kept
         if kept[0] is NOBODYS:
             kept[0] = made
+        elif in_use in kept and self._is_spoilt(in_use):
+            kept[kept.index(in_use)] = made
         elif len(kept) < self._limit:
             if in_use in kept:  # else the ring was cleared meanwhile
                 number = kept.index(in_use)
@@ -191,6 +193,11 @@ class Spares(Generic[Item]):
         else:
             self._replaced = (self._replaced + 1) % self._limit
             kept[self._replaced] = made
+
+    def _is_spoilt(self, item: Any) -> bool:
+        """Whether it will never be free, because somebody may see its memory, or it has copies."""
+        cell: ArrayCell = item.cell if self._kind is NdArray else item
+        return not cell.is_alone or cell.storage is None or cell.storage.exported
 
     @property
     def count(self) -> int:

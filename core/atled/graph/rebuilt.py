@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress
+from atled.graph.run.on_device import PlanOnDevice
+from atled.graph.run.travelling import fetched
 from atled_contexts import plugin_generation
 
 _FLAGS = {None: 0, True: 1, False: 2}
@@ -32,9 +35,10 @@ class Walk:
     values: the root is the last.  index: number of each value in `values`.
     wanted: the leaves that need a gradient, with its cell.
     is_given: whether an array was put in the place of one that these had.
+    travels: whether the gradient of a leaf is, or has a copy, elsewhere than in host memory.
     """
 
-    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "values", "wanted")
+    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "travels", "values", "wanted")
 
     def __init__(self) -> None:
         self.index: dict[Value, int] = {}
@@ -44,6 +48,7 @@ class Walk:
         self.leaves: list[Hashable] = []  # what the key says of them
         self.key: Hashable = None
         self.is_given = False
+        self.travels = False
 
     def enter_leaf(self, leaf: Value) -> bool:
         """Number a leaf; False if the graph has to take the general way because of it."""
@@ -61,11 +66,14 @@ class Walk:
             if gradient.pending is not None and gradient.is_waiting:
                 gradient.settle()  # a deferred change; it may be made in other memory
             is_shared = gradient.is_data or id(gradient) in self.aliases
-            if gradient.place is not HOST or not gradient.is_alone or is_shared:
+            if is_shared:
                 return False
             self.aliases[id(gradient)] = number
             self.wanted[number] = gradient
-            state = (gradient.pending is not UNWRITTEN, None if gradient.dtype is None else gradient.dtype.num)
+            travels = gradient.place is not HOST or not gradient.is_alone
+            state = (gradient.pending is not UNWRITTEN, None if gradient.dtype is None else gradient.dtype.num, travels)
+            if travels:
+                self.travels = True
         alias = self.aliases.setdefault(id(cell), number)
         self.leaves.append((number, alias, cell.code, leaf.shape, details.need_grad, state))
         return True
@@ -153,10 +161,10 @@ class _RebuiltGradientRecipe(GradientRecipe):
         super().recover(cell)
 
 
-class RebuiltPlan:
-    """A compiled backward, its arrays named by their numbers in a walk."""
+class RebuiltPlan(ABC):
+    """A compiled backward, its arrays named by their numbers in a walk. How it runs depends on where."""
 
-    __slots__ = ("_by_address", "_floats", "_inputs", "_leaves", "_stored", "_unstored")
+    __slots__ = ("_floats", "_given", "_inputs", "_leaves", "_stored", "_unstored")
 
     def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
         plan = compiled.plan
@@ -172,7 +180,7 @@ class RebuiltPlan:
             for position, outside in enumerate(auxiliary)
             if outside >= 0
         }
-        given: list[int] = []
+        self._given: list[int] = []  # the memories of what is read, then of what is written
         first_seed = len(structure.cells)
         for outside, _, dtype, slot in plan.requests:
             if outside < len(numbers):
@@ -183,13 +191,12 @@ class RebuiltPlan:
                 self._inputs.append((-1, _SEED, dtype))
             else:
                 self._inputs.append((numbers[backward.wanted[outside - first_seed - 1][0]], _GRADIENT, dtype))
-            given.append(slots[slot].memory)
+            self._given.append(slots[slot].memory)
         targets = list(zip([*compiled.leaves, *compiled.middles], plan.targets, strict=True))
         self._leaves = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[: len(compiled.leaves)]]
         self._stored = [(numbers[n], slots[slot].desc.dtype) for n, slot in targets[len(compiled.leaves) :]]
         self._unstored = [numbers[n] for n in compiled.unstored]
-        given += [slots[slot].memory for _, slot in targets]
-        self._by_address = ByAddress(plan, given)
+        self._given += [slots[slot].memory for _, slot in targets]
         self._floats = [self._float_source(source, backward, found) for source in plan.floats]
 
     @staticmethod
@@ -202,8 +209,44 @@ class RebuiltPlan:
         assert value is not None
         return found.index[value], source[2]
 
-    def run(self, found: Walk, seed: ArrayCell) -> None:
-        """Backpropagate through the graph that was walked."""
+    def run(self, found: Walk, seed: ArrayCell) -> bool:
+        """Backpropagate through the graph that was walked; False, and nothing is done, if the general way has to."""
+        written = self._compute(found, seed)
+        if written is None:
+            return False
+        for cell in written:
+            cell.pending = None
+            cell.zeroed = False
+        if self._unstored:
+            values = found.values
+            recipe = _RebuiltGradientRecipe(values[-1], seed)
+            unstored = Details(gradient_recipe=recipe, is_shared=True)
+            for number in self._unstored:
+                value = values[number]
+                if value.details is PLAIN:
+                    value.details = unstored
+                else:
+                    value.gradient_recipe = recipe
+        return True
+
+    @abstractmethod
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
+        """Run the plan; the gradients that count as written only now. None, and nothing is done, where it cannot."""
+
+    def _floats_of(self, values: Sequence[Value]) -> list[float]:
+        return [source if number < 0 else values[number].float_of(source) for number, source in self._floats]
+
+
+class _NativePlan(RebuiltPlan):
+    """One in host memory, by addresses."""
+
+    __slots__ = ("_by_address",)
+
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+        super().__init__(compiled, backward, found)
+        self._by_address = ByAddress(compiled.plan, self._given)
+
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
@@ -222,28 +265,49 @@ class RebuiltPlan:
             # Only a run that ends well makes it written: a solver must not use what a failed one left.
             cell.pending = written[-1][1]
         storages += [values[number].grad.cell.output(HOST, dtype) for number, dtype in self._stored]
-        floats = [source if n < 0 else values[n].float_of(source) for n, source in self._floats]
-        self._by_address.run([storage.address for storage in storages], floats)
-        for cell, _ in written:
-            cell.pending = None
-            cell.zeroed = False
-        if self._unstored:
-            recipe = _RebuiltGradientRecipe(values[-1], seed)
-            unstored = Details(gradient_recipe=recipe, is_shared=True)
-            for number in self._unstored:
-                value = values[number]
-                if value.details is PLAIN:
-                    value.details = unstored
-                else:
-                    value.gradient_recipe = recipe
+        self._by_address.run([storage.address for storage in storages], self._floats_of(values))
+        return [cell for cell, _ in written]
+
+
+class _DevicePlan(RebuiltPlan):
+    """One on a device: what it reads is fetched, if it is not there, and what it writes is there alone."""
+
+    __slots__ = ("_plan",)
+
+    def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
+        super().__init__(compiled, backward, found)
+        self._plan = PlanOnDevice(compiled.plan, self._given)
+
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
+        values, wanted = found.values, found.wanted
+        targets = [(wanted[number], dtype) for number, dtype in self._leaves]
+        targets += [(values[number].grad.cell, dtype) for number, dtype in self._stored]
+        if any(cell.has_live_view for cell, _ in targets):
+            return None  # a user looks at host memory
+        place = self._plan.place
+        storages: list[Any] = []
+        for number, what, dtype in self._inputs:
+            if what == _VALUE:
+                cell: Any = values[number]._cell
+            elif what >= 0:
+                cell = values[number].extra[1][what]  # type: ignore[index]  # the walk looked
+            else:
+                cell = seed if what == _SEED else wanted[number]
+            is_there = cell.place is place and cell.pending is None
+            storages.append(cell.storage if is_there else fetched(cell, place, dtype))
+        before = [cell.pending for cell, _ in targets]
+        for (cell, dtype), pending in zip(targets, before, strict=True):
+            storages.append(cell.output(place, dtype))
+            cell.pending = pending  # as above
+        self._plan.run([storage.address for storage in storages], self._floats_of(values))
+        return [cell for cell, _ in targets]
 
 
 def _is_simple(compiled: BackwardPlan, backward: Backward) -> bool:
-    """Whether a plan can run by address, and reads and writes nothing but values and gradients."""
+    """Whether a plan reads and writes nothing but values and gradients, and no casts come before it."""
     structure, plan = backward.structure, compiled.plan
     return (
-        ByAddress.fits(plan)
-        and len(backward.seeds) == 1
+        len(backward.seeds) == 1
         and not plan.written
         and all(backward.cells[outside].dtype == dtype for outside, _, dtype, _ in plan.requests)
         and all(step.random_slot < 0 for step in plan.steps)
@@ -262,7 +326,7 @@ def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: 
     """Keep what the general way compiled for a graph, for the next one like it."""
     compiled: BackwardPlan | None = PLANS.find(backward.bindings[accumulate].key)
     structure = backward.structure
-    fits = (
+    is_simple = (
         compiled is not None
         # Else shapes were changed after recording.
         and sorted(kinds) == sorted(function.kind for function in structure.functions)
@@ -270,4 +334,11 @@ def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: 
         and len(structure.shapes) == len(found.values)
         and _is_simple(compiled, backward)
     )
-    REBUILT.get(found.key, lambda: RebuiltPlan(compiled, backward, found) if fits and compiled else _UNFIT)
+    REBUILT.get(found.key, lambda: _rebuilt(compiled, backward, found) if is_simple and compiled else _UNFIT)
+
+
+def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Walk) -> object:
+    """The way of a simple plan, or none."""
+    if ByAddress.fits(compiled.plan) and not found.travels:
+        return _NativePlan(compiled, backward, found)
+    return _DevicePlan(compiled, backward, found) if PlanOnDevice.fits(compiled.plan) else _UNFIT

@@ -15,6 +15,7 @@ from atled.dtypes import is_float
 from atled.graph.backward_plan import Backward
 from atled.graph.record.roots import Roots
 from atled.graph.record.value import Value
+from atled.limits.caches import register_cache
 
 
 def seed_of(roots: Roots, position: int, root: Value, grad: float | np.ndarray | NdArray | None) -> ArrayCell:
@@ -30,6 +31,9 @@ def seed_of(roots: Roots, position: int, root: Value, grad: float | np.ndarray |
     lent: Seed | None = roots.seeds[position]
     if lent is None or lent.array.shape != shape:
         lent = roots.seeds[position] = Seed(shape)
+        # A graph with a pattern is built again at every step, as a rule, and has a seed of its own each time.
+        if is_number and grad == 1 and root.pattern is not None and len(roots.seeds) == 1:
+            lent.be_one(root.data.dtype)
     if isinstance(grad, NdArray) and lent.was_given(grad.cell) and _may_be_read(roots, root, grad):
         return grad.cell
     lent.set(grad, root.data.dtype)
@@ -51,18 +55,36 @@ def _may_be_read(roots: Roots, root: Value, grad: NdArray) -> bool:
 _LARGEST_INTEGER = 1 << 63  # NumPy has no number for those beyond, and `data` says so
 
 
+_ONES: dict[np.dtype, ArrayCell] = {}
+register_cache("seeds", _ONES.__len__, _ONES.clear)
+
+
 class Seed:
     """The gradient that `backward(grad)` lends to a root for one run.
 
     array: of the root's shape, or of one element that stands for all.
     """
 
-    __slots__ = ("_last", "_number", "array")
+    __slots__ = ("_is_shared", "_last", "_number", "array")
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.array = NdArray.over(ArrayCell(math.prod(shape)), shape)
+        self._is_shared = False
         self._number: float | None = None
         self._last: ArrayCell | None = None
+
+    def be_one(self, dtype: np.dtype) -> None:
+        """Have the number 1, in the array that all graphs have for it, which is on each device already."""
+        if is_float(dtype):
+            cell = _ONES.get(dtype)
+            if cell is None:
+                cell = ArrayCell(1)
+                cell.fill(1)
+                cell.cast(dtype)
+                cell = _ONES.setdefault(dtype, cell)
+            self.array = NdArray.over(cell, (1,))
+            self._is_shared = True
+            self._number = 1.0
 
     def was_given(self, cell: ArrayCell) -> bool:
         """Whether the last backward was given this array, too: it is worth binding then."""
@@ -74,6 +96,9 @@ class Seed:
         number = grad if isinstance(grad, int | float) else None
         if number is not None and number == self._number and self.array.cell.dtype == dtype:
             return
+        if self._is_shared:
+            self.array = NdArray.over(ArrayCell(1), (1,))
+            self._is_shared = False
         is_number = type(grad) is float or (type(grad) is int and abs(grad) < _LARGEST_INTEGER)
         if is_number and is_float(dtype):
             # A graph that is built again at every step comes here at every step: without the checks of `data`.

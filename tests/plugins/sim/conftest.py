@@ -7,6 +7,7 @@ import gc
 import pytest
 
 import atled_sim
+from atled.arrays.memory import clear_memory_cache
 from atled.arrays.place import TRANSFERS
 from atled.parameter import clear_parameters
 from atled_contexts import get_extension_context, plugins, register_plugin, reset_fallback_counts
@@ -38,6 +39,7 @@ def sim():
 def device():
     """Device "0", after what earlier tests left there is gone."""
     gc.collect()
+    clear_memory_cache()
     device = atled_sim.device("0")
     device.memory.reset_peak()
     return device

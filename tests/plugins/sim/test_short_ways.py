@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -186,3 +188,118 @@ def test_results_that_wait_to_be_used_again_count_as_kept():
     assert after["bytes_in_use"] == before and after["kept_bytes"] > 0
     nn.clear_memory_cache()
     assert "kept_bytes" not in nn.memory_statistics()["SimArray:0"]
+
+
+def leaf(*values):
+    return nn.Variable.from_numpy_array(np.array(values, np.float32), need_grad=True)
+
+
+def rebuilt(w, x):
+    """A graph with values that are needed only during its backward."""
+    return F.sum(F.tanh(F.tanh(w * x) * F.exp(w)))
+
+
+def expected_gradient(w, x):
+    with context_scope(nn.Context("reference")), nn.auto_forward():
+        v = leaf(*w.d)
+        rebuilt(v, leaf(*x.d)).backward()
+        return v.g.copy()
+
+
+def test_a_rebuilt_backward_allocates_and_moves_nothing(device):
+    w, x = leaf(1, 2), F.identity(leaf(3, 4))
+    with nn.auto_forward():
+        for step in range(8):
+            if step == 4:
+                device.reset_counts()
+            w.grad.zero()
+            rebuilt(w, x).backward()
+    counts = device.counts
+    assert counts.launches > 20 and counts.uploads == counts.downloads == counts.copies == 0
+    assert counts.allocations <= 6  # of results that go round; the rest is in an arena
+
+
+@pytest.mark.parametrize("operation", ["launch", "allocation", "upload"])
+def test_after_any_failure_in_a_rebuilt_backward_the_next_one_is_right(operation):
+    w, x = leaf(1, 2), leaf(0.5, 0.25)
+    with nn.auto_forward():
+        for _ in range(4):
+            w.grad.zero()
+            rebuilt(w, x).backward()
+        for nth in range(1, 40):
+            w.d, x.d = [nth, 1], [0.5, 0.25]
+            w.grad.zero()
+            root = rebuilt(w, x)
+            with faults.fail(operation, nth) as fault:
+                try:
+                    root.backward()
+                except atled_sim.SimFault as error:
+                    assert operation in str(error)
+                    assert operation != "launch" or "while sim ran" in words(error)
+                    assert not w.grad.cell.is_written
+            root = rebuilt(w, x)
+            root.backward()
+            if not fault.happened:
+                break
+            np.testing.assert_allclose(w.g, expected_gradient(w, x), rtol=1e-6)
+    assert nth > 3 or operation != "launch"
+
+
+def test_gradients_that_are_read_or_written_on_the_host_between_rebuilt_backwards_add_up():
+    w, x = leaf(1, 2), leaf(0.5, 0.25)
+    with nn.auto_forward():
+        for step in range(10):
+            w.grad.zero()
+            view = w.g if step % 3 == 1 else None
+            if step % 3 == 2:
+                w.grad.data = [10, 20]
+            before = w.g.copy() if step % 2 else 0 * w.d + (10, 20) if step % 3 == 2 else 0
+            rebuilt(w, x).backward()
+            once = expected_gradient(w, x)
+            np.testing.assert_allclose(w.g if view is None else view, before + once, rtol=1e-6)
+            rebuilt(w, x).backward()
+            np.testing.assert_allclose(w.g if view is None else view, before + 2 * once, rtol=1e-6)
+            del view
+
+
+def test_threads_that_run_one_rebuilt_plan_do_not_share_its_memory():
+    def train(number):
+        w, x = leaf(number, 2), leaf(0.5, 0.25)
+        with context_scope(nn.get_extension_context("sim")), nn.auto_forward():
+            for _ in range(30):
+                w.grad.zero()
+                rebuilt(w, x).backward()
+                found = w.g.copy()
+                yield found, expected_gradient(w, x)
+
+    with ThreadPoolExecutor(4) as pool:
+        for pairs in pool.map(lambda number: list(train(number)), range(4)):
+            for found, wanted in pairs:
+                np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_a_plan_amid_which_it_runs_again_has_other_memory(monkeypatch):
+    w, x, v = leaf(1, 2), leaf(0.5, 0.25), leaf(3, 1)
+    launches = []
+
+    def start_launch(self, call):
+        launches.append(call)
+        if len(launches) == 4:
+            rebuilt_again = rebuilt(v, x)
+            rebuilt_again.backward()
+
+    with nn.auto_forward():
+        for _ in range(4):
+            w.grad.zero()
+            v.grad.zero()
+            rebuilt(w, x).backward()
+            rebuilt(v, x).backward()
+        w.grad.zero()
+        v.grad.zero()
+        root = rebuilt(w, x)
+        with monkeypatch.context() as patch:
+            patch.setattr(atled_sim.SimDevice, "start_launch", start_launch)
+            root.backward()
+    assert len(launches) > 8
+    np.testing.assert_allclose(w.g, expected_gradient(w, x), rtol=1e-6)
+    np.testing.assert_allclose(v.g, expected_gradient(v, x), rtol=1e-6)

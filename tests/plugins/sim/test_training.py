@@ -65,11 +65,11 @@ def test_a_step_that_is_repeated_allocates_nothing(device):
 def test_rebuilding_the_graph_needs_no_more_memory_with_time(device):
     training = Training(on_sim())
     used = []
-    for _ in range(6):
+    for _ in range(10):
         training.dynamic_step()
         gc.collect()
         used.append(device.memory.bytes_in_use)
-    assert len(set(used[2:])) == 1
+    assert len(set(used[6:])) == 1  # until then calls become known, and keep small results to be used again
 
 
 def test_dropping_a_model_gives_its_memory_back(device):

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import weakref
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
+import numpy as np
+
+from atled.arrays.arena import release, take
+from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
+from atled.graph.run.arenas import arena_for
 from atled.graph.run.launching import fail, running, watch
+from atled.limits.caches import register_cache
+from atled_contexts import lock_across_forks
 
 Shape = tuple[int, ...]
+
+_BYTE = np.dtype(np.uint8)
+_KEPT_LIMIT = 64
+_USES = itertools.count(1)
 
 
 def shapes_of(plan: Plan, step: Step) -> list[Shape | None]:
@@ -29,16 +42,18 @@ def launch_by_shape(plan: Plan, step: Step) -> Callable[..., int]:
     assert step.prepared is not None
     shapes = shapes_of(plan, step)
     make = _maker(tuple(shape is not None for shape in shapes), len(step.floats))
-    run = step.prepared.run
-    if step.has_flag or step.waits_for_failures:
-        run = _watched_run(plan, step, len(shapes))
-    launch: Callable[..., int] = make(run, fail, running(step), *shapes)
+    launch: Callable[..., int] = make(_run_of(plan, step, len(shapes)), fail, running(step), *shapes)
     return launch
 
 
-def _watched_run(plan: Plan, step: Step, array_count: int) -> Callable[..., None]:
-    """The function of a step that may fail on its device, or heeds failures, or must not run behind one."""
+def _run_of(plan: Plan, step: Step, array_count: int) -> Callable[..., None]:
+    """The function of a step; if it may fail on its device or heeds failures, with what it is given beside the arrays.
+
+    array_count: workspace included.
+    """
     assert step.prepared is not None and step.prepared.run is not None
+    if not step.has_flag and not step.waits_for_failures:
+        return step.prepared.run
     run, failures, culprit = step.prepared.run, plan.place_of(step).failures, step.culprit
     flag = failures.flag() if step.has_flag else None
     extra = [] if flag is None else [flag.array]
@@ -76,3 +91,161 @@ def _maker(is_there: tuple[bool, ...], float_count: int) -> Callable[..., Any]:
     exec(compile(text, f"<{__name__}>", "exec"), namespace)  # text made just here
     make: Callable[..., Any] = namespace["make"]
     return make
+
+
+class _Frame:
+    """What a plan has beside the arrays that a run is given, for one run at a time.
+
+    arenas: what its memory is in.  is_kept: whether it has no other memory, and may wait for the next run.
+    arguments: per step what it is launched with, None for what a run gives it.
+    """
+
+    __slots__ = ("arenas", "arguments", "is_kept")
+
+    def __init__(self, plan: Plan, place: Place, given: Container[int]) -> None:
+        layout = plan.arenas.get(place)
+        self.arenas = [] if layout is None else [arena_for(plan, place)]
+        storages: dict[object, DeviceStorage | DevicePart] = {}
+        if layout is not None:
+            (arena,) = self.arenas
+            for parts in (layout.memories, layout.workspaces):
+                storages.update((key, DevicePart(arena.storage, *part)) for key, part in parts.items())
+        in_arenas = len(storages)
+        for slot in plan.slots:
+            if slot.memory not in given and slot.memory not in storages:
+                storages[slot.memory] = DeviceStorage(place, slot.desc.size, slot.desc.dtype)
+        if place in plan.workspaces:
+            storages[place] = DeviceStorage(place, plan.workspaces[place], _BYTE)
+        self.is_kept = len(storages) == in_arenas
+        self.arguments: list[list[Any]] = []
+        for step in plan.steps:
+            slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
+            arguments = [
+                storages[slot.memory].array(slot.desc.shape, slot.desc.dtype)
+                if slot is not None and slot.memory in storages
+                else None
+                for slot in slots
+            ]
+            if step.workspace:
+                workspace = storages.get(step) or storages[place]
+                # A device's array has the size it was allocated with, which may be more than this step asked for.
+                size = workspace.nbytes if isinstance(workspace, DeviceStorage) else step.workspace
+                arguments.append(workspace.array((size,), _BYTE))
+            self.arguments.append(arguments)
+
+
+class PlanOnDevice:
+    """A plan without a binding, on one device: its steps are launched one by one, on the arrays that a run is given.
+
+    given: the memories that these arrays are, in that order.  place: the device.
+    used: when it ran last, a number that grows.
+    """
+
+    __slots__ = ("__weakref__", "_frames", "_given", "_steps", "place", "plan", "used")
+
+    def __init__(self, plan: Plan, given: Sequence[int]) -> None:
+        self.plan = plan
+        self.place: Place = plan.slots[0].place
+        self.used = 0
+        self._given = {memory: number for number, memory in enumerate(given)}
+        self._frames: list[_Frame] = []  # those that no run has at the moment
+        # Per step: what to call, by position the number of what is given and its shape, and the floats.
+        self._steps: list[tuple[Callable[..., None], list[tuple[int, int, Shape]], tuple[int, ...]]] = []
+        for step in plan.steps:
+            slots = [(position, plan.slots[number]) for position, number in enumerate(step.arguments) if number >= 0]
+            sources = [
+                (position, self._given[slot.memory], slot.desc.shape)
+                for position, slot in slots
+                if slot.memory in self._given
+            ]
+            run = _run_of(plan, step, len(step.arguments) + bool(step.workspace))
+            self._steps.append((run, sources, step.floats))
+
+    @staticmethod
+    def fits(plan: Plan) -> bool:
+        """Whether a plan is on one device throughout, and no part of it is a fallback, random, or code of the user."""
+        if not plan.slots or plan.fallbacks:
+            return False
+        place = plan.slots[0].place
+        return (
+            place is not HOST
+            and all(slot.place is place for slot in plan.slots)
+            and all(map(_is_launch, plan.steps))
+            and all(number >= 0 and plan.slots[number].source[0] == "target" for number in plan.targets)
+        )
+
+    def run(self, arrays: Sequence[Any], floats: Sequence[float] = ()) -> None:
+        """Launch all steps.
+
+        arrays: those of the memories in `given`, each by shape (`DeviceStorage.address`).
+        floats: the value of each float of the plan.
+        """
+        frame = self._taken()
+        count = 0
+        try:
+            for (run, sources, numbers), arguments in zip(self._steps, frame.arguments, strict=True):
+                count += 1
+                given = arguments[:]
+                for position, number, shape in sources:
+                    given[position] = arrays[number][shape]
+                if numbers:
+                    given += [float(floats[number]) for number in numbers]
+                run(*given)
+        except Exception as error:
+            fail(error, running(self.plan.steps[count - 1]))
+        finally:
+            release(frame.arenas)
+        if frame.is_kept:
+            self._frames.append(frame)
+
+    def _taken(self) -> _Frame:
+        """A frame whose arenas are taken for a run."""
+        self.used = next(_USES)
+        while True:
+            try:
+                frame = self._frames.pop()
+            except IndexError:
+                _keep_frames_of(self)
+                frame = _Frame(self.plan, self.place, self._given)
+            if take(frame.arenas):
+                return frame
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether it keeps arenas in which nothing else is any more."""
+        return any(arena.is_outgrown for frame in tuple(self._frames) for arena in frame.arenas)
+
+    def forget_frames(self) -> None:
+        """Keep no memory for later runs."""
+        self._frames.clear()
+
+
+def _is_launch(step: Step) -> bool:
+    has_run = step.prepared is not None and step.prepared.run is not None
+    return has_run and step.random_slot < 0 and step.node.spec is not None and not step.node.spec.opaque
+
+
+_KEEPING: weakref.WeakSet[PlanOnDevice] = weakref.WeakSet()
+_CHANGING = lock_across_forks()
+
+
+def _keep_frames_of(plan: PlanOnDevice) -> None:
+    """Let a plan keep its frames, and have others forget theirs: in outgrown arenas, or if there are too many."""
+    with _CHANGING:
+        others = sorted((other for other in _KEEPING if other is not plan), key=lambda other: other.used)
+        excess = max(0, len(others) + 1 - _KEPT_LIMIT)
+        for number, other in enumerate(others):
+            if number < excess or other.is_outgrown:
+                other.forget_frames()
+                _KEEPING.discard(other)
+        _KEEPING.add(plan)
+
+
+def _forget_all() -> None:
+    with _CHANGING:
+        for plan in list(_KEEPING):
+            plan.forget_frames()
+        _KEEPING.clear()
+
+
+register_cache("plans that keep arrays for rebuilt graphs", lambda: len(_KEEPING), _forget_all)
