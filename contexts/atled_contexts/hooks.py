@@ -42,7 +42,7 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def atled_devices(self, backend: str) -> list[str]:  # type: ignore[empty-body]  # a specification has no body
-        """The device ids of a backend; without this hook `["0"]`."""
+        """The device ids of a backend; without this hook those of another plugin for its family, else `["0"]`."""
 
     @hookspec(firstresult=True)
     def atled_facts(self) -> Mapping[str, str]:  # type: ignore[empty-body]  # a specification has no body

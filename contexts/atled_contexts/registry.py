@@ -186,6 +186,8 @@ class Registry:
     def devices(self, backend: str) -> tuple[str, ...]:
         """Device ids of a usable backend, as its plugin lists them; for a host backend "0" and "" as well.
 
+        A plugin without that hook has the devices of its backend's family, as the first other plugin there lists them.
+
         PluginError where the plugin fails to list them. Asked once per plugin generation.
         """
         found = self._devices.get(backend)
@@ -195,10 +197,18 @@ class Registry:
 
     def _list_devices(self, backend: str) -> tuple[str, ...]:
         info = self.backend_info(backend)
+        family = [] if info.host else [other for other in self.backends if other != backend]
+        siblings = [other for other in family if self._infos[other].device_family == info.device_family]
+        answers = (self._listed_by_plugin(name) for name in (backend, *siblings))
+        listed = next((answer for answer in answers if answer is not None), ("0",))
+        return tuple(dict.fromkeys((*_HOST_DEVICE_IDS, *listed))) if info.host else listed
+
+    def _listed_by_plugin(self, backend: str) -> tuple[str, ...] | None:
+        """What the plugin of a backend lists; None where it has no such hook, or nothing to say of this backend."""
         owner = self._owners[backend]
         try:
             answer = owner.hooks.call("atled_devices", backend=backend)
-            listed = ("0",) if answer is None else tuple(answer)
+            listed = () if answer is None else tuple(answer)
             if not all(isinstance(device, str) for device in listed):
                 raise TypeError(f"atled_devices gave {answer!r} instead of a list of strings")
         except Exception as error:  # third-party code: any exception is reported as its failure
@@ -210,7 +220,7 @@ class Registry:
                     "mend the plugin or its driver, then call reload_plugins()",
                 )
             ) from error
-        return tuple(dict.fromkeys((*_HOST_DEVICE_IDS, *listed))) if info.host else listed
+        return None if answer is None else listed
 
     def warmings(self, backend: str, type_config: str) -> tuple[Warming, ...]:
         """What the plugin of a usable backend offers to prepare for a type config; what it raises passes through."""

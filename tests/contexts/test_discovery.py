@@ -110,6 +110,26 @@ def test_a_module_can_be_a_plugin(install):
     assert devices("mod") == ("0",)
 
 
+def test_a_backend_without_the_hook_has_the_devices_of_its_family(install):
+    install(
+        cards=FakePlugin("cards", (BackendInfo("cards", device_family="cards"),), devices=["0", "1", "7"]),
+        library=FakePlugin("library", (BackendInfo("a_library", device_family="cards"),)),
+        other=FakePlugin("other", (BackendInfo("other"),)),
+    )
+    assert devices("a_library") == devices("cards") == ("0", "1", "7")
+    assert devices("other") == ("0",)
+    assert Context("a_library:float", device_id="7").device_id == "7"
+
+
+def test_a_family_whose_plugin_fails_to_list_devices_is_told_so(install):
+    install(
+        cards=FakePlugin("cards", (BackendInfo("cards", device_family="cards"),), devices=lambda backend: 1 / 0),
+        library=FakePlugin("library", (BackendInfo("a_library", device_family="cards"),)),
+    )
+    with pytest.raises(PluginError, match=r"devices of backend 'cards': atled-cards 0.1 failed to list them"):
+        devices("a_library")
+
+
 def test_records_tell_who_it_is(install, reference):
     install(one=FakePlugin("one", (BackendInfo("one"),)))
     one = record("one")

@@ -219,14 +219,18 @@ class NdArray(ArrayOperators):
         return values.copy() if copy else values
 
     @classmethod
-    def from_dlpack(cls, source: Any) -> NdArray:
-        """A copy of an array of another library, on its own device where a plugin has it; the dtype is kept.
+    def from_dlpack(cls, source: Any, *, copy: bool | None = None) -> NdArray:
+        """An array of another library, on its own device where a plugin has it; the dtype is kept.
 
-        TypeError: `source` does not speak DLPack.  BufferError: no usable plugin computes on its device.
+        On a device it is the memory itself, which both libraries then read and write: `copy=True` copies it there. From
+        host memory it is a copy always, so that `copy=False` is refused.
+
+        TypeError: `source` does not speak DLPack.  BufferError: no usable plugin computes on its device, or it cannot
+        be used without a copy, because it is not C-contiguous.
         """
         from atled.arrays.interchange import from_dlpack  # it builds on this module
 
-        return from_dlpack(source)
+        return from_dlpack(source, copy)
 
     def __dlpack__(
         self,
@@ -244,6 +248,13 @@ class NdArray(ArrayOperators):
         from atled.arrays.interchange import to_dlpack  # it builds on this module
 
         return to_dlpack(self, dl_device, stream=stream, max_version=max_version, copy=copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory itself for libraries that take CUDA arrays (CuPy, Numba); AttributeError where it is elsewhere."""
+        from atled.arrays.interchange import cuda_array_interface  # it builds on this module
+
+        return cuda_array_interface(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(type, number) of the device that `__dlpack__` hands out."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
 from atled.arrays.place import ArrayClass, DeviceStorage, place_on
 from atled.arrays.watches import announce
 from atled.errors import four_parts
@@ -51,14 +52,41 @@ def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **option
         )
     cell = array.cell
     storage = cell.settle()
-    announce((id(cell),))
-    cell.touched()  # the other library may write
-    assert isinstance(storage, DeviceStorage) and cell.place.array_class is not None and cell.dtype is not None
-    storage.exported = True
+    assert cell.place.array_class is not None and cell.dtype is not None
+    _hand_out(cell)
     return cell.place.array_class.to_dlpack(storage.array(array.shape, cell.dtype), **options)
 
 
-def from_dlpack(source: Any) -> NdArray:
+def cuda_array_interface(array: NdArray) -> dict[str, Any]:
+    """See `NdArray.__cuda_array_interface__`."""
+    cell = array.cell
+    found = None
+    if cell.storage is not None and cell.place.array_class is not None:
+        storage = cell.settle()
+        assert cell.dtype is not None
+        found = cell.place.array_class.cuda_array_interface(storage.array(array.shape, cell.dtype))
+    if found is None:
+        raise AttributeError(
+            four_parts(
+                f"{array!r}.__cuda_array_interface__",
+                f"it is in memory of {cell.place}, which offers none",
+                "",
+                "compute it on a device of CUDA first, or cast(dtype, ctx=...) it to one",
+            )
+        )
+    _hand_out(cell)
+    return found
+
+
+def _hand_out(cell: ArrayCell) -> None:
+    """Another library may write into the device memory from now on."""
+    announce((id(cell),))
+    cell.touched()
+    assert isinstance(cell.storage, DeviceStorage)
+    cell.storage.exported = True
+
+
+def from_dlpack(source: Any, copy: bool | None = None) -> NdArray:
     """See `NdArray.from_dlpack`."""
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
         raise TypeError(
@@ -68,6 +96,15 @@ def from_dlpack(source: Any) -> NdArray:
         )
     kind, number = source.__dlpack_device__()
     if int(kind) == CPU[0]:
+        if copy is False:
+            raise BufferError(
+                four_parts(
+                    f"NdArray.from_dlpack({type(source).__name__}, copy=False)",
+                    "arrays of atled in host memory begin at multiples of 64 bytes, so others are copied",
+                    "",
+                    "leave copy out",
+                )
+            )
         return NdArray.from_numpy_array(np.from_dlpack(source))
     device = (int(kind), int(number))
     found = _class_for(device)
@@ -81,12 +118,26 @@ def from_dlpack(source: Any) -> NdArray:
             )
         )
     owner, device_id = found
-    values, desc = owner.from_dlpack(source, device_id)
+    values, desc = owner.copy_dlpack(source, device_id) if copy else _shared(owner, source, device_id)
     array = NdArray(desc.shape)
-    storage = array.cell.output(place_on(owner, device_id), desc.dtype)
-    flat = ArrayDesc((desc.size,), desc.dtype)
-    owner.copy(owner.view(values, flat.shape), storage.array(flat.shape, flat.dtype))
+    place = place_on(owner, device_id)
+    buffer = owner.view(values, (desc.size,))
+    array.cell.adopt(place, desc.dtype, DeviceStorage(place, desc.size, desc.dtype, buffer))
     return array
+
+
+def _shared(owner: ArrayClass, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:
+    try:
+        return owner.from_dlpack(source, device_id)
+    except BufferError as error:
+        raise BufferError(
+            four_parts(
+                f"NdArray.from_dlpack({type(source).__name__}) without a copy",
+                str(error),
+                "",
+                "pass copy=True, or make it C-contiguous first",
+            )
+        ) from error
 
 
 def _class_for(device: tuple[int, int]) -> tuple[ArrayClass, str] | None:

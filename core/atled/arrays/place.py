@@ -116,8 +116,25 @@ class ArrayClass:
         raise NotImplementedError
 
     def from_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
-        """An array over the memory of an object with `__dlpack__` on that device, no copy, and its description."""
+        """An array over the memory of an object with `__dlpack__` on that device, no copy, and its description.
+
+        BufferError, with the reason, for what the class's kernels cannot use: not C-contiguous, not aligned.
+        """
         raise NotImplementedError
+
+    def copy_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
+        """The same as a copy, in memory of the class's own; a class may also copy here what `from_dlpack` refuses."""
+        values, desc = self.from_dlpack(source, device_id)
+        target = self.allocate(desc, device_id)
+        self.copy(values, target)
+        return target, desc
+
+    def cuda_array_interface(self, source: Any) -> dict[str, Any] | None:  # Any: see above
+        """What `__cuda_array_interface__` (version 3) says of an array, the stream to wait for included; None: nothing.
+
+        For a class whose memory is CUDA's.
+        """
+        return None
 
 
 def _why_no_array_class(found: object) -> str:
@@ -217,14 +234,15 @@ class DeviceStorage:
 
     seen_changed = False  # of a host storage: what others write here is told
 
-    def __init__(self, place: Place, size: int, dtype: np.dtype) -> None:
+    def __init__(self, place: Place, size: int, dtype: np.dtype, buffer: Any = None) -> None:
+        """buffer: memory of others, which is used as it is; None: new memory."""
         desc = ArrayDesc((size,), dtype)
         assert place.array_class is not None
         self.place = place
         self.dtype = desc.dtype
         self.nbytes = desc.nbytes
-        self.exported = False
-        self.buffer = place.array_class.allocate(desc, place.device_id)
+        self.exported = buffer is not None
+        self.buffer = place.array_class.allocate(desc, place.device_id) if buffer is None else buffer
         self.address = ArraysByShape(place.array_class, self.buffer)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type

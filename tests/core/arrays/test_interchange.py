@@ -23,7 +23,30 @@ class _Shared(ShelfClass):
 
     def from_dlpack(self, source, device_id):
         values = source.__dlpack__()
+        if not values.flags.c_contiguous:
+            raise BufferError("its rows lie apart")
         return ShelfArray(values.reshape(-1), values.shape), ArrayDesc(values.shape, values.dtype)
+
+    def copy_dlpack(self, source, device_id):
+        values = source.__dlpack__().copy("C")
+        return ShelfArray(values.reshape(-1), values.shape), ArrayDesc(values.shape, values.dtype)
+
+    def cuda_array_interface(self, source):
+        values = source.on_device()
+        return values.__array_interface__ if values.dtype == np.float32 else None
+
+
+class _Elsewhere:
+    """An array of another library on device 1."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **options):
+        return self.values
+
+    def __dlpack_device__(self):
+        return (EXTENSION, 1)
 
 
 @pytest.fixture
@@ -65,6 +88,53 @@ def test_device_memory_is_handed_out_where_the_class_offers_it(device):
         back = nn.NdArray.from_dlpack(y)
         assert back.__dlpack_device__() == (EXTENSION, 1)
         np.testing.assert_array_equal(F.add_scalar(back, 1.0).data, [2, 3, 4, 5])
+
+
+def test_an_array_on_a_device_comes_without_a_copy(device):
+    values = np.arange(6, dtype="f").reshape(2, 3)
+    x = nn.NdArray.from_dlpack(_Elsewhere(values))
+    values[0, 0] = 7  # as the other library may
+    with nn.context_scope(device):
+        np.testing.assert_array_equal(F.add_scalar(x, 1.0).data, values + 1)
+        F.add_scalar(x, 1.0, outputs=[x])
+    np.testing.assert_array_equal(values, [[8, 2, 3], [4, 5, 6]])
+    assert x.__dlpack_device__() == (EXTENSION, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_a_strided_array_on_a_device_is_refused_but_as_a_copy(device, dtype):
+    values = np.arange(6, dtype=dtype).reshape(2, 3)
+    with pytest.raises(BufferError, match=r"its rows lie apart(.|\n)*copy=True"):
+        nn.NdArray.from_dlpack(_Elsewhere(values.T))
+    x = nn.NdArray.from_dlpack(_Elsewhere(values.T), copy=True)
+    wanted = values.T.copy()
+    values[...] = 0
+    np.testing.assert_array_equal(x.data, wanted)
+
+
+def test_a_class_that_only_shares_copies_on_its_device(device, monkeypatch):
+    monkeypatch.delattr(_Shared, "copy_dlpack")
+    values = np.arange(6, dtype="f")
+    x = nn.NdArray.from_dlpack(_Elsewhere(values), copy=True)
+    values[...] = 0
+    assert repr(x.cell.place) == "ShelfArray:1"
+    np.testing.assert_array_equal(x.data, np.arange(6))
+
+
+def test_host_memory_is_refused_where_a_copy_is_forbidden():
+    with pytest.raises(BufferError, match="leave copy out"):
+        nn.NdArray.from_dlpack(np.zeros(3, "f"), copy=False)
+
+
+def test_memory_of_cuda_is_handed_out_where_the_class_offers_it(device):
+    with nn.context_scope(device):
+        y = F.add_scalar(nn.NdArray.from_numpy_array(np.arange(6, dtype="f").reshape(2, 3)), 1.0)
+    found = y.__cuda_array_interface__
+    assert found["shape"] == (2, 3) and found["typestr"] == "<f4"
+    assert y.cell.storage.exported  # never used again for another array
+    assert not hasattr(nn.NdArray.from_numpy_array(np.zeros(3, "f")), "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="it is in memory of host, which offers none"):
+        nn.NdArray((3,)).__cuda_array_interface__  # noqa: B018  # to ask is the point
 
 
 def test_an_array_on_a_device_can_be_asked_for_on_the_host(device):
