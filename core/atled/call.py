@@ -189,6 +189,14 @@ class Call:
         own = [desc if wanted else None for desc, wanted in zip(self.outputs, self.wanted, strict=True)]
         return (*own, *(desc for _, formula in sorted(self.after.items()) for desc in formula.outputs))
 
+    def split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """The arguments of `run`: the arrays of the op, those that its formulas read besides and make, all others."""
+        reads, arrays = len(self.reads), len(self.reads) + len(self.writes)
+        inputs, outputs = arguments[:reads], arguments[reads:arrays]
+        own_reads, own_writes = len(self.inputs), len(self.outputs)
+        own = (*inputs[:own_reads], *outputs[:own_writes])
+        return own, (*inputs[own_reads:], *outputs[own_writes:]), arguments[arrays:]
+
     @property
     def float_count(self) -> int:
         """How many floats `run` gets: those of the op, then those of its formulas."""

@@ -10,8 +10,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
-                    Dialect; write_llvm; compile_numpy; compile_formula; plan_layout, Layout, LayoutPlan,
-                    INPUT_DTYPES, OUTPUT_DTYPES
+                    Dialect; write_attached_c; write_llvm; compile_numpy; compile_formula; plan_layout, Layout,
+                    LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
     messages        four_parts, did_you_mean, listing, nearest
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         within,
     )
     from atled.ops.formula import Apply, FormulaError, Name, Program, parse_formula, postorder
+    from atled.ops.formula_attached import write_attached_c
     from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c
     from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
+    "ops.formula_attached": ("write_attached_c",),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c"),
     "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
@@ -209,6 +211,7 @@ __all__ = [
     "shift_sources",
     "undefine",
     "within",
+    "write_attached_c",
     "write_c",
     "write_llvm",
 ]

@@ -93,6 +93,34 @@ def test_a_chain_is_one_launch(context):
     np.testing.assert_allclose(y.d, np.tanh(2 * x.d) + 1 / (1 + np.exp(-x.d)), rtol=1e-5)
 
 
+def array(*shape, seed=0):
+    return nn.Variable.from_numpy_array(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+ATTACHED = {
+    "Convolution+Add2+ReLU": lambda x, w: F.relu(F.convolution(x, w, array(4), pad=(1, 1)) + x),
+    "Affine+MulScalar+Tanh": lambda x, w: F.tanh(F.affine(x, array(100, 6)) * 0.5),
+    "BatchMatmul+Sub2": lambda x, w: F.batch_matmul(x, x, transpose_b=True) - x,
+    "AveragePooling+Sigmoid": lambda x, w: F.sigmoid(F.average_pooling(x, (2, 2))),
+    "MaxPooling+Tanh": lambda x, w: F.tanh(F.max_pooling(x, (2, 2))),
+    "Sub2+PowScalar+Mean": lambda x, w: F.mean((x - array(*x.shape, seed=1)) ** 2),
+    "Exp+Sum+PowScalar": lambda x, w: F.sum(F.exp(x), axis=(0, 2, 3)) ** 0.5,
+}
+
+
+@pytest.mark.parametrize("size", [1, 40])
+@pytest.mark.parametrize("name", ATTACHED)
+def test_formulas_are_parts_of_kernels(name, size, context):
+    x, w = array(3 * size, 4, 5, 5), array(4, 4, 3, 3)
+    y = ATTACHED[name](x, w)
+    y.forward()
+    assert name in [step.name for step in y.plan.steps]
+    with nn.context_scope(nn.Context(["reference"])):
+        wanted = ATTACHED[name](x, w)
+        wanted.forward()
+    np.testing.assert_allclose(y.d, wanted.d, rtol=1e-4, atol=1e-5)
+
+
 def test_a_wrong_label_is_an_error_when_the_host_waits_and_only_once(context):
     x = nn.Variable.from_numpy_array(np.zeros((2, 4), np.float32))
     target = nn.Variable.from_numpy_array(np.array([[1], [4]]))

@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from atled.plugin import OPENCL, ArrayDesc, Call, Implementation, Prepared, Program, op_spec, plan_layout, write_c
 from atled_opencl.runtime import Launch, device
 
@@ -57,7 +55,7 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], 
     sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
     # Attributes in the widest type: 1 - beta loses digits in float.
     source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest, heeds)
-    numbers = [np.float64 if where.widest == "double" else np.float32] * len(program.attributes)
+    numbers = [where.real] * len(program.attributes)
     grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
     return Launch(where, source, "formula", grid, sizes, numbers)
 

@@ -1,5 +1,6 @@
 /* Kernels of backend opencl: one work item per result, or per few of them. Each reads its sizes from w, whose first
-   entry bounds dimension 0 of the grid. ACC is the type of long sums: double where the device has it. */
+   entry bounds dimension 0 of the grid. ACC is the type of long sums: double where the device has it. READ_0, STORE_0 and
+   OPERANDS are of the formulas that are attached to the call. */
 #define SIZES __constant int *w
 #define IN __global const float *
 #define OUT __global float *
@@ -11,12 +12,11 @@
 
 #define ROWS 8
 /* y(M,N) = a(M,K) b(K,N) + bias(N), matrices by strides, one product per index of dimension 2; ROWS results each. */
-__kernel void gemm(IN a, IN b, IN bias, OUT y, SIZES) {
+__kernel void gemm(IN a, IN b, IN bias, OUT y OPERANDS, SIZES) {
     ITEM(j);
     int i = get_global_id(1) * ROWS, N = w[0], M = w[1], K = w[2];
     a += (long)get_global_id(2) * w[7];
     b += (long)get_global_id(2) * w[8] + (long)j * w[6];
-    y += (long)get_global_id(2) * M * N + j;
     float sum[ROWS];
     __global const float *row[ROWS];
     for (int r = 0; r < ROWS; r++) {
@@ -27,7 +27,8 @@ __kernel void gemm(IN a, IN b, IN bias, OUT y, SIZES) {
         float v = b[(long)k * w[5]];
         for (int r = 0; r < ROWS; r++) sum[r] += row[r][(long)k * w[4]] * v;
     }
-    for (int r = 0; r < ROWS && i + r < M; r++) y[(long)(i + r) * N] = sum[r];
+    for (int r = 0; r < ROWS && i + r < M; r++)
+        STORE_0(y, ((long)get_global_id(2) * M + i + r) * N + j, sum[r]);
 }
 
 /* Windows over three spatial axes: elements S, windows T, taps K; see `_windows` in operations.py. */
@@ -57,7 +58,7 @@ static int partner(SIZES, int at, int k, int back) {
 }
 
 /* Convolution and, back, its gradient by data: MAPS_EACH results each. Dimension 1: output maps, 2: image and group. */
-__kernel void convolution(IN x, IN weight, IN bias, OUT y, SIZES) {
+__kernel void convolution(IN x, IN weight, IN bias, OUT y OPERANDS, SIZES) {
     ITEM(t);
     int groups = w[3], back = w[22], map_step = w[23], depth_step = w[24];
     int first = get_global_id(1) * MAPS_EACH, g = get_global_id(2) % groups, size = back ? VOLUME(T) : VOLUME(S);
@@ -73,7 +74,7 @@ __kernel void convolution(IN x, IN weight, IN bias, OUT y, SIZES) {
                     sum[m] += x[c * size + e] * weight[min(first + m, MAPS - 1) * map_step + c * depth_step + k];
     }
     for (int m = 0; m < MAPS_EACH && first + m < MAPS; m++)
-        y[((long)get_global_id(2) * MAPS + first + m) * w[0] + t] = sum[m];
+        STORE_0(y, ((long)get_global_id(2) * MAPS + first + m) * w[0] + t, sum[m]);
 }
 
 /* Dimension 0: channel and tap; 1: maps, MAPS_EACH each; 2: group. */
@@ -94,7 +95,7 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
 }
 
 /* Poolings: dimension 0 windows (elements for the gradient), dimension 1 planes. */
-__kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
+__kernel void MaxPooling(IN x, OUT y, __global uchar *place OPERANDS, SIZES) {
     ITEM(t);
     int best = -1, found = 0;
     x += (long)get_global_id(1) * VOLUME(S);
@@ -102,7 +103,7 @@ __kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
         int e = partner(w, t, k, 0);
         if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e, found = k;
     }
-    y[(long)get_global_id(1) * w[0] + t] = x[best];
+    STORE_0(y, (long)get_global_id(1) * w[0] + t, x[best]);
     place[(long)get_global_id(1) * w[0] + t] = found;
 }
 
@@ -131,7 +132,7 @@ static float places(SIZES, int t) {
 }
 
 /* The average and, back, its gradient. */
-__kernel void average(IN x, OUT y, SIZES) {
+__kernel void average(IN x, OUT y OPERANDS, SIZES) {
     ITEM(at);
     int back = w[22], size = back ? VOLUME(T) : VOLUME(S);
     float sum = 0;
@@ -139,18 +140,18 @@ __kernel void average(IN x, OUT y, SIZES) {
         int e = partner(w, at, k, back);
         if (e >= 0) sum += x[(long)get_global_id(1) * size + e] / (back ? places(w, e) : 1);
     }
-    y[(long)get_global_id(1) * w[0] + at] = sum / (back ? 1 : places(w, at));
+    STORE_0(y, (long)get_global_id(1) * w[0] + at, sum / (back ? 1 : places(w, at)));
 }
 
 /* Sums over R0 and R1 of x(K0, R0, K1, R1); dimension 1 numbers the parts into which a sum is cut. */
-__kernel void reduce(IN x, OUT y, SIZES) {
+__kernel void reduce(IN x, OUT y OPERANDS, SIZES) {
     ITEM(at);
     int part = get_global_id(1), R0 = w[1], K1 = w[2], R1 = w[3], step0 = w[4], step1 = w[5], divisor = w[6];
     ACC sum = 0;
     for (int r0 = step0 > 1 ? part : 0; r0 < R0; r0 += step0)
         for (int r1 = step1 > 1 ? part : 0; r1 < R1; r1 += step1)
-            sum += x[(((long)(at / K1) * R0 + r0) * K1 + at % K1) * R1 + r1];
-    y[(long)at * get_global_size(1) + part] = divisor == 1 ? sum : sum / divisor;
+            sum += READ_0(x, (((long)(at / K1) * R0 + r0) * K1 + at % K1) * R1 + r1);
+    STORE_0(y, (long)at * get_global_size(1) + part, divisor == 1 ? sum : sum / divisor);
 }
 
 #define CLASSES w[1]

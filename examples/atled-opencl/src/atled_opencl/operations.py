@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import ArrayDesc, Call, Prepared, Program, Registrar
+from atled.plugin import OPENCL, ArrayDesc, Call, Prepared, Program, Registrar, write_attached_c
 from atled_opencl.elementwise import launch_formula
 from atled_opencl.runtime import Launch, device
 
@@ -21,12 +22,23 @@ Shape = Sequence[int]
 
 
 def _launch(call: Call, name: str, grid: Shape, sizes: Shape, numbers: Sequence[type] = ()) -> Launch:
-    return Launch(device(call.device_id), _SOURCE, name, grid, sizes, numbers)
+    """A kernel, with the formulas before input 0 and behind output 0; numbers: dtypes of its own."""
+    where = device(call.device_id)
+    source = write_attached_c(call, reads=(0,), stores=(0,), dialect=OPENCL, attribute_real=where.widest)
+    source += re.sub(rf"__kernel void (?!{name}\().*?\n}}\n", "", _SOURCE, flags=re.DOTALL)  # the others take long
+    attached = [where.real] * (call.float_count - len(call.spec.float_names))
+    return Launch(where, source, name, grid, sizes, [*numbers, *attached])
 
 
-def _prepared(call: Call, name: str, grid: Shape, sizes: Shape) -> Prepared:
+def _prepared(call: Call, name: str, grid: Shape, sizes: Shape, absent: Sequence[None] = ()) -> Prepared:
+    """One launch; absent: what the kernel takes and the op has not, behind the first two arrays."""
     launch = _launch(call, name, grid, sizes)
-    return Prepared(lambda *arrays: launch(arrays))
+
+    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
+        arrays, attached, floats = call.split(arguments)
+        launch((*arrays[:2], *absent, *arrays[2:], *attached), *floats)
+
+    return Prepared(run)
 
 
 def _checked(call: Call, grid: Shape, sizes: Shape) -> Prepared:
@@ -41,7 +53,7 @@ def _present(call: Call) -> list[ArrayDesc]:
 
 def accepts(call: Call) -> bool | str:
     """True for what the kernels compute, else the reason."""
-    for desc in _present(call):
+    for desc in (*_present(call), *filter(None, (*call.reads, *call.writes))):
         if desc.dtype not in (np.float32, np.int64, np.uint8):
             return f"the kernels compute in float32, not in {desc.dtype}"
         if desc.size >= 2**31:
@@ -69,8 +81,7 @@ def prepare_matmul(call: Call) -> Prepared:
     a_strides = (1, rows) if call.attributes["transpose_a"] else (inner, 1)
     b_strides = (1, inner) if call.attributes["transpose_b"] else (columns, 1)
     sizes = (columns, rows, inner, *a_strides, *b_strides, rows * inner, inner * columns)
-    launch = _launch(call, "gemm", (columns, -(-rows // _ROWS), batch), sizes)
-    return Prepared(lambda a, b, y: launch((a, b, None, y)))
+    return _prepared(call, "gemm", (columns, -(-rows // _ROWS), batch), sizes, absent=(None,))
 
 
 def _windows(call: Call, first: int, channels: Shape, sizes: Shape, counts: Shape, kernel: Shape) -> list[int]:
@@ -93,8 +104,7 @@ def prepare_convolution(call: Call) -> Prepared:
     steps = (taps, depth * taps) if back else (depth * taps, taps)
     words = _windows(call, count, channels, image.shape[axis + 1 :], maps.shape[axis + 1 :], weight.shape[2:])
     grid = (count, -(-channels[1] // _MAPS_EACH), batch * group)
-    launch = _launch(call, "convolution", grid, [*words, back, *steps])
-    return Prepared((lambda gy, w, gx: launch((gy, w, None, gx))) if back else (lambda *arrays: launch(arrays)))
+    return _prepared(call, "convolution", grid, [*words, back, *steps], absent=[None] * back)
 
 
 def prepare_convolution_weight_grad(call: Call) -> Prepared:
@@ -149,12 +159,15 @@ def prepare_sum(call: Call) -> Prepared:
     if parts <= 1:
         return _prepared(call, "reduce", (results, 1), (results, outer, kept, inner, 1, 1, divisor))
     steps = (parts, 1) if outer > inner else (1, parts)
-    first = _launch(call, "reduce", (results, parts), (results, outer, kept, inner, *steps, 1))
-    second = _launch(call, "reduce", (results, 1), (results, 1, 1, parts, 1, 1, divisor))
+    early, late = call.attached(call.before, {}, call.wanted), call.attached({}, call.after, call.wanted)
+    first = _launch(early, "reduce", (results, parts), (results, outer, kept, inner, *steps, 1))
+    second = _launch(late, "reduce", (results, 1), (results, 1, 1, parts, 1, 1, divisor))
+    operands, numbers = len(early.reads) - 1, early.float_count
 
-    def run(x: Any, y: Any, workspace: Any) -> None:  # Any: arrays of this device
-        first((x, workspace))
-        second((workspace, y))
+    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
+        (x, y), attached, (workspace, *floats) = call.split(arguments)
+        first((x, workspace, *attached[:operands]), *floats[:numbers])
+        second((workspace, y, *attached[operands:]), *floats[numbers:])
 
     return Prepared(run, workspace=4 * results * parts, note=f"{parts} parts")
 
@@ -214,8 +227,14 @@ _OPS = {
 }
 
 
+_ATTACHES = {prepare_sum: ("x", "y")} | dict.fromkeys(
+    (prepare_affine, prepare_convolution, prepare_matmul, prepare_pooling), ("y", "gx")
+)
+
+
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
     for prepare, ops in _OPS.items():
         for op in ops.split():
-            registrar.implementation(op, "opencl", prepare, accepts=accepts, note="kernel")
+            attaches = _ATTACHES.get(prepare, ())
+            registrar.implementation(op, "opencl", prepare, accepts=accepts, note="kernel", attaches=attaches)

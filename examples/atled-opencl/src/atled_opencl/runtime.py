@@ -36,7 +36,7 @@ def has_runtime() -> bool:
 class Device:
     """One OpenCL device: its context, its queue of work, its compiled programs. Work runs in the order of launches.
 
-    widest: the widest floating-point type that it has.
+    widest, real: the widest floating-point type that it has, in C and in NumPy.
     """
 
     def __init__(self, handle: Any) -> None:  # Any: pyopencl is not imported before it is needed
@@ -44,6 +44,7 @@ class Device:
 
         self.cl = cl
         self.widest = "double" if "cl_khr_fp64" in handle.extensions else "float"
+        self.real = np.float64 if self.widest == "double" else np.float32
         self.group = min(256, handle.max_work_group_size)  # work items in a group, at most
         self.context = cl.Context([handle])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)

@@ -1,0 +1,137 @@
+"""Writes the formulas that are attached to a call as C, for a kernel that reads and stores elements by macros.
+
+READ_0(x, at)           element `at` of input 0: x[at], or what the formula before it computes
+STORE_0(y, at, value)   has element `at` of output 0 be `value`: y[at] = value, and what the formula behind it makes
+OPERANDS                parameters of the kernel, each behind a comma: the arrays that the formulas read besides, those
+                        that they make, then their run-time floats
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from atled.array_desc import ArrayDesc
+from atled.call import Call
+from atled.ops.formula_c import C99, OPENCL, Dialect, write_c
+
+_TYPES = {"float32": "float", "float64": "double"}
+
+
+def write_attached_c(
+    call: Call,
+    *,
+    reads: Sequence[int] = (),
+    stores: Sequence[int] = (),
+    real: str = "float",
+    dialect: Dialect = C99,
+    attribute_real: str | None = None,
+) -> str:
+    """The functions and macros above, to be put before the source of a kernel.
+
+    reads, stores: positions of the inputs and outputs that the kernel reads and stores by macros; those without a
+        formula get plain ones.
+    real, dialect, attribute_real: as for `write_c`.
+    ValueError: a formula is at another position, or an array that it reads or makes is neither float32 nor float64.
+    """
+    if not (set(call.before) <= set(reads) and set(call.after) <= set(stores)):
+        raise ValueError(f"{call}: its formulas are not all at inputs {tuple(reads)} and outputs {tuple(stores)}.")
+    if attribute_real is None:
+        attribute_real = real if dialect is OPENCL else "double"
+    space = "__global " if dialect is OPENCL else ""
+    parts = [_Part("READ", position, call.before[position], space) for position in sorted(call.before)]
+    parts += [_Part("STORE", position, call.after[position], space) for position in sorted(call.after)]
+    lines = []
+    for part in parts:
+        program = part.formula.spec.program
+        assert program is not None
+        lines.append(
+            write_c(program, f"{part.name}_formula", real=real, dialect=dialect, attribute_real=attribute_real)
+        )
+        lines += part.lines(real, attribute_real, dialect.qualifiers)
+    for kind, positions, given in (("READ", reads, call.before), ("STORE", stores, call.after)):
+        plain = "(x, at) (x)[at]" if kind == "READ" else "(y, at, value) (y)[at] = (value)"
+        lines += [f"#define {kind}_{position}{plain}" for position in positions if position not in given]
+    arrays = [array for part in parts for array in part.operands] + [array for part in parts for array in part.results]
+    numbers = [f"{attribute_real} {number}" for part in parts for number in part.numbers]
+    lines.append("#define OPERANDS " + "".join(f", {parameter}" for parameter in (*arrays, *numbers)))
+    return "\n".join(lines) + "\n"
+
+
+class _Part:
+    """One formula: how its arrays are declared, and what computes it for one element."""
+
+    def __init__(self, kind: str, position: int, formula: Call, space: str) -> None:
+        self.name = f"{kind}_{position}"
+        self.formula = formula
+        self.is_before = kind == "READ"
+        self.space = space
+        program = formula.spec.program
+        assert program is not None
+        self.operand_descs = [desc for desc in formula.inputs[0 if self.is_before else 1 :] if desc is not None]
+        self.result_descs = () if self.is_before else formula.outputs
+        self.operands = list(self._declared(self.operand_descs, "in", "const "))
+        self.results = list(self._declared(self.result_descs, "out", ""))
+        self.numbers = [f"{self.name}_{number}" for number in program.attributes]
+
+    def _declared(self, descs: Sequence[ArrayDesc], kind: str, qualifier: str) -> Iterator[str]:
+        for number, desc in enumerate(descs):
+            if desc.dtype.name not in _TYPES:
+                raise ValueError(f"{self.formula}: no {desc.dtype} here. Use float32 or float64.")
+            yield f"{self.space}{qualifier}{_TYPES[desc.dtype.name]} *{self.name}_{kind}{number}"
+
+    def lines(self, real: str, attribute_real: str, qualifiers: str) -> list[str]:
+        """The function for one element, and the macro that calls it."""
+        (*_, last) = self.formula.outputs
+        loads = [
+            f"{_identifier(declared)}[{_index(desc.shape, last.shape)}]"
+            for declared, desc in zip(self.operands, self.operand_descs, strict=True)
+        ]
+        names = [*map(_identifier, (*self.operands, *self.results)), *self.numbers]
+        parameters = [*self.operands, *self.results, *(f"{attribute_real} {number}" for number in self.numbers)]
+        if self.is_before:
+            values = ", ".join([*loads, *self.numbers, "&value"])
+            return [
+                f"{qualifiers} {real} {self.name}_at({', '.join(['long at', *parameters])}) {{",
+                f"    {real} value;",
+                f"    {self.name}_formula({values});",
+                "    return value;",
+                "}",
+                f"#define {self.name}(x, at) {self.name}_at({', '.join(['at', *names])})",
+            ]
+        made = [f"made{number}" for number in range(len(self.results))]
+        values = ", ".join(["value", *loads, *self.numbers, *(f"&{name}" for name in made)])
+        own = [f"{self.space}{real} *y", "long at", f"{real} value"]
+        stored = zip(self.results, made, strict=True)
+        return [
+            f"{qualifiers} void {self.name}_at({', '.join([*own, *parameters])}) {{",
+            f"    {real} {', '.join(made)};",
+            f"    {self.name}_formula({values});",
+            "    if (y) y[at] = value;",
+            *(f"    {_identifier(declared)}[at] = {name};" for declared, name in stored),
+            "}",
+            f"#define {self.name}(y, at, value) {self.name}_at({', '.join(['y', 'at', 'value', *names])})",
+        ]
+
+
+def _identifier(declared: str) -> str:
+    return declared.rpartition("*")[2]
+
+
+def _index(shape: Sequence[int], full: Sequence[int]) -> str:
+    """Where element `at` of a full array finds its operand, which broadcasts to it."""
+    padded = (1,) * (len(full) - len(shape)) + tuple(shape)
+    terms: list[str] = []
+    inner = stride = 1  # elements of the full array, and of the operand, behind the axis
+    axes = [(size, own) for size, own in zip(full, padded, strict=True) if size != 1]
+    while axes:
+        is_kept = axes[-1][1] != 1
+        size = 1
+        while axes and (axes[-1][1] != 1) == is_kept:
+            size *= axes.pop()[0]
+        if is_kept:
+            place = "at" if inner == 1 else f"at / {inner}"
+            place = f"({place}) % {size}" if axes else place
+            terms.append(place if stride == 1 else f"({place}) * {stride}")
+            stride *= size
+        inner *= size
+    return " + ".join(terms) or "0"
