@@ -59,6 +59,7 @@ from atled_contexts import (
 )
 
 if TYPE_CHECKING:
+    from atled.attached_c import write_attached_c
     from atled.op_spec import (
         DERIVED,
         REQUIRED,
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
         within,
     )
     from atled.ops.formula import Apply, FormulaError, Name, Program, parse_formula, postorder
-    from atled.ops.formula_attached import write_attached_c
     from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c
     from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
-    "ops.formula_attached": ("write_attached_c",),
+    "attached_c": ("write_attached_c",),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c"),
     "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
