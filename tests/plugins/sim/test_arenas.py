@@ -30,6 +30,7 @@ PLACE = place_on(ARRAY_CLASS, "0")
 def no_arenas():
     """What earlier tests left is gone."""
     gc.collect()
+    nn.clear_memory_cache()
     assert not arenas_on(PLACE)
 
 
