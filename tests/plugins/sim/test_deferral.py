@@ -139,6 +139,35 @@ def test_running_statistics_behind_a_failure_stay(sim):
     assert same([v.d for v in statistics], before)
 
 
+@pytest.mark.parametrize("heeded", [True, False])
+def test_groups_of_updates_and_formulas_beside_an_op_that_fails_do_nothing(sim, heeded):
+    def build(context):
+        nn.clear_parameters()
+        rng = np.random.default_rng(1)
+        x = nn.Variable.from_numpy_array(rng.standard_normal((4, 3)).astype("f"))
+        label = nn.Variable.from_numpy_array(GOOD)
+        w = [nn.Variable.from_numpy_array(rng.standard_normal((3, 3)).astype("f"), need_grad=True) for _ in range(3)]
+        with nn.context_scope(context):
+            h = F.affine(F.tanh(F.affine(F.tanh(F.affine(x, w[0])), w[1])), w[2])
+            loss = F.mean(F.softmax_cross_entropy(h, label) * 2.0)
+            solver = S.Adam(0.1)
+            solver.set_parameters({str(number): each for number, each in enumerate(w)})
+            return w, label, loss, nn.compile_step(loss, solver)
+
+    with atled_sim.compile_formulas(), atled_sim.defer_checks(heeded=heeded), nn.context_scope(sim):
+        w, label, loss, step = build(sim)
+        assert "3xAdamUpdate" in {each.name for each in step.plan.steps}
+        for bad in (False, True, False, False, True, False):
+            before = [each.d.copy() for each in w]
+            label.d = BAD if bad else GOOD
+            if bad:
+                with pytest.raises(IndexError, match="SoftmaxCrossEntropy"):
+                    step(), loss.d
+            else:
+                step()
+            assert same(before, [each.d for each in w]) == bad
+
+
 def test_an_update_that_falls_back_to_the_host_waits_for_the_device():
     with atled_sim.defer_checks(), atled_sim.refuse({"AdamUpdate"}):
         model = Model(nn.get_extension_context("sim", fallback="quiet"))
