@@ -9,6 +9,7 @@ from atled_contexts.errors import message as four_parts
 
 __all__ = [
     "CommandError",
+    "DeviceLostError",
     "OutOfMemoryError",
     "RefusedError",
     "did_you_mean",
@@ -31,6 +32,24 @@ class RefusedError(ValueError, RuntimeError):
 
 class OutOfMemoryError(RuntimeError):
     """An array for which there is no memory; the text says how much was asked for, and how much there is."""
+
+
+class DeviceLostError(RuntimeError):
+    """A device that is gone, with all that was only there; a plugin raises it where its driver says so.
+
+    device: as a Context names it, with its array class.  reason: what the driver said.
+    """
+
+    def __init__(self, device: str, reason: str) -> None:
+        super().__init__(
+            four_parts(
+                f"use of device {device}",
+                f"it was lost: {reason}",
+                "an array that is in host memory or on another device as well has its values from there; what was only "
+                "on the device is gone",
+                "go on from what was saved last, on another device or in a new process",
+            )
+        )
 
 
 def shortened(value: Any) -> str:

@@ -14,7 +14,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
                     LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
-    messages        four_parts, did_you_mean, listing, nearest
+    messages        four_parts, did_you_mean, listing, nearest; DeviceLostError
 
 Importing it is quick; what writes formulas is loaded when it is first asked for.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
 from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord, call_form
-from atled.errors import did_you_mean, four_parts, listing, nearest
+from atled.errors import DeviceLostError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
@@ -144,6 +144,7 @@ __all__ = [
     "BackendInfo",
     "Call",
     "Context",
+    "DeviceLostError",
     "Dialect",
     "Distinct",
     "Exact",

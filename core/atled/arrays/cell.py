@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -19,6 +20,9 @@ FLOAT32 = np.dtype(np.float32)
 
 
 Storage = HostStorage | DeviceStorage
+
+Copies = Mapping[tuple[Place, np.dtype], tuple[Storage, bool]]
+"""Storages by place and dtype, and whether their values are the present ones."""
 
 
 class Recipe(Protocol):
@@ -276,6 +280,11 @@ class ArrayCell:
         return isinstance(host, HostStorage) and host.has_live_view
 
     @property
+    def copies(self) -> Copies:
+        """What there is beside the head."""
+        return self._copies or {}
+
+    @property
     def has_current_copies(self) -> bool:
         """Whether copies beside the head have the present values."""
         return self._copies is not None and any(is_current for _, is_current in self._copies.values())
@@ -465,6 +474,13 @@ class ArrayCell:
         else:
             self.pending = UNWRITTEN
             self.touched()
+
+    def go_back(self, copies: Copies) -> None:
+        """The head was lost while a plan wrote it: a copy elsewhere that had its values before is the head now."""
+        for (place, dtype), (storage, was_current) in copies.items():
+            if was_current and dtype == self.dtype and place is not self.place:
+                self._set_head(place, dtype, storage)
+                return
 
     @property
     def has_live_view(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.errors import four_parts
+from atled.errors import DeviceLostError, four_parts
 from atled_contexts import lock_across_forks
 
 _DESC = ArrayDesc((1,), np.int64)
@@ -113,6 +113,9 @@ class Failures:
             _, flag = next(iter(queued.values()))
             try:
                 self._array_class.download(flag.array, found)
+            except DeviceLostError:
+                self._undo.clear()  # nothing is known of what was queued
+                raise
             except BaseException:
                 self.expect({**queued, **self._queued})
                 raise

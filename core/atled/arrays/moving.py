@@ -15,6 +15,7 @@ def move(source: Any, from_place: Place, target: Any, to_place: Place, desc: Arr
 
     Between devices that do not reach each other it goes by way of the host, and counts as two copies.
     """
+    from_place.failures.look()  # what failed there must not go on elsewhere unnoticed
     if from_place.array_class is None:
         assert to_place.array_class is not None
         to_place.array_class.upload(source, target)

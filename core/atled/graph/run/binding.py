@@ -18,6 +18,7 @@ from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.call import RangeWord, RowWord
+from atled.errors import DeviceLostError
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
@@ -364,8 +365,10 @@ class Binding:
                 else:
                     for segment in self._segments:
                         segment()
-            except BaseException:
+            except BaseException as error:
                 _go_back(self.random_states, 1)
+                if isinstance(error, DeviceLostError) and self._on_devices is not None:
+                    self._on_devices.go_back()
                 raise
             finally:  # a run that fails, or is interrupted, may have changed them
                 if arenas:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from atled.arrays.cell import ArrayCell, Storage, Use
+from atled.arrays.cell import ArrayCell, Copies, Storage, Use
 from atled.arrays.epoch import MOVES
 from atled.arrays.place import TRANSFERS, Place
 from atled_contexts import Trace
@@ -20,10 +20,23 @@ class Travelling:
 
     is_read, is_written: by the steps of a run.
     cause: step of the fallback for which alone it is fetched, or -1.  moved: bytes copied by the last fetch.
+    before: the copies with present values that a run has outdated.
     quiet: runs in a row in which nothing was to be done for it.  patience: how many of them it takes to trust it.
     """
 
-    __slots__ = ("cause", "cell", "dtype", "is_read", "is_written", "moved", "patience", "place", "quiet", "storage")
+    __slots__ = (
+        "before",
+        "cause",
+        "cell",
+        "dtype",
+        "is_read",
+        "is_written",
+        "moved",
+        "patience",
+        "place",
+        "quiet",
+        "storage",
+    )
 
     def __init__(
         self,
@@ -44,6 +57,7 @@ class Travelling:
         self.is_written = is_written
         self.cause = cause
         self.moved = 0
+        self.before: Copies | None = None
         self.quiet = 0
         self.patience = _PATIENCE
         if cell.use is Use.NONE:
@@ -78,11 +92,19 @@ class Travelling:
         cell = self.cell
         if cell.storage is not self.storage or cell.has_current_copies:
             self.quiet = 0
+            self.before = cell.copies
             cell.outdate_copies()
 
     def show(self) -> None:
         """Let the array have the values that a run wrote."""
+        self.before = None
         self.cell.written_at(self.place, self.dtype, self.storage)
+
+    def go_back(self) -> None:
+        """The device was lost amid a run: let the array have the values that it had, if they are elsewhere, too."""
+        if self.before and self.cell.storage is self.storage:
+            self.cell.go_back(self.before)
+        self.before = None
 
     def is_resident(self) -> bool:
         """Note that a run ended well; whether the array has become one that is trusted to stay."""
@@ -148,6 +170,11 @@ class Travels:
             seconds = time.perf_counter() - start
             moved = TRANSFERS.bytes_moved - moved
             trace.record("Transfer", "engine", "", seconds, calls=calls, bytes_moved=moved)
+
+    def go_back(self) -> None:
+        """A device was lost amid a run: let the arrays have the values that they had, as far as these are elsewhere."""
+        for item in self._written:
+            item.go_back()
 
     def show(self) -> None:
         """Let the arrays have the values that a run wrote."""

@@ -120,6 +120,7 @@ class SimDevice:
 
     def fill(self, target: SimArray, value: float) -> None:
         """Set every element."""
+        faults.check("fill", self.device_id, lambda: f"fill of {target} on {self}")
         self.reach(target).fill(value)
         self._count(fills=1)
 
@@ -130,6 +131,7 @@ class SimDevice:
 
     def synchronize(self) -> None:
         """Wait until all is done; here it always is."""
+        faults.check("synchronization", self.device_id, lambda: f"synchronization of {self}")
         self._count(synchronizations=1)
 
     def reach(self, array: SimArray) -> np.ndarray:

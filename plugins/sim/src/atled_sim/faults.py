@@ -6,9 +6,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from atled.plugin import did_you_mean, four_parts, listing
+from atled.plugin import DeviceLostError, did_you_mean, four_parts, listing
 
-OPERATIONS = ("allocation", "upload", "download", "copy", "launch", "table copy", "program", "replay")
+OPERATIONS = (
+    "allocation",
+    "upload",
+    "download",
+    "copy",
+    "fill",
+    "launch",
+    "table copy",
+    "program",
+    "replay",
+    "synchronization",
+)
 
 
 class SimFault(RuntimeError):
@@ -40,6 +51,14 @@ class Fault:
         return self.seen == self.nth
 
 
+class Loss(Fault):
+    """The loss of a device: from one operation on all fail."""
+
+    def strikes(self, operation: str, device_id: str) -> bool:
+        """Whether this operation finds the device lost."""
+        return super().strikes(operation, device_id) or (self.happened and device_id == self.device_id)
+
+
 _lock = threading.Lock()
 _active: list[Fault] = []
 
@@ -52,11 +71,29 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
             loss.forward()
 
     operation: "allocation", "upload", "download", "copy" (within a device, or from another one), "launch", "table copy"
-        (of run-time words), "program" (its recording) or "replay".  nth: counted from 1, in all threads together.
+        (of run-time words), "program" (its recording), "replay", "fill" or "synchronization".  nth: counted from 1, in
+        all threads together.
     device_id: count on this device only.
     ValueError: an unknown operation, or nth below 1.
     """
-    asked = f"faults.fail({operation!r}, nth={nth})"
+    with _in_force(Fault(operation, nth, device_id), f"faults.fail({operation!r}, nth={nth})") as fault:
+        yield fault
+
+
+@contextmanager
+def lose(device_id: str, operation: str = "launch", nth: int = 1) -> Iterator[Fault]:
+    """Within the block, the device is lost at the nth operation of a kind: that one and all behind it fail.
+
+    They raise DeviceLostError; arguments and errors are those of `fail`. Behind the block it is there again, and so is
+    its memory.
+    """
+    with _in_force(Loss(operation, nth, device_id), f"faults.lose({device_id!r}, {operation!r}, nth={nth})") as fault:
+        yield fault
+
+
+@contextmanager
+def _in_force(fault: Fault, asked: str) -> Iterator[Fault]:
+    operation, nth = fault.operation, fault.nth
     if operation not in OPERATIONS:
         known = f"it is one of {listing(OPERATIONS)}"
         raise ValueError(
@@ -64,7 +101,6 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
         )
     if nth < 1:
         raise ValueError(four_parts(asked, "operations are counted from 1", "", "use nth=1 for the next one"))
-    fault = Fault(operation, nth, device_id)
     with _lock:
         _active.append(fault)
     try:
@@ -75,11 +111,13 @@ def fail(operation: str, nth: int = 1, *, device_id: str | None = None) -> Itera
 
 
 def check(operation: str, device_id: str, what: Callable[[], str]) -> None:
-    """Called by a device before each operation; SimFault where one is to fail.  what: the operation in words."""
+    """Called by a device before each operation; raises where one is to fail.  what: the operation in words."""
     if not _active:
         return
     with _lock:
         striking = [fault for fault in _active if fault.strikes(operation, device_id)]
+    if any(isinstance(fault, Loss) for fault in striking):
+        raise DeviceLostError(f"SimArray:{device_id}", f"{what()} found nothing there")
     if striking:
         raise SimFault(
             four_parts(
