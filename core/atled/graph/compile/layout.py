@@ -17,9 +17,9 @@ Axes = tuple[int, ...]
 
 
 def lay_out(
-    graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue], apart: Iterable[IRNode] = ()
-) -> list[IRNode]:
-    """The nodes to run instead of `nodes`, in order: images transposed to where they are wanted in the other order.
+    graph: Graph, nodes: Sequence[IRNode], results: Sequence[IRValue], apart: Iterable[IRNode] = ()
+) -> tuple[list[IRNode], list[IRValue]]:
+    """The nodes to run instead of `nodes`, in order, and the results: images are transposed where that is wanted.
 
     Ops that have no order of their own follow what they read, so that transposes stay at the ends of a chain. Every
     result and every array outside keeps its order.
@@ -27,8 +27,9 @@ def lay_out(
     results: values that must exist although no node may read them.  apart: nodes that stay as they are.
     """
     if not any(_wants_other(node) for node in nodes):
-        return list(nodes)
-    return _Rewriting(graph, set(results), set(apart)).rewritten(nodes)
+        return list(nodes), list(results)
+    rewriting = _Rewriting(graph, nodes, set(results), set(apart))
+    return rewriting.made, [rewriting.shown.get(value, value) for value in results]
 
 
 def _wants_other(node: IRNode) -> bool:
@@ -74,31 +75,54 @@ class _Other(NamedTuple):
 
 
 class _Rewriting:
-    """The nodes so far.
+    """The nodes, rewritten.
 
     made: they.  forms: of values that nodes made in another order, how they follow from what was made.
     waiting: those of them that are not in memory: nothing has read them so far.
     copies: permuted values by what they are made of and the axes.
+    wished: values that are wanted in another order further on, with the axes.
+    shown: results that became views, with what they show.
     """
 
-    def __init__(self, graph: Graph, results: set[IRValue], apart: set[IRNode]) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[IRNode], results: set[IRValue], apart: set[IRNode]) -> None:
         self._graph = graph
         self._results = results
         self._apart = apart
+        self._views: dict[IRValue, list[IRValue]] = {}
+        for node in nodes:
+            for value in node.outputs:
+                if value.is_view:
+                    self._views.setdefault(value.base, []).append(value)
+        self.wished = _wishes(nodes)
         self.made: list[IRNode] = []
         self.forms: dict[IRValue, _Form] = {}
         self.waiting: set[IRValue] = set()
         self.copies: dict[_Form, IRValue] = {}
-
-    def rewritten(self, nodes: Iterable[IRNode]) -> list[IRNode]:
-        """All nodes, rewritten."""
+        self.shown: dict[IRValue, IRValue] = {}
         for node in nodes:
-            if not self._replaced(node):
-                for value in node.inputs:
-                    if value in self.waiting:
-                        self._make(value)
-                self.made.append(node)
-        return self.made
+            if not self._replaced(node) and not self._is_second_name(node):
+                self._keep(node)
+
+    def _keep(self, node: IRNode) -> None:
+        """Put a node as it is, behind what makes its inputs."""
+        for value in node.inputs:
+            if value in self.waiting:
+                self._make(value)
+        self.made.append(node)
+
+    def _is_second_name(self, node: IRNode) -> bool:
+        """Whether a node only names a value that waits: then both do."""
+        source = node.inputs[0] if node.inputs else None
+        if source not in self.forms or node.outputs[0].shows is not source.shows:
+            return False
+        name = node.outputs[0]
+        if not name.is_view or name.shape != source.shape:
+            return False
+        self.forms[name] = self.forms[source]
+        if source not in self.waiting:
+            return False
+        self.waiting.add(name)
+        return True
 
     def _replaced(self, node: IRNode) -> bool:
         """Put a node in another order in place of one that asks for it or follows what it reads, where that can be."""
@@ -106,20 +130,19 @@ class _Rewriting:
             return False
         if _wants_other(node):
             other: _Other | None = _turned(node)
-        elif (axes := self._order_of_inputs(node)) is None:
-            return False
         else:
-            other = _follow(node, axes)
+            axes = self._order_around(node)
+            other = None if axes is None else _follow(node, axes)
             if other is not None and self._cost(node, other) > self._cost_as_it_is(node):
                 other = None
         return other is not None and self._replace(node, other)
 
-    def _order_of_inputs(self, node: IRNode) -> Axes | None:
-        """The order in which its largest input that has another one was made."""
+    def _order_around(self, node: IRNode) -> Axes | None:
+        """The order in which its largest input that has another one was made, else that in which it is read."""
         known = [value for value in node.inputs if value is not None and value in self.forms]
-        if not known:
-            return None
-        return _inverse(self.forms[max(known, key=lambda value: value.size)].axes)
+        if known:
+            return _inverse(self.forms[max(known, key=lambda value: value.size)].axes)
+        return next((self.wished[value] for value in node.outputs if value in self.wished), None)
 
     def _cost(self, node: IRNode, other: _Other) -> int:
         """Elements to transpose if the other one takes its place."""
@@ -130,7 +153,10 @@ class _Rewriting:
         return sum(value.size for value in missing | back)
 
     def _cost_as_it_is(self, node: IRNode) -> int:
-        return sum(value.size for value in {*node.inputs} if value is not None and value in self.waiting)
+        """Elements to transpose if it stays, for it and for those that want what it makes in another order."""
+        waiting = {value for value in node.inputs if value is not None and value in self.waiting}
+        wished = {value for value in node.outputs if value in self.wished}
+        return sum(value.size for value in waiting | wished)
 
     def _must_exist(self, value: IRValue) -> bool:
         return value in self._results or value.array is not None
@@ -170,7 +196,7 @@ class _Rewriting:
             for position, (value, axes) in enumerate(zip(node.outputs, other.outputs, strict=True))
         )
         for value in node.outputs:
-            if value in self.waiting and self._must_exist(value):
+            if value in self.waiting and (self._must_exist(value) or _is_view(value.desc, self.forms[value].axes)):
                 self._make(value)
         return True
 
@@ -206,25 +232,37 @@ class _Rewriting:
         return found
 
     def _make(self, value: IRValue) -> None:
-        """Have a value in memory of its own."""
+        """Have a value as it is: in memory of its own, or where that may be as a view of what was made."""
         self.waiting.remove(value)
         form = self.forms[value]
         node = form.source.node
         assert node is not None
+        if value.is_view:
+            assert value.node is not None
+            self._keep(value.node)
+            return
         if not _is_view(form.source.desc, form.axes):
             self._transpose(node, form, value)
             return
-        # Its own views have been made already, so it cannot become one.
+        if value.array is None:
+            self._add(self._showing(node, form.source, value), value)
+            if value in self._results:
+                self.shown[value] = form.source
+            return
         view = self._view(node, form.source, value.desc)
         decision = choose(SPECS["Identity"], (view.desc,), {}, node.context)
         self._add(IRNode(SPECS["Identity"], (view,), {}, node.context, decision), value)
 
     def _view(self, node: IRNode, source: IRValue, desc: ArrayDesc) -> IRValue:
         """A view of the source with another shape."""
-        view = IRNode(SPECS["Reshape"], (source,), {"shape": desc.shape, "inplace": True}, node.context, None)
-        output = IRValue(self._graph, desc, None, view, base=source.base)
-        output.shows = source.shows
-        return self._add(view, output)
+        output = IRValue(self._graph, desc, None)
+        return self._add(self._showing(node, source, output), output)
+
+    def _showing(self, node: IRNode, source: IRValue, output: IRValue) -> IRNode:
+        """The node of a view, which a value becomes, with its own views."""
+        for value in (output, *self._views.get(output, ())):
+            value.base, value.shows = source.base, source.shows
+        return IRNode(SPECS["Reshape"], (source,), {"shape": output.shape, "inplace": True}, node.context, None)
 
     def _transpose(self, node: IRNode, form: _Form, output: IRValue) -> None:
         decision = self._decision(node, form.source.desc, form.axes)
@@ -244,6 +282,21 @@ class _Rewriting:
         decision = choose(SPECS["Transpose"], (desc,), {"axes": axes}, node.context)
         is_here = place_of(decision, node.context) is place_of(node.decision, node.context)
         return decision if is_here and decision.call.inputs == (desc,) else None
+
+
+def _wishes(nodes: Sequence[IRNode]) -> dict[IRValue, Axes]:
+    """The values that nodes want in another order, or that only lead to such ones; with the axes."""
+    wished: dict[IRValue, Axes] = {}
+    for node in reversed(nodes):
+        if _wants_other(node):
+            other: _Other | None = _turned(node)
+        else:
+            axes = next((wished[value] for value in node.outputs if value in wished), None)
+            other = None if axes is None or node.decision is None else _follow(node, axes)
+        if other is not None:
+            named = zip(node.inputs, other.inputs, strict=True)
+            wished.update((value, axes) for value, axes in named if value is not None and axes)
+    return wished
 
 
 def _turned(node: IRNode) -> _Other:
@@ -270,7 +323,7 @@ def _follow(node: IRNode, axes: Axes) -> _Other | None:
     if spec.channelled:
         other = _turned(node) if _wanted(node) == "" else None
         return other if other is not None and axes in (*other.inputs, *other.outputs) else None
-    if spec.inplace:
+    if spec.inplace or (node.inputs and node.inputs[0] is not None and node.inputs[0].ndim != len(axes)):
         return None
     rule = _RULES.get(spec.name)
     if rule is None and spec.program is not None and set(spec.attribute_names) <= {*spec.float_names, "inplace"}:
@@ -303,6 +356,10 @@ def _slice(node: IRNode, axes: Axes) -> _Other | None:
     return _with_axes(node, axes, {name: tuple(given[axis] for axis in axes) for name, given in bounds.items()})
 
 
+def _broadcast(node: IRNode, axes: Axes) -> _Other | None:
+    return _with_axes(node, axes, {"shape": tuple(node.attributes["shape"][axis] for axis in axes)})
+
+
 def _reduction(node: IRNode, axes: Axes) -> _Other | None:
     """Where the axes of the sum are taken out, those that stay must have the same order in both."""
     summed = node.attributes["axes"]
@@ -329,6 +386,7 @@ _RULES: Mapping[str, Callable[[IRNode, Axes], _Other | None]] = {
     "PReLU": _prelu,
     "Concatenate": _concatenation,
     "Slice": _slice,
+    "Broadcast": _broadcast,
     "Sum": _reduction,
     "Mean": _reduction,
 }

@@ -39,7 +39,7 @@ def lower(
     if into:
         values = _stored(graph, values, into)
     graph.reads_latest = False
-    nodes = lay_out(graph, nodes_for(graph, values), values, apart)
+    nodes, values = lay_out(graph, nodes_for(graph, values), values, apart)
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
     nodes = fuse_casts(nodes, values)
     _leave_out_unread(nodes, values)

@@ -2,7 +2,7 @@
 
 Where a plugin for a real device starts: `plugin` says who it is and what it brings, `array_class` moves data,
 `kernels` computes. `device` and `memory` stand in for the hardware and its driver; `faults`, `deferral`, `refusal`,
-`omission`, `compiling` and `emptiness` are for tests and measurements.
+`omission`, `compiling`, `image_order` and `emptiness` are for tests and measurements.
 """
 
 from atled_sim import faults
@@ -11,6 +11,7 @@ from atled_sim.deferral import defer_checks
 from atled_sim.device import DEVICE_IDS, Counts, SimDevice, device
 from atled_sim.emptiness import empty
 from atled_sim.faults import SimFault
+from atled_sim.image_order import prefer_layout
 from atled_sim.memory import Memory, SimArray
 from atled_sim.omission import omit
 from atled_sim.refusal import refuse
@@ -28,5 +29,6 @@ __all__ = [
     "empty",
     "faults",
     "omit",
+    "prefer_layout",
     "refuse",
 ]

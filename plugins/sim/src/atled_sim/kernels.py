@@ -12,6 +12,7 @@ from atled_sim.compiling import attached_names, compiles_formulas, group_run
 from atled_sim.deferral import WRONG, guarded, heeds_failure, may_fail
 from atled_sim.device import SimDevice, device
 from atled_sim.emptiness import is_empty
+from atled_sim.image_order import preferred_layout
 from atled_sim.memory import SimArray
 from atled_sim.omission import omitted
 from atled_sim.refusal import accepts
@@ -33,6 +34,7 @@ def provide(op: str) -> Implementation:
         omits=omitted(op),
         casts=compiles,
         attaches=attached_names(op) if compiles else (),
+        layout=preferred_layout(),
     )
 
 
