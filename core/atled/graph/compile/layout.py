@@ -33,8 +33,11 @@ def lay_out(
 
 
 def _wants_other(node: IRNode) -> bool:
-    """Whether a node's images are wanted in the other order."""
-    return _wanted(node) == ("channel_first" if node.attributes.get("channel_last") else "channel_last")
+    """Whether a node's images are wanted in the other order, and have a channel axis."""
+    if _wanted(node) != ("channel_first" if node.attributes.get("channel_last") else "channel_last"):
+        return False
+    assert isinstance(node.spec, Channelled) and node.inputs[0] is not None
+    return node.inputs[0].ndim > len(node.attributes[node.spec.spatial])
 
 
 def _wanted(node: IRNode) -> str | None:
@@ -148,9 +151,11 @@ class _Rewriting:
         """Elements to transpose if the other one takes its place."""
         inputs = zip(node.inputs, other.inputs, strict=True)
         outputs = zip(node.outputs, other.outputs, strict=True)
-        missing = {value for value, axes in inputs if value is not None and axes and not self._is_made(value, axes)}
-        back = {value for value, axes in outputs if axes and self._must_exist(value)}
-        return sum(value.size for value in missing | back)
+        moved = {value for value, axes in inputs if value is not None and axes and not self._is_made(value, axes)}
+        moved |= {
+            value for value, axes in outputs if axes and self._must_exist(value) and not _is_view(value.desc, axes)
+        }
+        return sum(value.size for value in moved)
 
     def _cost_as_it_is(self, node: IRNode) -> int:
         """Elements to transpose if it stays, for it and for those that want what it makes in another order."""
@@ -168,7 +173,7 @@ class _Rewriting:
 
     def _is_made(self, value: IRValue, axes: Axes) -> bool:
         form = self._reduced(value, axes)
-        return _is_identity(form.axes) or form in self.copies
+        return form in self.copies or _is_view(form.source.desc, form.axes)
 
     def _replace(self, node: IRNode, other: _Other) -> bool:
         """Put the other one in the place of a node; False where its backend does not compute that, or no transpose."""
