@@ -19,6 +19,8 @@ from fuzzing_programs.plain.state import STATE
 class GradientCall:
     """A call as its gradient rule sees it: `atled.ops.rules.GradientCall`."""
 
+    is_sparing = False  # all outputs are there
+
     def __init__(
         self, call: Call, cotangents: Sequence[Value | None], needs: Sequence[bool], is_recorded: bool
     ) -> None:
