@@ -180,6 +180,51 @@ def test_an_update_that_falls_back_to_the_host_waits_for_the_device():
 
 
 @pytest.mark.usefixtures("deferred")
+@pytest.mark.usefixtures("deferred")
+@pytest.mark.parametrize("elsewhere", ["reference", "sim"])
+def test_what_changes_arrays_elsewhere_waits_for_the_device_that_may_have_failed(sim, elsewhere):
+    index = nn.Variable.from_numpy_array(np.array([0, 1]))
+    w = nn.Variable.from_numpy_array(np.arange(6, dtype="f").reshape(3, 2))
+    with nn.context_scope(sim):
+        one = F.embed(index, w)
+    with nn.context_scope(nn.get_extension_context(elsewhere, device_id="1" if elsewhere == "sim" else "0")):
+        other = PF.batch_normalization(F.tanh(w))
+    statistics = [v for name, v in nn.get_parameters(grad_only=False).items() if name.split("/")[-1] in ("mean", "var")]
+    for bad in (False, True, False, False, True):
+        before = [v.d.copy() for v in statistics]
+        index.d = [0, 3] if bad else [0, 1]
+        if bad:
+            with pytest.raises(IndexError, match="Embed"):
+                nn.forward_all([one, other])
+        else:
+            nn.forward_all([one, other])
+        assert same([v.d for v in statistics], before) == bad
+
+
+@pytest.mark.usefixtures("deferred")
+@pytest.mark.parametrize("elsewhere", ["reference", "sim"])
+def test_an_update_elsewhere_waits_for_the_device_that_may_have_failed(sim, elsewhere):
+    rng = np.random.default_rng(1)
+    far, near = (nn.Variable.from_numpy_array(rng.standard_normal((3, 2)).astype("f"), need_grad=True) for _ in "12")
+    index = nn.Variable.from_numpy_array(np.array([0, 1]))
+    with nn.context_scope(sim):
+        one = F.sum(F.embed(index, far))
+    with nn.context_scope(nn.get_extension_context(elsewhere, device_id="1" if elsewhere == "sim" else "0")):
+        solver = S.Momentum(0.1)
+        solver.set_parameters({"near": near})
+        step = nn.compile_step(F.sum(F.tanh(near)) + F.mul_scalar(one, 1.0), solver)
+        for bad in (False, True, False, True):
+            before = near.d.copy()
+            index.d = [0, 3] if bad else [0, 1]
+            if bad:
+                with pytest.raises(IndexError, match="Embed"):
+                    step()
+            else:
+                step()
+            assert np.array_equal(near.d, before) == bad
+
+
+@pytest.mark.usefixtures("deferred")
 def test_under_a_trace_the_error_comes_with_the_step(sim):
     model = Model(sim)
     model.label.d = BAD

@@ -118,6 +118,19 @@ class Plan:
                 feeds[slot] = reading[0]
         return owners, feeds
 
+    def places_to_look_at(self) -> list[list[Place]]:
+        """Per segment the devices on which something before it may have failed, and whose flag it does not see.
+
+        Those that changes of arrays elsewhere must not run behind.
+        """
+        found: list[list[Place]] = []
+        failing: dict[Place, None] = {}
+        for segment in self.segments:
+            changing = {self.place_of(step) for step in segment.steps if step.changes_arrays}
+            found.append([place for place in failing if changing - {place}])
+            failing.update((self.place_of(step), None) for step in segment.steps if step.culprit is not None)
+        return found
+
     def segment_of(self, number: int) -> Segment:
         """The segment of one step that no other one carries."""
         return segments_of([self.steps[number]], number, bisect_left(self._launched, number))[0]

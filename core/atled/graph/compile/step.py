@@ -113,12 +113,15 @@ class Step:
         return self.prepared is not None and (bool(self.prepared.may_fail) or self.prepared.heeds_failure)
 
     @property
+    def changes_arrays(self) -> bool:
+        """Whether it changes inputs in place."""
+        spec = self.node.spec
+        return spec is not None and bool(spec.mutated or spec.inplace)
+
+    @property
     def waits_for_failures(self) -> bool:
-        """Whether it changes arrays in place and would do so behind a failure as well, so that the host has to look."""
-        spec, prepared = self.node.spec, self.prepared
-        if spec is None or prepared is None or prepared.heeds_failure:
-            return False
-        return bool(spec.mutated or spec.inplace)
+        """Whether it changes arrays and would do so behind a failure on its device as well, so that the host looks."""
+        return self.changes_arrays and self.prepared is not None and not self.prepared.heeds_failure
 
     @property
     def name(self) -> str:

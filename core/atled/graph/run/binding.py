@@ -114,7 +114,10 @@ class Binding:
         self._bind_segments()
 
     def _bind_segments(self) -> None:
-        self._segments = [segment.bind(self) for segment in self.plan.segments]
+        self._segments = []
+        for segment, places in zip(self.plan.segments, self.plan.places_to_look_at(), strict=True):
+            self._segments += [place.failures.look for place in places]
+            self._segments.append(segment.bind(self))
         queued = [segment for segment in self._segments if isinstance(segment, QueuedSteps)]
         if queued:
             self._segments.insert(0, Readiness(queued, list(self._tables.values())))
