@@ -14,7 +14,7 @@ from atled.call import Call, Native, Prepared
 from atled.conformance.cases import Case
 from atled_contexts import Implementation, native_executor
 
-_NUMBER = 7  # of the step, for the flag
+NUMBER = 7  # of the step, for the flag
 
 
 class HostArray(GuardedArray):
@@ -78,14 +78,13 @@ class Launch:
         self.prepared = implementation.prepare(self.call) if prepared is None else prepared
         assert isinstance(self.prepared, Prepared), f"prepare gave {self.prepared!r} instead of a Prepared"
         self._array_class = case.subject.array_class_of(case.backend)
-        self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.inputs)]
+        self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.reads)]
         self.outputs: list[Memory | None] = [
-            self._output(number, desc) if wanted else None
-            for number, (desc, wanted) in enumerate(zip(self.call.outputs, self.call.wanted, strict=True))
+            None if desc is None else self._output(number, desc) for number, desc in enumerate(self.call.writes)
         ]
         self._workspace = self._workspaces()
         has_flag = bool(self.prepared.may_fail) or self.prepared.heeds_failure
-        self._flag = self._memory(ArrayDesc((1,), np.int64)) if has_flag else None
+        self._flag = self.memory(ArrayDesc((1,), np.int64)) if has_flag else None
         self.forms = dict(self._forms())
         self.fill()
 
@@ -93,31 +92,41 @@ class Launch:
         if desc is None:
             return None
         is_random_state = self.case.spec.input_at(number).kind == "random_state"
-        return HostArray(desc) if is_random_state else self._memory(desc)
+        return HostArray(desc) if is_random_state else self.memory(desc)
 
     def _output(self, number: int, desc: ArrayDesc) -> Memory:
         source = self.case.spec.inplace.get(number)
         if source is None:
-            return self._memory(desc)
+            return self.memory(desc)
         shared = self.inputs[source]
         assert shared is not None  # a spec updates nothing in place that may be absent
         return shared
 
-    def _memory(self, desc: ArrayDesc) -> Memory:
+    def memory(self, desc: ArrayDesc) -> Memory:
+        """A new array where it computes."""
         if self._array_class is None:
             return HostArray(desc)
         return DeviceArray(desc, self._array_class, self.call.device_id)
 
     def _workspaces(self) -> list[Memory]:
         size = self.prepared.workspace
-        return [self._memory(ArrayDesc((size,), np.uint8))] if size else []
+        return [self.memory(ArrayDesc((size,), np.uint8))] if size else []
 
     def fill(self, seed: int = 0) -> None:
-        """Put the case's inputs in."""
-        for memory, values in zip(self.inputs, self.case.inputs(seed), strict=True):
+        """Put the inputs in."""
+        for memory, values in zip(self.inputs, self.values(seed), strict=True):
             if memory is not None and values is not None:
                 memory.put(values)
         self.set_failure(0)
+
+    def values(self, seed: int) -> list[np.ndarray | None]:
+        """What the inputs hold: what the case says."""
+        return self.case.inputs(seed)
+
+    @property
+    def floats(self) -> list[float]:
+        """The run-time floats."""
+        return self.case.floats
 
     def set_failure(self, number: int) -> None:
         """Let the device have found a failure, or none (0)."""
@@ -150,10 +159,10 @@ class Launch:
         arguments = [None if memory is None else memory.argument for memory in [*self.inputs, *self.outputs]]
         arguments += [memory.argument for memory in self._workspace]
         arguments += [] if self._flag is None else [self._flag.argument]
-        arguments += [_NUMBER] if self.prepared.may_fail else []
+        arguments += [NUMBER] if self.prepared.may_fail else []
         run, native = self.prepared.run, self.prepared.native
         if run is not None:
-            yield "run", lambda: run(*arguments, *self.case.floats)
+            yield "run", lambda: run(*arguments, *self.floats)
         executor: Any = native_executor(self.case.backend)  # what it offers is looked at below
         if native is None or executor is None:
             assert run is not None, "machine code only, but the backend has no native executor"

@@ -167,6 +167,8 @@ def _says_yes(made: Implementation, case: Case) -> bool:
 
 
 def _answer(made: Implementation, case: Case) -> bool | str:
+    if made.layout is None and case.call.channel_last:
+        return "it does not know channel_last"  # so it is never asked
     try:
         return True if made.accepts is None else made.accepts(case.call)
     except Exception as error:  # the plugin's own code; the check `accepts` reports it

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 import atled as nn
+import atled.functions as F
 import atled.solvers as S
 import atled_sim
 
 sys.path.append(os.path.dirname(__file__))  # for network: pytest's importlib mode leaves this folder off the path
 
 from network import Training, assert_same_bits
+
+pytest_plugins = "pytester"
 
 
 @pytest.fixture
@@ -61,3 +64,23 @@ def test_a_group_that_fails_moves_nothing(sim, compiling):
         solver.update()
     for parameter in parameters.values():
         np.testing.assert_array_equal(parameter.d, np.full(parameter.shape, 0.5))
+
+
+def test_an_activation_and_a_residual_take_no_launch(device, sim, compiling):
+    with nn.context_scope(sim):
+        x, w = nn.Variable((2, 3, 4, 4)), nn.Variable((3, 3, 3, 3))
+        y = F.relu(F.convolution(x, w, pad=(1, 1)) + x)
+        y.forward()
+        device.reset_counts()
+        y.forward()
+    assert device.counts.launches == 1
+    assert "Convolution+Add2+ReLU" in str(y.plan)
+
+
+def test_the_kit_finds_nothing(pytester, compiling):
+    off = [word for name in ("cacheprovider", "hypothesispytest") for word in ("-p", f"no:{name}")]
+    ops = "Affine,BatchNormalization,Cast,Convolution,Identity,MaxPooling,MomentumUpdate,Sum,Tanh"
+    what = ["--pyargs", "atled.conformance.test_formulas", "--atled-plugin", "sim", "--atled-ops", ops]
+    result = pytester.runpytest_inprocess("-q", *off, "-p", "atled_pytest", *what)
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] > 50

@@ -117,6 +117,8 @@ class ShelfPlugin:
                 note=made.note,
                 op_version=made.op_version,
                 omits=made.omits,
+                prepare_group=made.prepare_group,
+                attaches=made.attaches,
             )
         registrar.family("shelf", usual)
 

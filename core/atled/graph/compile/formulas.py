@@ -92,14 +92,19 @@ def _is_formula(node: IRNode) -> bool:
     return all(value is not None and is_float(value.dtype) for value in (*node.inputs, *node.outputs))
 
 
-def _carries(node: IRNode) -> bool:
-    """Whether formulas may be parts of a node: it is no formula itself."""
-    spec, decision = node.spec, node.decision
-    if spec is None or decision is None or node.computed or not decision.implementation.attaches or decision.fallback:
-        return False
+def takes_formulas(spec: OpSpec) -> bool:
+    """Whether formulas may be parts of calls of an op, if an implementation says so: it is no formula itself."""
     if spec.program is not None or spec.copies or spec is SPECS["Cast"]:
         return False
-    return not (spec.random or spec.opaque or spec.inplace or spec.variadic)
+    return not (spec.views or spec.random or spec.opaque or spec.inplace or spec.variadic)
+
+
+def _carries(node: IRNode) -> bool:
+    """Whether formulas may be parts of a node."""
+    decision = node.decision
+    if node.spec is None or decision is None or node.computed or decision.fallback:
+        return False
+    return bool(decision.implementation.attaches) and takes_formulas(node.spec)
 
 
 class _Part(NamedTuple):

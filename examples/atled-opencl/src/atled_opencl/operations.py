@@ -227,14 +227,13 @@ _OPS = {
 }
 
 
-_ATTACHES = {prepare_sum: ("x", "y")} | dict.fromkeys(
-    (prepare_affine, prepare_convolution, prepare_matmul, prepare_pooling), ("y", "gx")
-)
+_STORES = (prepare_affine, prepare_convolution, prepare_matmul, prepare_pooling, prepare_sum)  # by STORE_0
 
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
     for prepare, ops in _OPS.items():
         for op in ops.split():
-            attaches = _ATTACHES.get(prepare, ())
+            output = ("gx" if op.endswith("Grad") else "y",) if prepare in _STORES else ()
+            attaches = ("x", *output) if prepare is prepare_sum else output
             registrar.implementation(op, "opencl", prepare, accepts=accepts, note="kernel", attaches=attaches)
