@@ -9,7 +9,7 @@ in `OPERATIONS`. Numbers and conditions are different kinds: only a comparison m
 `and`, `or`, `not` take one.
 
 Precision, for every writer: expressions of attributes and literals alone are computed in float64 and rounded once;
-everything else is computed in one real type (float32 for float16 arrays) and rounded once when it is stored.
+everything else is computed in one real type (float32 for arrays narrower than that) and rounded once when it is stored.
 """
 
 from __future__ import annotations

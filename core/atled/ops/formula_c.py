@@ -1,7 +1,7 @@
 """Writes programs as C: a function of scalars that is valid as plain C99, CUDA C or OpenCL C.
 
-What surrounds it (loads, indices, launch) is the plugin's. float16 arrays compute with `real="float"`: the caller
-converts when it loads and rounds when it stores.
+What surrounds it (loads, indices, launch) is the plugin's. Arrays narrower than float32 compute with `real="float"`:
+the caller converts when it loads and rounds when it stores.
 """
 
 from __future__ import annotations

@@ -21,16 +21,16 @@ import numpy as np
 
 from atled.ops.formula import Program
 
-INPUT_DTYPES = ("float16", "float32", "float64", "int32", "int64", "uint8", "bool")
-OUTPUT_DTYPES = ("float16", "float32", "float64")
+INPUT_DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8", "bool")
+OUTPUT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 COMPUTE_DTYPES = ("float32", "float64")
 
 
 class Layout:
     """What a kernel depends on, besides the program; sizes and strides are run-time values.
 
-    dtypes: names of the operands' dtypes, inputs then outputs: float16, float32, float64 and, for inputs, int32,
-        int64, uint8, bool.
+    dtypes: names of the operands' dtypes, inputs then outputs: float16, bfloat16, float32, float64 and, for inputs,
+        int32, int64, uint8, bool.
     compute: "float32" or "float64", the type that everything is computed in.
     rank: number of outer axes.  inner_strides: 0 or 1 per operand.
     """

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
 from atled.ops.formula import name as name_node
 from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
@@ -30,15 +28,18 @@ from atled.ops.formula_llvm_math import (
     WRITTEN,
     Code,
     Real,
+    bfloat_to_float,
     call_function,
+    float_to_bfloat,
     float_to_half,
     half_to_float,
 )
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
-_TYPES = {"float16": "half", "float32": FLOAT, "float64": DOUBLE, "int64": "i64", "int32": "i32"}
+_TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOUBLE, "int64": "i64", "int32": "i32"}
 _TYPES |= {"uint8": "i8", "bool": "i8"}
+_ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}  # of outputs
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ARITHMETIC: dict[str, Callable[..., str]] = {"+": Real.add, "-": Real.sub, "*": Real.mul, "/": Real.div}
@@ -333,7 +334,7 @@ class _Writer:
         self.write_elements("loop", "%from", "%to", pointers, varying, CIRCULAR, place)
         count = let("sub i64 %to, %from")
         for i, flag in zip(outputs, past, strict=True):
-            nbytes = let(f"mul i64 {count}, {np.dtype(self.layout.dtypes[i]).itemsize}")
+            nbytes = let(f"mul i64 {count}, {_ITEM_BYTES[self.layout.dtypes[i]]}")
             target = self.element(i, pointers[i], "%from")
             code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
         code.do("br i1 %is.last, label %piece.done, label %piece")
@@ -504,6 +505,8 @@ class _Writer:
             else:
                 value = half_to_float(Real(self.code, FLOAT), value)
             element_type = FLOAT
+        elif dtype == "bfloat16":
+            value, element_type = bfloat_to_float(Real(self.code, FLOAT), value), FLOAT
         return Real(self.code, element_type).convert(value, real)
 
     def store(self, operand: int, pointer: str, value: str) -> None:
@@ -515,6 +518,8 @@ class _Writer:
                 value = self.code.let(f"fptrunc float {value} to half")
             else:
                 value = float_to_half(Real(self.code, FLOAT), value)
+        elif dtype == "bfloat16":
+            value = float_to_bfloat(Real(self.code, FLOAT), self.real.convert(value, FLOAT))
         else:
             value = self.real.convert(value, self.types[dtype])
         self.code.do(f"store {self.types[dtype]} {value}, ptr {pointer}, !llvm.access.group !0")

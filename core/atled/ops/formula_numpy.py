@@ -43,9 +43,10 @@ def write_numpy(program: Program) -> str:
 def compile_numpy(program: Program) -> Callable[..., tuple[np.ndarray, ...]]:
     """`formula(*inputs, *attributes)` as a function of arrays and Python floats.
 
-    Inputs broadcast; float16 computes as float32, integers and bools as the floats among the inputs do or, where there
-    are none, as float64. Returns one float32 or float64 array per output, of the broadcast shape of the inputs that
-    the output uses, never a view of an input's memory being changed; the caller casts and broadcasts when it stores.
+    Inputs broadcast; what is narrower than float32 computes as that, integers and bools as the floats among the inputs
+    do or, where there are none, as float64. Returns one float32 or float64 array per output, of the broadcast shape of
+    the inputs that the output uses, never a view of an input's memory being changed; the caller casts and broadcasts
+    when it stores.
     Infinities and NaN come and go without NumPy warnings.
     """
     namespace: dict[str, Any] = {"_np": np, "_real_type": _real_type, "_erf": _erf}

@@ -5,6 +5,7 @@ import platform
 import re
 from typing import ClassVar
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -233,14 +234,30 @@ def test_rows_and_pieces_of_rows_are_shared_once(rows, length, parts):
 
 
 @pytest.mark.parametrize("compute", ["float32", "float64"])
-@pytest.mark.parametrize("out", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("given", ["float16", "float32", "float64", "int32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("out", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("given", ["float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8", "bool"])
 def test_dtypes_convert_at_the_borders(given, out, compute):
     x = np.array([0, 1, 1, 0, 1] if given == "bool" else [0, 1, 100, 250, 3] * 9).astype(given)
     if given not in ("uint8", "bool"):
         x[1] = -3
     (y,) = run(one_input("x * 0.25 + 1"), [x, np.empty(x.shape, out)], compute=compute)
     np.testing.assert_array_equal(y, (x.astype(np.float64) * 0.25 + 1).astype(out))
+
+
+def test_bfloat16_converts_as_its_library_does_for_every_value():
+    narrow = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    wide = np.empty(narrow.size, np.float32)
+    run(one_input("x"), [narrow, wide])
+    np.testing.assert_array_equal(wide, narrow.astype(np.float32))
+    # Around every value and every middle between two, where rounding turns.
+    bits = (np.arange(1 << 17, dtype=np.uint32) << 15)[:, None] + np.array([-1, 0, 1]).astype(np.uint32)
+    values = bits.ravel().view(np.float32)
+    (found,) = run(one_input("x"), [values, np.empty(values.size, ml_dtypes.bfloat16)])
+    numbers = ~np.isnan(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = values.astype(ml_dtypes.bfloat16)
+    assert np.array_equal(found[numbers].view(np.uint16), expected[numbers].view(np.uint16))
+    assert np.isnan(found[~numbers]).all()
 
 
 HALF_INSTRUCTIONS = platform.machine() in ("arm64", "aarch64") or llvm.get_host_cpu_features().get("f16c", False)
