@@ -36,7 +36,7 @@ _CORE = (
     "tests/core/files/test_parameters.py",
     "tests/core/test_solvers.py",
     "tests/core/arrays/test_spares.py",
-    "tests/plugins/cpu_numba/test_half.py",
+    "tests/plugins/cpu_numba/test_narrow_types.py",
     "tests/plugins/cpu_numba/test_pool.py",
     "tests/plugins/cpu_numba/test_ranges.py",
     "tests/plugins/cpu_numba/test_store.py",

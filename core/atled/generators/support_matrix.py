@@ -34,7 +34,7 @@ program.
 
 
 def support_matrix(plugins: Sequence[str]) -> str:
-    """The page, in Markdown, of the reference and these plugins, one column per backend and type config."""
+    """The page, in Markdown, of the reference and these plugins; type configs without a difference share a column."""
     manifests = [make_manifest(name) for name in ["reference", *plugins]]
     columns = [
         (backend, type_config, description["ops"])
@@ -44,12 +44,23 @@ def support_matrix(plugins: Sequence[str]) -> str:
     ]
     specs = catalogue()
     parts = [_HEAD, _totals(specs, columns)]
+    shared = _shared(specs, columns)
     for category in sorted({spec.category for spec in specs}):
-        parts.append(_table(category, [spec for spec in specs if spec.category == category], columns))
+        parts.append(_table(category, [spec for spec in specs if spec.category == category], shared))
     return "\n".join(parts)
 
 
 Columns = Sequence[tuple[str, str, Manifest]]
+SharedColumns = Sequence[tuple[str, Sequence[str], Manifest]]
+
+
+def _shared(specs: Sequence[OpSpec], columns: Columns) -> SharedColumns:
+    """The columns, those of a backend that say the same of all ops together."""
+    found: dict[tuple[str, tuple[str, ...]], tuple[str, list[str], Manifest]] = {}
+    for backend, type_config, ops in columns:
+        marks = tuple(_mark(ops.get(spec.name), type_config) for spec in specs)
+        found.setdefault((backend, marks), (backend, [], ops))[1].append(type_config)
+    return list(found.values())
 
 
 def _totals(specs: Sequence[OpSpec], columns: Columns) -> str:
@@ -61,13 +72,13 @@ def _totals(specs: Sequence[OpSpec], columns: Columns) -> str:
     return "\n".join([*lines, "", f"{len(specs)} ops in all.\n"])
 
 
-def _table(category: str, specs: Sequence[OpSpec], columns: Columns) -> str:
+def _table(category: str, specs: Sequence[OpSpec], columns: SharedColumns) -> str:
     title = category[:1].upper() + category[1:]
-    lines = [f"## {title}\n", _row(["op", *(f"{backend}<br>{kind}" for backend, kind, _ in columns)])]
+    lines = [f"## {title}\n", _row(["op", *("<br>".join([backend, *kinds]) for backend, kinds, _ in columns)])]
     lines.append(_rule(len(columns)))
     for spec in specs:
         name = f"{spec.name} (`F.{spec.function}`)" if spec.function else spec.name
-        lines.append(_row([name, *(_mark(ops.get(spec.name), kind) for _, kind, ops in columns)]))
+        lines.append(_row([name, *(_mark(ops.get(spec.name), kinds[0]) for _, kinds, ops in columns)]))
     return "\n".join([*lines, ""])
 
 

@@ -16,7 +16,7 @@ def test_values(spec, sample):
     check_values(spec, sample, context("float"))
 
 
-@pytest.mark.parametrize("type_config", ["half", "double"])
+@pytest.mark.parametrize("type_config", ["half", "double", "bf16"])
 @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
 def test_values_in_other_precisions(spec, type_config):
     # One sample each: every dtype has kernels of its own, which take time to compile.

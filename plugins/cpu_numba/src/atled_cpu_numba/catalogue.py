@@ -18,7 +18,7 @@ def written_kernels() -> list[Kernel]:
 
 
 def kernels_for(type_config: str) -> list[Kernel | IRKernel]:
-    """Those that a type config can need, written as LLVM IR or not; `half` computes in float32."""
+    """Those that a type config can need, written as LLVM IR or not; `half` and `bf16` compute in float32."""
     other = "float32" if type_config == "double" else "float64"
     needed: list[Kernel | IRKernel] = [kernel for kernel in written_kernels() if other not in kernel.parameters]
     return needed if type_config == "double" else [*needed, SMALL_PRODUCT]

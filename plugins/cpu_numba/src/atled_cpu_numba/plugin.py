@@ -102,7 +102,7 @@ class CpuPlugin:
         """Who it is."""
         backend = BackendInfo(
             "cpu",
-            ("float", "half", "double"),
+            ("float", "half", "double", "bf16"),
             default_priority=10,
             host=True,
             array_classes=("CpuCachedArray", "CpuArray"),
@@ -171,10 +171,10 @@ class CpuPlugin:
 
     @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("cpu")`; half falls back to float, as in NNabla."""
+        """`get_extension_context("cpu")`; half and bf16 fall back to float, as half does in NNabla."""
         if name != "cpu":
             return None
-        backends = [f"cpu:{type_config}"] + (["cpu:float"] if type_config == "half" else [])
+        backends = [f"cpu:{type_config}"] + (["cpu:float"] if type_config in ("half", "bf16") else [])
         return Context(backends, "CpuCachedArray", device_id, **options)
 
     @hookimpl

@@ -1,4 +1,4 @@
-"""Every function of the front end under type config `half` on backend cpu, forward and backward."""
+"""Every function of the front end under type configs `half` and `bf16` on backend cpu, forward and backward."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import atled.functions as F
 from atled.conformance.cases import samples_of
 from atled.ops.elementwise import ProgramOp
 from atled.ops.samples import Away, Normal, Sample
-from atled.ops.spec import FUNCTIONS
+from atled.ops.spec import FUNCTIONS, OpSpec
+from atled.type_configs import compute_dtype
 
-HALF = nn.Context(["cpu:half"], fallback="raise")
 EXACT = nn.Context(["reference:double"], fallback="raise")
 
 # Functions made of others have no spec and so no samples.
@@ -25,8 +25,6 @@ COMPOSITES = {
     "reduce": Sample((3, 4), op="mean"),
     "vat_noise": Sample((3, 4), Normal((3, 4))).no_gradient(),
 }
-# float16 has 11 bits; a value near a step, such as the whole numbers of `round`, may fall on its other side.
-ROUNDING = 2e-3
 
 
 def sample_of(name):
@@ -48,9 +46,9 @@ def flows_to(name, position, array):
     return spec is None or spec.input_at(position).gradient == "flows"
 
 
-def compute(name, sample, context):
-    """Values and gradients in one Context, on inputs that float16 holds exactly."""
-    arrays = [None if a is None else a.astype(np.float16) if a.dtype.kind == "f" else a for a in sample.draw(3)]
+def compute(name, sample, context, dtype):
+    """Values and gradients in one Context, on inputs that the dtype holds exactly."""
+    arrays = [None if a is None else a.astype(dtype) if a.dtype.kind == "f" else a for a in sample.draw(3)]
     with nn.context_scope(context):
         inputs = []
         for position, array in enumerate(arrays):
@@ -79,15 +77,17 @@ def compute(name, sample, context):
         return values, [np.array(leaf.g, np.float64) for leaf in leaves]
 
 
+@pytest.mark.parametrize("type_config", ["half", "bf16"])
 @pytest.mark.parametrize("name", dir(F))
-def test_function_and_gradient(name):
+def test_function_and_gradient(name, type_config):
+    dtype = compute_dtype(type_config)
     sample = sample_of(name)
     with nn.trace() as trace:
-        values, gradients = compute(name, sample, HALF)
+        values, gradients = compute(name, sample, nn.Context([f"cpu:{type_config}"], fallback="raise"), dtype)
     assert {row.backend for row in trace.rows()} <= {"cpu", ""}, "ran elsewhere"
-    expected, expected_gradients = compute(name, sample, EXACT)
+    expected, expected_gradients = compute(name, sample, EXACT, dtype)
     spec = FUNCTIONS.get(name)
-    tolerance = max(spec.tolerance["float16"], ROUNDING) if spec is not None else 2e-2
+    tolerance = OpSpec.tolerance[dtype.name] if spec is None else spec.allowed_error(type_config)
     for found, wanted in zip([*values, *gradients], [*expected, *expected_gradients], strict=True):
         scale = max(1.0, float(np.abs(wanted).max(initial=0)))
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale)
