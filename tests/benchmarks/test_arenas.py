@@ -15,7 +15,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.run import binding
 from bench_rows.networks import NETWORKS
-from bench_rows.training import _RecordedLayers
+from bench_rows.training import RecordedLayers
 
 
 class _Api:
@@ -57,7 +57,7 @@ def test_an_arena_is_hardly_larger_than_what_is_alive_at_one_step(plans, name):
     network = NETWORKS[name]
     with nn.context_scope(nn.get_extension_context("sim", fallback="raise")):
         x, t = nn.Variable((network.batch, *network.shape)), nn.Variable((network.batch, 1))
-        loss = F.mean(F.softmax_cross_entropy(network.scores(_RecordedLayers(_Api), x), t))
+        loss = F.mean(F.softmax_cross_entropy(network.scores(RecordedLayers(_Api), x), t))
         solver = S.Adam() if network.solver == "adam" else S.Momentum()
         solver.set_parameters(nn.get_parameters())
         loss.forward()
