@@ -109,6 +109,20 @@ def test_graphs_move_to_a_larger_arena_once_there_is_one(sim):
     assert arenas_on(PLACE) == arenas_of(large[1])
 
 
+def test_a_program_is_made_anew_where_its_arrays_moved(sim, device):
+    small, large = chain(sim, 100), chain(sim, 5000)
+    wanted = expected(small[0])
+    device.reset_counts()
+    for _ in range(4):
+        forward(small[1])
+    assert (device.counts.programs, device.counts.replays) == (1, 3)
+    forward(large[1])
+    for _ in range(4):
+        poison(device)
+        np.testing.assert_array_equal(forward(small[1]), wanted)
+    assert (device.counts.programs, device.counts.replays) == (2, 6)
+
+
 def test_an_arena_goes_with_the_last_graph(sim, device):
     gc.collect()
     before = device.memory.bytes_in_use
@@ -132,10 +146,11 @@ def test_a_graph_that_another_thread_runs_meanwhile_takes_another_arena(sim):
     (arena,) = arenas_of(y)
     assert arenas_of(other_y) == [arena]
     found = []
-    with arena.lock:  # as if the first one were running
-        thread = threading.Thread(target=lambda: found.append(forward(other_y)))
-        thread.start()
-        thread.join()
+    arena.free.pop()  # as if the first one were running
+    thread = threading.Thread(target=lambda: found.append(forward(other_y)))
+    thread.start()
+    thread.join()
+    arena.free.append(True)
     np.testing.assert_array_equal(found[0], expected(other_x))
     assert arenas_of(other_y) != [arena]
     np.testing.assert_array_equal(forward(y), expected(x))

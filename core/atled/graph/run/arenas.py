@@ -29,11 +29,11 @@ def arena_for(plan: Plan, place: Place) -> Arena:
     nbytes = plan.arenas[place].nbytes
     known = _of_thread.latest.get(place)
     latest = None if known is None else known()
-    if latest is not None and latest.storage.nbytes >= nbytes and not latest.lock.locked():
+    if latest is not None and latest.storage.nbytes >= nbytes and latest.free:
         return latest
     made = _made(plan, place, nbytes)
-    if latest is not None:
-        latest.is_outgrown = latest.storage.nbytes < nbytes
+    if latest is not None and latest.storage.nbytes < nbytes:
+        latest.retire()  # so that the thread has one arena in the end
     _of_thread.latest[place] = weakref.ref(made)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.arena import Arena, release, take
+from atled.arrays.arena import Arena, Free
 from atled.arrays.cell import UNWRITTEN, ArrayCell, Storage, Use
 from atled.arrays.epoch import EPOCH, WRITES
 from atled.arrays.failures import EXPECTING, Flag, Undo
@@ -93,9 +94,9 @@ class Binding:
         self._shared: SharedWorkspace | None = None
         self._whole_storages: dict[int, HostStorage] = {}
         self._storages: list[Storage | DevicePart | None] = [None] * (plan.memory_count + 1)
-        self._arenas: Sequence[Arena] = ()
+        self._arenas: Sequence[Arena] = ()  # kept alive
         self._workspaces_of: dict[Step, DevicePart] = {}
-        self._bind_arenas()  # first: where there is no memory for it, no array is changed
+        self._free = self._bind_arenas()  # first: where there is no memory for it, no array is changed
         self._travelling = self._find_travelling(results)
         unwritten = [cell for cell in self.gradients if cell.pending is UNWRITTEN]
         self._bind_externals()
@@ -114,13 +115,14 @@ class Binding:
         self._bind_segments()
 
     def _bind_segments(self) -> None:
-        self._segments = []
+        segments: list[Callable[[], None]] = []
         for segment, places in zip(self.plan.segments, self.plan.places_to_look_at(), strict=True):
-            self._segments += [place.failures.look for place in places]
-            self._segments.append(segment.bind(self))
-        queued = [segment for segment in self._segments if isinstance(segment, QueuedSteps)]
+            segments += [place.failures.look for place in places]
+            segments.append(segment.bind(self))
+        queued = [segment for segment in segments if isinstance(segment, QueuedSteps)]
         if queued:
-            self._segments.insert(0, Readiness(queued, list(self._tables.values())))
+            segments.insert(0, Readiness(queued, list(self._tables.values())))
+        self._segments = segments
 
     def flag(self, place: Place) -> Flag:
         """The flag of a device, for as long as there is this binding."""
@@ -228,8 +230,8 @@ class Binding:
                 cell.settle()
         return True
 
-    def _bind_arenas(self) -> None:
-        """Give what is needed only during a run its memory in the arenas that this thread has."""
+    def _bind_arenas(self) -> list[bool] | Free | None:
+        """Give what is needed only during a run its memory in the arenas that this thread has; see `Arena.free`."""
         layouts = self.plan.arenas
         arenas = [arena_for(self.plan, place) for place in layouts]
         # New ones: amid a run on the former arenas, code may run the plan again.
@@ -240,13 +242,31 @@ class Binding:
             for step, part in layout.workspaces.items():
                 self._workspaces_of[step] = DevicePart(arena.storage, *part)
         self._arenas = arenas
+        return None if not arenas else arenas[0].free if len(arenas) == 1 else Free(arenas)
 
-    def _take_arenas(self) -> Sequence[Arena]:
-        """The arenas, taken for a run; where one is in use or outgrown, all is bound to those that this thread has."""
-        while not take(self._arenas):
-            self._bind_arenas()
-            self._bind_segments()
-        return self._arenas
+    def _moved(self) -> list[bool] | Free:
+        """Bind all to the arenas that this thread has, because one is in use, or outgrown; they are taken then."""
+        before = self._arenas, self._storages, self._workspaces_of
+        try:
+            free = self._taken()
+            try:
+                self._bind_segments()
+            except BaseException:
+                free.append(True)
+                raise
+        except BaseException:
+            self._arenas, self._storages, self._workspaces_of = before
+            raise
+        self._free = free
+        return free
+
+    def _taken(self) -> list[bool] | Free:
+        while True:
+            free = self._bind_arenas()
+            assert free is not None
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                free.pop()
+                return free
 
     def _bind_internals(self) -> None:
         plan = self.plan
@@ -359,7 +379,12 @@ class Binding:
                 self.set_floats(floats)
             if self._on_devices is not None:
                 self._on_devices.fetch(active_trace())
-            arenas = self._arenas and self._take_arenas()
+            free = self._free
+            if free is not None:
+                try:
+                    free.pop()
+                except IndexError:
+                    free = self._moved()
             try:
                 for random_state in self.random_states:
                     random_state[1] += 1
@@ -374,8 +399,8 @@ class Binding:
                     self._on_devices.go_back()
                 raise
             finally:  # a run that fails, or is interrupted, may have changed them
-                if arenas:
-                    release(arenas)
+                if free is not None:
+                    free.append(True)
                 if self._changed:
                     version = next(WRITES)
                     for cell in self._changed:
