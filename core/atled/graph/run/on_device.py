@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from atled.arrays.arena import release, take
+from atled.arrays.failures import Flag
 from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
@@ -60,8 +61,7 @@ def _run_of(plan: Plan, step: Step, array_count: int) -> Callable[..., None]:
     extra += [] if culprit is None else [culprit.number]
     expected = {} if culprit is None or flag is None else {culprit.number: (culprit, flag)}
 
-    def watched(*arguments: Any) -> None:
-        assert flag is not None or not extra  # it has to live as long as this
+    def watched(*arguments: Any, held: Flag | None = flag) -> None:  # held: it has to live as long as this
         run(*arguments[:array_count], *extra, *arguments[array_count:])
 
     return watch(watched, failures, expected, step.waits_for_failures)
