@@ -28,6 +28,19 @@ def _title(case: Case, made: Implementation) -> str:
 
 
 @over(cases.samples)
+def test_layout(case: Case) -> None:
+    """`layout` names an order of the axes of images, or gives "", raises nothing, and says the same twice."""
+    for made in case.subject.accepting(case):
+        if made.layout is None:
+            continue
+        answers = [made.layout(case.call), made.layout(case.call)]
+        known = ("channel_first", "channel_last", "")
+        title = _title(case, made)
+        assert answers[0] in known, f"{title}: layout gave {answers[0]!r} instead of one of {known}"
+        assert answers[1] == answers[0], f"{title}: layout says {answers[0]!r}, then {answers[1]!r}, of one call"
+
+
+@over(cases.samples)
 def test_accepts(case: Case) -> None:
     """`accepts` gives True or a reason in words, raises nothing, and says the same twice; `prefers` gives a number."""
     for made in case.subject.implementations(case.name, case.backend):

@@ -43,6 +43,7 @@ FAULTS: dict[str, Fault] = {
     "changes_inputs": Fault("purity", "Cos", "changed its input x"),
     "keeps_state": Fault("purity", "AddScalar", "a second run gives something else"),
     "ignores_failures": Fault("heeded_failures", "SgdUpdate", "behind a failure it changed w"),
+    "ignores_channel_last": Fault("values", "MaxPooling", "Not equal to tolerance"),
     "writes_omitted": Fault("omissions", "MaxPooling", "it omits place, its run without failed"),
     "forgets_formulas": Fault("attached", "Sum", "Sum with a formula behind y"),
     "wrong_groups": Fault("groups", "Tanh", "call 1 of a group gives something else than alone"),

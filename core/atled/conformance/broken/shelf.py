@@ -119,6 +119,7 @@ class ShelfPlugin:
                 omits=made.omits,
                 prepare_group=made.prepare_group,
                 attaches=made.attaches,
+                layout=made.layout,
             )
         registrar.family("shelf", usual)
 
