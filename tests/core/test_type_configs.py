@@ -257,3 +257,10 @@ def test_updates_need_a_type_config_of_the_parameters_dtype(is_compiled):
             trained_on(on("small:eight"), is_compiled)
     finally:
         unregister_plugin("only")
+
+
+@pytest.mark.parametrize("type_config", ["half", "bf16"])
+def test_what_is_too_large_for_a_narrow_dtype_becomes_infinite_without_a_warning(type_config):
+    x = nn.NdArray.from_numpy_array(np.array([1e39, -1e300, 2.0]))
+    with nn.context_scope(on(f"reference:{type_config}")):
+        assert F.mul_scalar(x, 2.0).data.tolist() == [np.inf, -np.inf, 4.0]

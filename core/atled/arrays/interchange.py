@@ -40,6 +40,15 @@ def to_dlpack(array: NdArray, dl_device: tuple[int, int] | None = None, **option
     # Only options that are given are passed on: old protocols know few.
     options = {name: value for name, value in options.items() if value is not None}
     if not _lends(array) or dl_device == CPU != own:
+        if array.dtype.isbuiltin != 1:
+            raise BufferError(
+                four_parts(
+                    f"{array!r} by DLPack",
+                    f"NumPy, which hands out host memory, has no {array.dtype} there",
+                    "",
+                    "cast('float32') it first",
+                )
+            )
         return array.data.__dlpack__(**options)
     if dl_device not in (None, own):
         raise BufferError(

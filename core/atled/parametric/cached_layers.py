@@ -120,7 +120,7 @@ def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         elif kind is np.ndarray and value.ndim > 1:
             parts.append(value.shape)  # first values of a parameter
         elif kind is np.ndarray and not value.dtype.hasobject:
-            parts += (value.dtype.str, value.tobytes(), value.ndim)  # may be sizes, such as `pad`
+            parts += (value.dtype, value.tobytes(), value.ndim)  # may be sizes, such as `pad`
         elif not isinstance(value, _UNREAD):
             return None
     return tuple(parts)

@@ -1,5 +1,6 @@
 """DLPack: arrays go to and come from other libraries, on the host and on devices that offer it."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -165,3 +166,11 @@ def test_a_device_that_no_plugin_has_is_refused():
 
     with pytest.raises(BufferError, match="no usable plugin has an array class for that device"):
         nn.NdArray.from_dlpack(Foreign())
+
+
+def test_what_numpy_has_no_dlpack_of_is_refused_with_the_remedy():
+    array = nn.NdArray.from_numpy_array(np.ones(2, ml_dtypes.bfloat16))
+    with pytest.raises(BufferError, match=r"has no bfloat16 there\nWhat to do: cast\('float32'\) it first"):
+        np.from_dlpack(array)
+    array.cast("float32")
+    assert np.from_dlpack(array).tolist() == [1, 1]
