@@ -84,13 +84,13 @@ class Failures:
         EXPECTING.add(self)
 
     def remember(self, key: Hashable, undo: Undo) -> None:
-        """Have a count of the host's, which went on once more, go back if the next look finds a failure.
+        """Have a count of the host's, or the like, which went on, go back if the next look finds a failure.
 
         Told behind the steps that go with it. key: equal for equal `undo`.
         """
         with self._lock:
             if self._queued:
-                undo, times = self._undo.get(key, (undo, 0))
+                _, times = self._undo.get(key, (undo, 0))
                 self._undo[key] = undo, times + 1
 
     @property

@@ -18,6 +18,7 @@ from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun
 from atled.graph.run.by_address import ByAddress
+from atled.graph.run.gradients import count_as_written
 from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.travelling import fetched
 from atled_contexts import plugin_generation
@@ -214,9 +215,7 @@ class RebuiltPlan(ABC):
         written = self._compute(found, seed)
         if written is None:
             return False
-        for cell in written:
-            cell.pending = None
-            cell.zeroed = False
+        count_as_written(written)
         if self._unstored:
             values = found.values
             recipe = _RebuiltGradientRecipe(values[-1], seed)

@@ -124,6 +124,25 @@ def test_steps_behind_a_failed_one_move_nothing_either(sim, way):
 
 
 @pytest.mark.usefixtures("deferred")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_a_failed_step_are_nothing_for_a_solver(sim, dynamic):
+    model = Model(sim, S.Momentum)
+    with nn.context_scope(sim), nn.auto_forward(dynamic):
+        for number in range(5):
+            before = model.w.d.copy()
+            model.label.d = BAD if number % 2 else GOOD
+            loss = F.mean(F.softmax_cross_entropy(F.affine(model.x, model.w), model.label))
+            model.solver.zero_grad()
+            loss.forward()
+            loss.backward()
+            if number % 2:
+                with pytest.raises(IndexError, match="SoftmaxCrossEntropy"):
+                    loss.d  # noqa: B018  # reading is what waits
+            model.solver.update()
+            assert np.array_equal(model.w.d, before) == bool(number % 2)
+
+
+@pytest.mark.usefixtures("deferred")
 def test_running_statistics_behind_a_failure_stay(sim):
     with nn.context_scope(sim):
         index = nn.Variable.from_numpy_array(np.array([0, 1, 1]))

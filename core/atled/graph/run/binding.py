@@ -24,6 +24,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
 from atled.graph.run.arenas import arena_for
+from atled.graph.run.gradients import count_as_written
 from atled.graph.run.launching import launch_of
 from atled.graph.run.observed import run_observed
 from atled.graph.run.programs import QueuedSteps, Readiness
@@ -411,9 +412,8 @@ class Binding:
                 self._on_devices.show()
             if self.plan.fallbacks:
                 self._count_fallbacks()
-            for cell in self.gradients:
-                cell.pending = None
-                cell.zeroed = False
+            if self.gradients:
+                count_as_written(self.gradients)
             if self.last_run is not None:
                 self.last_run.number = next(WRITES)
 
