@@ -494,6 +494,18 @@ def test_what_was_written_through_a_view_that_is_gone_reaches_every_device():
             np.testing.assert_array_equal(F.add_scalar(x, 1).data, 6)
 
 
+def test_arrays_of_two_devices_meet_where_the_context_says():
+    on_first, on_second = (nn.NdArray.from_numpy_array(np.full(5, value, "f")) for value in (1, 2))
+    on_first.cast(np.float32, ctx=sim("0"))
+    on_second.cast(np.float32, ctx=sim("1"))
+    for _ in range(3):  # by the general way first, then by the short one
+        for device_id in ("1", "0"):
+            with context_scope(sim(device_id)):
+                y = on_first + on_second
+            assert repr(y.cell.place) == f"SimArray:{device_id}"
+            np.testing.assert_array_equal(y.data, 3)
+
+
 def test_a_cast_of_an_array_on_a_device_happens_there(device):
     x = nn.NdArray.from_numpy_array(np.array([[0.5, -3.25, 1e3]], "f"))
     x.cast(np.float32, ctx=sim())
