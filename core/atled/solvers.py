@@ -147,11 +147,14 @@ class Solver:
         self._parameters = {} if reset else dict(before)
         for key, variable in param_dict.items():
             known = before.get(key)
-            if known is not None and retain_state and known.variable == variable:
+            if known is not None and (retain_state or not self._states) and known.variable == variable:
                 self._parameters[key] = known
+                if not retain_state:
+                    known.steps = 0
             else:
                 self._parameters[key] = Tracked(variable, len(self._states))
-        self._plans.clear()
+        if list(self._parameters.items()) != list(before.items()):
+            self._plans.clear()
 
     def remove_parameters(self, keys: Iterable[str]) -> None:
         """Stop updating the named parameters; KeyError for an unknown name."""

@@ -15,6 +15,8 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from all_solvers import SOLVERS
+from atled.graph.run.binding import Binding
+from atled.graph.update import updates
 from atled.ops.spec import SPECS
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -576,3 +578,21 @@ def test_a_failed_update_does_not_count_as_a_step(monkeypatch):
 
 def _fail(*_: object) -> None:
     raise MemoryError("no room")
+
+
+def test_parameters_that_are_set_again_and_again_are_bound_once(monkeypatch: pytest.MonkeyPatch):
+    w = leaf([1, 2])
+    solver, bound = S.Sgd(0.5), []
+
+    def bind(*given: Any, **named: Any) -> Binding:
+        bound.append(given)
+        return Binding(*given, **named)
+
+    monkeypatch.setattr(updates, "Binding", bind)
+    for step in range(1, 5):
+        solver.set_parameters({"w": w})
+        w.g = [1, 1]
+        solver.update()
+        assert_array_equal(w.d, np.array([1, 2]) - 0.5 * step)
+        assert solver.get_states()["w"].t == 1
+    assert len(bound) == 1

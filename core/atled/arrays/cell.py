@@ -260,18 +260,28 @@ class ArrayCell:
         is_used_on_host = self.use > 0 and self.place is HOST
         if self.pending is not None or self.dtype != dtype or is_used_on_host or self._is_shown(dtype):
             return False
-        if self.storage is not storage:
-            found = self._copies.get((place, dtype)) if self._copies else None
-            if self.place is not HOST or self._may_have_changed() or found is None or found != (storage, True):
-                return False
-            last_write, left = self.last_write, self.storage
-            self._set_head(place, dtype, storage)
-            self.last_write = last_write
-            if left is not None and self._copies is not None:
-                self._copies[(HOST, dtype)] = (left, True)  # the same values
+        if self.storage is not storage and not self.come_to(place, dtype):
+            return False
         if is_written and self.has_current_copies:
             return False
         self.use = Use.WRITTEN if is_written else max(self.use, Use.READ)
+        return True
+
+    def come_to(self, place: Place, dtype: np.dtype) -> bool:
+        """Make a copy on a device the head, which in host memory stays a copy with the same values.
+
+        Whether it was there with the present values, and nothing relies on the head.
+        """
+        found = self._copies.get((place, dtype)) if self._copies else None
+        if found is None or not found[1] or self.place is not HOST or self.use > 0 or self.dtype != dtype:
+            return False
+        if self._may_have_changed() or self._is_shown(dtype):
+            return False
+        last_write, left = self.last_write, self.storage
+        self._set_head(place, dtype, found[0])
+        self.last_write = last_write
+        if left is not None and self._copies is not None:
+            self._copies[(HOST, dtype)] = (left, True)
         return True
 
     def _is_shown(self, dtype: np.dtype) -> bool:
@@ -364,7 +374,7 @@ class ArrayCell:
         if self.place is place and self.dtype == dtype:
             return head
         key = (place, dtype)
-        if self.use is Use.WRITTEN and self.place is not HOST:
+        if self.use is _WRITTEN and self.place is not HOST:
             self._tell_plans()  # they outdate this copy before they write
         if self._may_have_changed():
             self.outdate_copies()  # all: this one is copied again, and the head counts as unchanged then

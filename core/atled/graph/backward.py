@@ -66,9 +66,10 @@ def backward(root: Value, grad: Gradient) -> None:
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]
+    on_host = found is not None and known is None and found.is_in_host_memory(seed)
     ran = _run(roots, (seed,))
     if found is not None and known is None and ran is not None:
-        remember(found, kinds, *ran)
+        remember(found, kinds, on_host, *ran)
 
 
 def backward_all(values: Sequence[Value], grads: Sequence[Gradient]) -> None:

@@ -36,10 +36,9 @@ class Walk:
     values: the root is the last.  index: number of each value in `values`.
     wanted: the leaves that need a gradient, with its cell.
     is_given: whether an array was put in the place of one that these had.
-    travels: whether the gradient of a leaf is, or has a copy, elsewhere than in host memory.
     """
 
-    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "travels", "values", "wanted")
+    __slots__ = ("aliases", "index", "is_given", "key", "leaves", "values", "wanted")
 
     def __init__(self) -> None:
         self.index: dict[Value, int] = {}
@@ -49,7 +48,14 @@ class Walk:
         self.leaves: list[Hashable] = []  # what the key says of them
         self.key: Hashable = None
         self.is_given = False
-        self.travels = False
+
+    def is_in_host_memory(self, seed: ArrayCell) -> bool:
+        """Whether all that a backward may read and write is there, and nowhere else what it writes."""
+        saved = [cell for value in self.values if value.extra is not None for cell in value.extra[1] or ()]
+        read = [seed, *saved, *(value._cell for value in self.values)]
+        return all(cell is None or cell.place is HOST for cell in read) and all(
+            cell.place is HOST and cell.is_alone for cell in self.wanted.values()
+        )
 
     def enter_leaf(self, leaf: Value) -> bool:
         """Number a leaf; False if the graph has to take the general way because of it."""
@@ -71,10 +77,9 @@ class Walk:
                 return False
             self.aliases[id(gradient)] = number
             self.wanted[number] = gradient
-            travels = gradient.place is not HOST or not gradient.is_alone
-            state = (gradient.pending is not UNWRITTEN, None if gradient.dtype is None else gradient.dtype.num, travels)
-            if travels:
-                self.travels = True
+            is_at_home = gradient.place is HOST and gradient.is_alone
+            dtype = None if gradient.dtype is None else gradient.dtype.num
+            state = (gradient.pending is not UNWRITTEN, dtype, is_at_home)
         alias = self.aliases.setdefault(id(cell), number)
         self.leaves.append((number, alias, cell.code, leaf.shape, details.need_grad, state))
         return True
@@ -292,7 +297,9 @@ class _DevicePlan(RebuiltPlan):
                 cell = values[number].extra[1][what]  # type: ignore[index]  # the walk looked
             else:
                 cell = seed if what == _SEED else wanted[number]
-            is_there = cell.place is place and cell.pending is None
+            is_there = cell.pending is None and (
+                cell.place is place or (what != _SEED and cell.come_to(place, dtype))  # seeds are for all devices
+            )
             storages.append(cell.storage if is_there else fetched(cell, place, dtype))
         before = [cell.pending for cell, _ in targets]
         for (cell, dtype), pending in zip(targets, before, strict=True):
@@ -321,8 +328,13 @@ REBUILT = PlanCache("backward plans of rebuilt graphs", 256)
 _UNFIT = object()
 
 
-def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: tuple[bool, ...]) -> None:
-    """Keep what the general way compiled for a graph, for the next one like it."""
+def remember(
+    found: Walk, kinds: Sequence[int], on_host: bool, backward: Backward, accumulate: tuple[bool, ...]
+) -> None:
+    """Keep what the general way compiled for a graph, for the next one like it.
+
+    on_host: whether it was in host memory when it was walked.
+    """
     compiled: BackwardPlan | None = PLANS.find(backward.bindings[accumulate].key)
     structure = backward.structure
     is_simple = (
@@ -333,11 +345,11 @@ def remember(found: Walk, kinds: Sequence[int], backward: Backward, accumulate: 
         and len(structure.shapes) == len(found.values)
         and _is_simple(compiled, backward)
     )
-    REBUILT.get(found.key, lambda: _rebuilt(compiled, backward, found) if is_simple and compiled else _UNFIT)
+    REBUILT.get(found.key, lambda: _rebuilt(compiled, backward, found, on_host) if is_simple and compiled else _UNFIT)
 
 
-def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Walk) -> object:
+def _rebuilt(compiled: BackwardPlan, backward: Backward, found: Walk, on_host: bool) -> object:
     """The way of a simple plan, or none."""
-    if ByAddress.fits(compiled.plan) and not found.travels:
-        return _NativePlan(compiled, backward, found)
+    if ByAddress.fits(compiled.plan):
+        return _NativePlan(compiled, backward, found) if on_host else _UNFIT
     return _DevicePlan(compiled, backward, found) if PlanOnDevice.fits(compiled.plan) else _UNFIT

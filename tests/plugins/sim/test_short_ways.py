@@ -303,3 +303,45 @@ def test_a_plan_amid_which_it_runs_again_has_other_memory(monkeypatch):
     assert len(launches) > 8
     np.testing.assert_allclose(w.g, expected_gradient(w, x), rtol=1e-6)
     np.testing.assert_allclose(v.g, expected_gradient(v, x), rtol=1e-6)
+
+
+def test_calls_that_cast_first_take_the_short_way_too(device):
+    x = F.identity(array(1, -2, 3))
+    labels = nn.NdArray.from_numpy_array(np.zeros((1, 1), np.float32))
+    scores = F.reshape(x, (1, 3))
+    found = []
+    for step in range(6):
+        if step == 4:
+            device.reset_counts()
+        found.append(F.softmax_cross_entropy(scores, labels))
+    assert (device.counts.launches, device.counts.uploads) == (4, 0)  # a cast to whole numbers, and the loss
+    assert len({float(loss.data[0, 0]) for loss in found}) == 1
+    with faults.fail("launch", 2), pytest.raises(atled_sim.SimFault) as caught:
+        F.softmax_cross_entropy(scores, labels)
+    assert "while sim ran SoftmaxCrossEntropy" in words(caught.value)
+
+
+def test_an_array_that_is_read_there_often_stays_there_until_it_is_written(device):
+    x = array(1, -2)
+    for number in range(3):
+        for _ in range(4):
+            assert np.array_equal(F.relu(x).data, [1 + number, 0])
+        assert x.cell.place is F.relu(x).cell.place
+        device.reset_counts()
+        assert np.array_equal(x.data, [1 + number, -2])
+        assert device.counts.downloads == 0  # it is in host memory still
+        x.data[0] += 1
+
+
+def test_an_array_that_is_read_on_the_host_as_well_is_copied_once(device):
+    x = nn.Variable.from_numpy_array(np.array([1, -2], np.float32))
+    with context_scope(nn.Context("reference")):
+        y = x + 1
+        y.forward()
+    device.reset_counts()
+    for _ in range(4):
+        results = F.relu(x.data), F.relu(x.data)
+        y.forward()
+        assert np.array_equal(y.d, [2, -1])
+        del results
+    assert (device.counts.uploads, device.counts.downloads) == (1, 0)

@@ -220,6 +220,21 @@ class PlanOnDevice:
         self._frames.clear()
 
 
+def launch_all(plan: Plan, given: Sequence[int]) -> Callable[..., int]:
+    """The same as `launch_by_shape` for a plan of several steps; its floats are those of the call, or constants.
+
+    given: the memories of the arrays; -1 for one that is absent.
+    """
+    on_device = PlanOnDevice(plan, given)
+    count, sources = len(given), plan.floats
+
+    def launch(form: object, *passed: Any) -> int:
+        on_device.run(passed[:count], [n if source == "constant" else passed[count + n] for source, n in sources])
+        return 0
+
+    return launch
+
+
 def _is_launch(step: Step) -> bool:
     has_run = step.prepared is not None and step.prepared.run is not None
     return has_run and step.random_slot < 0 and step.node.spec is not None and not step.node.spec.opaque

@@ -24,7 +24,7 @@ from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress
 from atled.graph.run.launching import guarded
-from atled.graph.run.on_device import launch_by_shape
+from atled.graph.run.on_device import PlanOnDevice, launch_all, launch_by_shape
 from atled.graph.run.travelling import fetched
 from atled.limits.caches import Generations
 from atled.ops.spec import OpSpec
@@ -285,7 +285,7 @@ class PythonCall(ShortCall):
 
 
 class DeviceCall(OneCall):
-    """A single step on a device, whose inputs are there, or in host memory with the dtype that it reads.
+    """A call on one device, whose inputs are there, or in host memory with the dtype that it reads.
 
     place: the memory of the device.  outputs: dtype and count of elements of all outputs.
     launch: `launch(form, *arrays by shape, *floats)`, with memory for the time of a run behind the outputs where there
@@ -297,29 +297,35 @@ class DeviceCall(OneCall):
 
     def __init__(self, spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> None:
         super().__init__(spec, plan, None)
-        (step,) = plan.steps
-        assert step.prepared is not None
+        step = plan.steps[0]
         self.place = plan.place_of(step)
-        results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
-        self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in results]
-        workspace = step.prepared.workspace
-        self.workspaces = spare_workspaces_of(workspace, self.place) if workspace else None
+        targets = [plan.slots[number] for number in plan.targets]
+        self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in targets]
         self.form = None
-        self.launch = launch_by_shape(plan, step)
+        self.workspaces = None
+        if len(plan.steps) == 1:
+            self.launch = launch_by_shape(plan, step)
+            if step.workspace:
+                self.workspaces = spare_workspaces_of(step.workspace, self.place)
+        else:
+            memories = dict.fromkeys(range(len(cells)), -1)  # of an absent input
+            memories.update((number, plan.slots[slot].memory) for number, *_, slot in plan.requests)
+            self.launch = launch_all(plan, [*memories.values(), *(slot.memory for slot in targets)])
         self._is_random = spec.random
         self.is_direct = all(cell is None or cell.place is self.place for cell in cells)
 
     @staticmethod
     def fits(spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
         """Whether a call can run so."""
-        if spec.inplace or spec.opaque or len(plan.steps) != 1 or plan.fallbacks or -1 in plan.targets:
+        if spec.inplace or spec.opaque or not plan.steps or plan.fallbacks or -1 in plan.targets:
             return False
-        (step,) = plan.steps
+        step = plan.steps[0]
         place = plan.place_of(step)
         return (
             place is not HOST
             and step.prepared is not None
             and step.prepared.run is not None
+            and (len(plan.steps) == 1 or (PlanOnDevice.fits(plan) and not spec.mutated))
             and all(plan.slots[number].source[0] == "target" for number in plan.targets)
             and all(cell is None or cell.place in (HOST, place) for cell in cells)
             and _dtypes_fit(plan, cells)
@@ -361,7 +367,9 @@ class DeviceCall(OneCall):
         if cell is None:
             return None
         assert cell.dtype is not None
-        return fetched(cell, self.place, cell.dtype).address
+        # What is read there for the second time comes to stay: later calls find it there.
+        storage: Any = cell.storage if cell.come_to(self.place, cell.dtype) else None
+        return (fetched(cell, self.place, cell.dtype) if storage is None else storage).address
 
     def compute(
         self,
