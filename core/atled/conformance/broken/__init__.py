@@ -22,6 +22,8 @@ FAULTS: dict[str, Fault] = {
     "wrong_value": Fault("values", "Tanh", "Not equal to tolerance"),
     "wrong_gradient": Fault("gradients", "Sigmoid", "gradient of x"),
     "wrong_precision": Fault("values", "Exp", "Not equal to tolerance"),
+    "rounds_factors": Fault("values", "BatchMatmul", "Not equal to tolerance"),
+    "sums_narrowly": Fault("narrow_sums", "Sum", "Not equal to tolerance"),
     "wrong_dtype": Fault("round_trip", "ShelfArray-float64", "does not come back as it went"),
     "wrong_for_empty": Fault("edge_shapes", "Abs", "for arrays of shape (0,)"),
     "wrong_for_nan": Fault("special_values", "ReLU", "of nan is 0.0"),
