@@ -39,7 +39,9 @@ def write_attached_c(
         attribute_real = real if dialect is OPENCL else "double"
     space = "__global " if dialect is OPENCL else ""
     parts = [_Part("READ", position, call.before[position], space) for position in sorted(call.before)]
-    parts += [_Part("STORE", position, call.after[position], space) for position in sorted(call.after)]
+    parts += [
+        _Part("STORE", position, call.after[position], space, call.wanted[position]) for position in sorted(call.after)
+    ]
     lines = []
     for part in parts:
         program = part.formula.spec.program
@@ -60,10 +62,11 @@ def write_attached_c(
 class _Part:
     """One formula: how its arrays are declared, and what computes it for one element."""
 
-    def __init__(self, kind: str, position: int, formula: Call, space: str) -> None:
+    def __init__(self, kind: str, position: int, formula: Call, space: str, is_stored: bool = False) -> None:
         self.name = f"{kind}_{position}"
         self.formula = formula
         self.is_before = kind == "READ"
+        self.is_stored = is_stored
         self.space = space
         program = formula.spec.program
         assert program is not None
@@ -106,7 +109,7 @@ class _Part:
             f"{qualifiers} void {self.name}_at({', '.join([*own, *parameters])}) {{",
             f"    {real} {', '.join(made)};",
             f"    {self.name}_formula({values});",
-            "    if (y) y[at] = value;",
+            *(["    y[at] = value;"] if self.is_stored else []),
             *(f"    {_identifier(declared)}[at] = {name};" for declared, name in stored),
             "}",
             f"#define {self.name}(y, at, value) {self.name}_at({', '.join(['y', 'at', 'value', *names])})",

@@ -1,6 +1,6 @@
 /* Kernels of backend opencl: one work item per result, or per few of them. Each reads its sizes from w, whose first
-   entry bounds dimension 0 of the grid. ACC is the type of long sums: double where the device has it. READ_0, STORE_0 and
-   OPERANDS are of the formulas that are attached to the call. */
+   entry bounds dimension 0 of the grid. ACC is the type of long sums: double where the device has it. STORE_0 and
+   OPERANDS are of the formula that is attached to the call. */
 #define SIZES __constant int *w
 #define IN __global const float *
 #define OUT __global float *
@@ -95,7 +95,7 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
 }
 
 /* Poolings: dimension 0 windows (elements for the gradient), dimension 1 planes. */
-__kernel void MaxPooling(IN x, OUT y, __global uchar *place OPERANDS, SIZES) {
+__kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
     ITEM(t);
     int best = -1, found = 0;
     x += (long)get_global_id(1) * VOLUME(S);
@@ -103,7 +103,7 @@ __kernel void MaxPooling(IN x, OUT y, __global uchar *place OPERANDS, SIZES) {
         int e = partner(w, t, k, 0);
         if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e, found = k;
     }
-    STORE_0(y, (long)get_global_id(1) * w[0] + t, x[best]);
+    y[(long)get_global_id(1) * w[0] + t] = x[best];
     place[(long)get_global_id(1) * w[0] + t] = found;
 }
 
@@ -132,7 +132,7 @@ static float places(SIZES, int t) {
 }
 
 /* The average and, back, its gradient. */
-__kernel void average(IN x, OUT y OPERANDS, SIZES) {
+__kernel void average(IN x, OUT y, SIZES) {
     ITEM(at);
     int back = w[22], size = back ? VOLUME(T) : VOLUME(S);
     float sum = 0;
@@ -140,7 +140,7 @@ __kernel void average(IN x, OUT y OPERANDS, SIZES) {
         int e = partner(w, at, k, back);
         if (e >= 0) sum += x[(long)get_global_id(1) * size + e] / (back ? places(w, e) : 1);
     }
-    STORE_0(y, (long)get_global_id(1) * w[0] + at, sum / (back ? 1 : places(w, at)));
+    y[(long)get_global_id(1) * w[0] + at] = sum / (back ? 1 : places(w, at));
 }
 
 /* Sums over R0 and R1 of x(K0, R0, K1, R1); dimension 1 numbers the parts into which a sum is cut. */
@@ -150,7 +150,7 @@ __kernel void reduce(IN x, OUT y OPERANDS, SIZES) {
     ACC sum = 0;
     for (int r0 = step0 > 1 ? part : 0; r0 < R0; r0 += step0)
         for (int r1 = step1 > 1 ? part : 0; r1 < R1; r1 += step1)
-            sum += READ_0(x, (((long)(at / K1) * R0 + r0) * K1 + at % K1) * R1 + r1);
+            sum += x[(((long)(at / K1) * R0 + r0) * K1 + at % K1) * R1 + r1];
     STORE_0(y, (long)at * get_global_size(1) + part, divisor == 1 ? sum : sum / divisor);
 }
 

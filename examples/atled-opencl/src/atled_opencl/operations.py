@@ -22,9 +22,9 @@ Shape = Sequence[int]
 
 
 def _launch(call: Call, name: str, grid: Shape, sizes: Shape, numbers: Sequence[type] = ()) -> Launch:
-    """A kernel, with the formulas before input 0 and behind output 0; numbers: dtypes of its own."""
+    """A kernel, with the formula behind output 0; numbers: dtypes of its own."""
     where = device(call.device_id)
-    source = write_attached_c(call, reads=(0,), stores=(0,), dialect=OPENCL, attribute_real=where.widest)
+    source = write_attached_c(call, stores=(0,), dialect=OPENCL, attribute_real=where.widest)
     source += re.sub(rf"__kernel void (?!{name}\().*?\n}}\n", "", _SOURCE, flags=re.DOTALL)  # the others take long
     attached = [where.real] * (call.float_count - len(call.spec.float_names))
     return Launch(where, source, name, grid, sizes, [*numbers, *attached])
@@ -159,15 +159,14 @@ def prepare_sum(call: Call) -> Prepared:
     if parts <= 1:
         return _prepared(call, "reduce", (results, 1), (results, outer, kept, inner, 1, 1, divisor))
     steps = (parts, 1) if outer > inner else (1, parts)
-    early, late = call.attached(call.before, {}, call.wanted), call.attached({}, call.after, call.wanted)
-    first = _launch(early, "reduce", (results, parts), (results, outer, kept, inner, *steps, 1))
-    second = _launch(late, "reduce", (results, 1), (results, 1, 1, parts, 1, 1, divisor))
-    operands, numbers = len(early.reads) - 1, early.float_count
+    plain = call.attached({}, {}, call.wanted)
+    first = _launch(plain, "reduce", (results, parts), (results, outer, kept, inner, *steps, 1))
+    second = _launch(call, "reduce", (results, 1), (results, 1, 1, parts, 1, 1, divisor))
 
     def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
         (x, y), attached, (workspace, *floats) = call.split(arguments)
-        first((x, workspace, *attached[:operands]), *floats[:numbers])
-        second((workspace, y, *attached[operands:]), *floats[numbers:])
+        first((x, workspace))
+        second((workspace, y, *attached), *floats)
 
     return Prepared(run, workspace=4 * results * parts, note=f"{parts} parts")
 
@@ -227,13 +226,12 @@ _OPS = {
 }
 
 
-_STORES = (prepare_affine, prepare_convolution, prepare_matmul, prepare_pooling, prepare_sum)  # by STORE_0
+_STORES = (prepare_affine, prepare_convolution, prepare_matmul, prepare_sum)  # by STORE_0
 
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
     for prepare, ops in _OPS.items():
         for op in ops.split():
-            output = ("gx" if op.endswith("Grad") else "y",) if prepare in _STORES else ()
-            attaches = ("x", *output) if prepare is prepare_sum else output
+            attaches = ("gx" if op.endswith("Grad") else "y",) if prepare in _STORES else ()
             registrar.implementation(op, "opencl", prepare, accepts=accepts, note="kernel", attaches=attaches)
