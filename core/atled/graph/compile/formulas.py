@@ -223,6 +223,9 @@ class _Attaching:
         carrier, made = unit.node, node.outputs[0]
         if value not in carrier.outputs or not _is_alike(node, carrier) or value.size != made.size:
             return False
+        others = (item.base.node for item in node.inputs if item is not None and item.base is not value)
+        if any(other in unit.members for other in others):
+            return False  # it reads what the unit makes besides, which is not there before that has run
         position = carrier.outputs.index(value)
         assert carrier.spec is not None and carrier.decision is not None
         names = carrier.spec.outputs

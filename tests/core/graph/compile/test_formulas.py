@@ -115,6 +115,14 @@ def test_no_formula_goes_where_it_would_read_what_is_not_there_yet(attaching):
     np.testing.assert_allclose(y.d, (h.d * h.d.sum(1, keepdims=True)), rtol=1e-5)
 
 
+def test_no_formula_goes_behind_one_of_two_outputs_that_it_reads(attaching):
+    first, second = F.split(array(2, 4))
+    y = first * second
+    y.forward()
+    assert names(y) == ["Split", "Mul2"]
+    np.testing.assert_array_equal(y.d, first.d * second.d)
+
+
 def test_an_array_that_changes_in_between_is_read_before():
     results = []
     for backend in ("fusing", "attaching"):
