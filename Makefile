@@ -30,7 +30,7 @@ help:
 	@echo "make check-processors  run the cpu backend's tests on code for several processors (EVERY=10: a tenth of them)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make fuzz     hostile calls and damaged files, MINUTES=10 SEED=0 (default: 2 minutes); counts what comes of them"
-	@echo "make fuzz-programs  random training programs, PROGRAMS=200 SEED=0, run in several ways that must agree"
+	@echo "make fuzz-programs  random training programs, PROGRAMS=200 SEED=0 BACKEND=cpu (or sim), run in several ways that must agree"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
@@ -101,9 +101,10 @@ fuzz: $(VENV)/.ready-test
 	@$(RUN) tools/fuzz.py --minutes $(MINUTES) --seed $(SEED)
 
 PROGRAMS ?= 200
+BACKEND ?= cpu
 
 fuzz-programs: $(VENV)/.ready-test
-	@$(RUN) tools/fuzz_programs.py --programs $(PROGRAMS) --seed $(SEED)
+	@$(RUN) tools/fuzz_programs.py --backend $(BACKEND) --programs $(PROGRAMS) --seed $(SEED)
 
 # NAME:FOLDER of each plugin; the report beside its modules says that it is right, so a failing plugin must not keep one.
 CONFORMING := cpu-numba:plugins/cpu_numba/src/atled_cpu_numba sim:plugins/sim/src/atled_sim

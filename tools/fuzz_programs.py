@@ -2,11 +2,12 @@
 
 `python tools/fuzz_programs.py` draws programs from a seed: graphs static and rebuilt, layers, views, writes, solvers,
 compiled steps, dropped handles. Each runs on backend cpu with every count of threads, which must give equal bits, and
-by an interpreter that computes call by call in float64 with NumPy, to which the results must be close. Freed memory
-holds NaN. "wrong" disagrees with the interpreter, "threads" between counts of threads, "refused" is an error that says
-a value is lost when nothing lost it, "foreign" any other exception; a child that takes too long is killed and counted
-as "hanging", one that dies by itself as "crashing". Each such program is shrunk and shown as a script. The exit status
-is 1 unless all were clean.
+by an interpreter that computes call by call in float64 with NumPy, to which the results must be close. With `--backend
+sim` it runs on the simulated device, which is told to compile formulas, to refuse ops, ... and must give equal bits as
+device programs and step by step. Freed memory holds NaN. "wrong" disagrees with the interpreter, "bits" between counts
+of threads or between device programs and single steps, "refused" is an error that says a value is lost when nothing
+lost it, "foreign" any other exception; a child that takes too long is killed and counted as "hanging", one that dies by
+itself as "crashing". Each such program is shrunk and shown as a script. The exit status is 1 unless all were clean.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzzing.parent import Limits, Result, run_shares  # after the path is set
 
 KIND = "fuzzing_programs.attempts"
-OUTCOMES = ("right", "wrong", "threads", "refused", "foreign", "hanging", "crashing")
+OUTCOMES = ("right", "wrong", "bits", "refused", "foreign", "hanging", "crashing")
 _LIMITS = Limits(time_s=120, memory_bytes=2 << 30)
 
 
 class Report:
     """Counts of outcomes and of what programs contain, and what was not clean."""
 
-    def __init__(self, threads: str, is_shrunk: bool) -> None:
+    def __init__(self, backend: str, threads: str, is_shrunk: bool) -> None:
         self.outcomes: Counter[str] = Counter()
         self.features: Counter[str] = Counter()
         self.programs: Counter[str] = Counter()
         self.unclean: list[dict[str, object]] = []
+        self._backend = backend
         self._threads = threads
         self._is_shrunk = is_shrunk
 
@@ -58,8 +60,8 @@ class Report:
         from fuzzing_programs.shrinking import Checker, shrunk
 
         seed = int(result.text.split()[2].rstrip(","))
-        program = drawing.draw(seed, result.number)
-        checker = Checker(program.context, self._threads, program.as_large)
+        program = drawing.draw(seed, result.number, self._backend)
+        checker = Checker(program.setting, self._threads)
         title = f"seed {seed}, program {result.number}"
         try:
             first = checker.outcome(program.statements)
@@ -68,7 +70,7 @@ class Report:
             small = shrunk(program.statements, lambda statements: checker.outcome(statements) == first)
         finally:
             checker.close()
-        return script(program, small, f"{title}, shrunk")
+        return script(program.setting, small, f"{title}, shrunk")
 
     def table(self) -> str:
         """Outcomes, then features: how often each was drawn, and in how many programs."""
@@ -91,6 +93,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="what programs are drawn from (default: 0)")
     parser.add_argument("--programs", type=int, default=100, help="how many (default: 100)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one (default: 0)")
+    parser.add_argument("--backend", default="cpu", choices=("cpu", "sim"), help="what computes (default: cpu)")
     parser.add_argument("--threads", default="1,3", help="counts of threads to compare, the first with NumPy (1,3)")
     parser.add_argument("--jobs", type=int, default=1, help="children at a time (default: 1)")
     parser.add_argument("--json", action="store_true", help="write the report as JSON")
@@ -98,8 +101,8 @@ def main() -> int:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.programs)
-    report = Report(given.threads, not given.as_drawn)
-    os.environ["FUZZ_THREADS"] = given.threads
+    report = Report(given.backend, given.threads, not given.as_drawn)
+    os.environ.update(FUZZ_THREADS=given.threads, FUZZ_BACKEND=given.backend)
     _run(report, given.seed, numbers, given.jobs, given.quiet)
     print(report.as_json(given.seed) if given.json else report.table())
     return 1 if report.outcomes.total() > report.outcomes["right"] else 0

@@ -17,9 +17,11 @@ if not sys.platform.startswith("linux"):
 from atled.arrays.cell import ArrayCell  # noqa: E402  # after the path is set
 from atled.graph.compile import lowering  # noqa: E402  # likewise
 from atled.graph.nodes import gradient  # noqa: E402  # likewise
+from atled.graph.run.words import Table  # noqa: E402  # likewise
 from fuzzing_programs import drawing  # noqa: E402  # likewise
 from fuzzing_programs.comparing import check  # noqa: E402  # likewise
 from fuzzing_programs.running import UncleanError, run_plainly  # noqa: E402  # likewise
+from fuzzing_programs.setting import Setting  # noqa: E402  # likewise
 from fuzzing_programs.shrinking import Checker, shrunk  # noqa: E402  # likewise
 
 pytestmark = pytest.mark.usefixtures("no_parameters")
@@ -38,7 +40,7 @@ WRITTEN = [*LATE[:3], "x1.d = 0.5", *LATE[3:]]
 
 def kind_of(statements, counts=(1,)):
     with pytest.raises(UncleanError) as caught:
-        check(statements, "cpu:float", counts)
+        check(statements, Setting("cpu:float"), counts)
     return caught.value.kind
 
 
@@ -63,15 +65,51 @@ def test_a_round_of_programs_is_clean():
     programs = [program for program in drawn if len(program.statements) < 40][:16]  # the short ones: each takes less
     for number, program in enumerate(programs):
         try:
-            check(program.statements, program.context, (1, 3), program.as_large)
+            check(program.statements, program.setting, (1, 3))
         except UncleanError as error:
             error.add_note(f"seed 20261122, program {number}")
             raise
 
 
+@pytest.mark.slow
+def test_a_round_of_programs_on_a_simulated_device_is_clean():
+    drawn = [drawing.draw(20261122, number, "sim") for number in range(40)]
+    assert {mode.partition("(")[0] for program in drawn for mode in program.setting.modes} == {
+        "atled_sim.compile_formulas",
+        "atled_sim.defer_checks",
+        "atled_sim.omit",
+        "atled_sim.refuse",
+    }
+    for number, program in enumerate(drawn):
+        if len(program.statements) > 40:
+            continue
+        try:
+            check(program.statements, program.setting)
+        except UncleanError as error:
+            error.add_note(f"seed 20261122, program {number} on sim")
+            raise
+
+
+def test_words_that_a_device_program_does_not_get_are_found(monkeypatch):
+    step = "for number in range(6):\n    solver1.set_learning_rate(0.1 * number + 0.1)\n    step1()"
+    made = ["v1 = F.mean(x1 * x1)", "solver1 = S.Sgd(0.1)", "solver1.set_parameters({'x1': x1})"]
+    program = [X, *made, "step1 = nn.compile_step(v1, solver1, [])", step, "look(lambda: x1.d)"]
+    check(program, Setting("sim:float", modes=("atled_sim.compile_formulas()",)))
+    put = Table.put
+
+    def put_once(table):
+        if not table._sent:
+            put(table)
+
+    monkeypatch.setattr(Table, "put", put_once)
+    with pytest.raises(UncleanError, match="device programs and step by step") as caught:
+        check(program, Setting("sim:float"))
+    assert caught.value.kind == "bits"
+
+
 def test_what_is_right_is_clean():
     for statements in (TWICE, LATE, WRITTEN):
-        check(statements, "cpu:float", (1, 3))
+        check(statements, Setting("cpu:float"), (1, 3))
 
 
 def test_gradients_that_are_not_added_are_found(monkeypatch):
@@ -104,7 +142,7 @@ def test_a_write_that_goes_unnoticed_is_found(monkeypatch):
 
 def test_a_result_that_depends_on_the_threads_is_found():
     threads = "from atled_cpu_numba.pool import thread_count"
-    assert kind_of([threads, "look(lambda: thread_count())"], (1, 3)) == "threads"
+    assert kind_of([threads, "look(lambda: thread_count())"], (1, 3)) == "bits"
 
 
 def test_another_exception_is_found():
@@ -119,7 +157,7 @@ def test_shrinking_leaves_what_is_needed():
 
 @pytest.mark.slow
 def test_a_process_says_what_comes_of_programs_and_is_replaced_when_it_dies():
-    checker = Checker("cpu:float", "1")
+    checker = Checker(Setting("cpu:float"), "1")
     try:
         ours = "nn.Variable.__module__ == 'atled.variable' and"  # not the interpreter's
         crash = ["import os", f"{ours} os.kill(os.getpid(), 11)"]

@@ -1,6 +1,7 @@
 """Programs as attempts of a child process, `python fuzzing/child.py fuzzing_programs.attempts SEED ...`.
 
-The environment variable FUZZ_THREADS says with which counts of threads each program runs, such as "1,3".
+The environment variable FUZZ_THREADS says with which counts of threads each program runs, such as "1,3"; FUZZ_BACKEND
+on what: "cpu", or "sim" for the simulated device.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fuzzing_programs import drawing
 from fuzzing_programs.comparing import check
 from fuzzing_programs.running import UncleanError, script
 
-THREADS = "FUZZ_THREADS"
+THREADS, BACKEND = "FUZZ_THREADS", "FUZZ_BACKEND"
 _FEATURES = "# features: "
 
 
@@ -28,14 +29,14 @@ def thread_counts() -> Sequence[int]:
 
 def draw(seed: int, number: int) -> Attempt:
     """The program of a number, the same for equal seeds."""
-    program = drawing.draw(seed, number)
-    text = script(program, program.statements, f"seed {seed}, program {number}")
+    program = drawing.draw(seed, number, os.environ.get(BACKEND, "cpu"))
+    text = script(program.setting, program.statements, f"seed {seed}, program {number}")
     first, rest = text.split("\n", 1)
     features = json.dumps(program.features)
     counts = thread_counts()
     return Attempt(
         f"{first}\n{_FEATURES}{features}\n{rest}",
-        lambda: check(program.statements, program.context, counts, program.as_large),
+        lambda: check(program.statements, program.setting, counts),
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from atled.ops.spec import SPECS
+from fuzzing_programs.setting import Setting
 from fuzzing_programs.training_statements import TrainingStatements
 
 _MOST = 1e4
@@ -18,13 +21,11 @@ _MOST = 1e4
 class Program(NamedTuple):
     """A program.
 
-    context: the backend that computes.  as_large: whether the library is to treat small arrays as it does large ones.
-    features: how often each was drawn.
+    setting: how it is to run.  features: how often each was drawn.
     """
 
     seed: str
-    context: str
-    as_large: bool
+    setting: Setting
     statements: list[str]
     features: Counter[str]
 
@@ -66,6 +67,8 @@ class Drawer(TrainingStatements):
             self.update: 8, self.compiled: 4, self.loop: 5, self.epoch: 6, self.irregular: 10,
             self.steady: 5, self.toggle: 1,
         }  # fmt: skip
+        if self.is_on_device:
+            ways.update({self.pipeline: 3, self.epoch: 10, self.loop: 7, self.compiled: 7})
         while len(self.statements) < count:
             kept = len(self.statements)
             self.draw_one(tuple(ways), tuple(ways.values()))
@@ -94,13 +97,43 @@ class Drawer(TrainingStatements):
                 self.statements.append(f"look(lambda: {name}.d)")
 
 
-def draw(seed: int, number: int) -> Program:
-    """The program of a number, the same for equal seeds."""
+_CONTEXTS = {
+    "cpu": {"cpu:float": 20, "cpu:double": 3, "reference:float": 2},
+    "sim": {"sim:float": 20, "sim:double": 3, "sim:half": 3, "sim:tf32": 1},
+}
+_OFTEN_REFUSED = (
+    "Affine", "Convolution", "Tanh", "Sigmoid", "Mul2", "Add2", "Sum", "Mean", "MaxPooling", "BatchNormalization",
+    "Transpose", "Reshape", "AddScalar", "MulScalar", "SoftmaxCrossEntropy", "SgdUpdate", "AdamUpdate", "TanhGrad",
+)  # fmt: skip
+
+
+def draw(seed: int, number: int, backend: str = "cpu") -> Program:
+    """The program of a number, the same for equal seeds; backend: what is to compute it, "cpu" or "sim"."""
     text = f"programs {seed} {number}"
-    drawer = Drawer(text)
+    drawer = Drawer(text, is_on_device=backend == "sim")
     drawer.run(drawer.random.choice((8, 15, 25, 40)))
-    context = drawer.random.choices(("cpu:float", "cpu:double", "reference:float"), (20, 3, 2))[0]
-    drawer.features[context] += 1
+    contexts = _CONTEXTS[backend]
+    context = drawer.random.choices(tuple(contexts), tuple(contexts.values()))[0]
     as_large = drawer.random.random() < 0.5
+    modes = _modes(drawer.random) if backend == "sim" else ()
+    if any("refuse" in mode for mode in modes):
+        others = ("reference",) if context == "sim:tf32" else ("reference", "reference", "cpu")
+        context += f" {drawer.random.choice(others)}:{context.partition(':')[2]}"
+    drawer.features[context] += 1
     drawer.features["as if large"] += as_large
-    return Program(text, context, as_large, drawer.statements, drawer.features)
+    drawer.features.update(mode.partition("(")[0] for mode in modes)
+    return Program(text, Setting(context, as_large, modes), drawer.statements, drawer.features)
+
+
+def _modes(random: Random) -> tuple[str, ...]:
+    """What a simulated device is told."""
+    refused = sorted(random.sample([op for op in _OFTEN_REFUSED if op in SPECS], random.randint(1, 3)))
+    omitted = sorted(name for name, spec in SPECS.items() if spec.auxiliary)
+    ways = {
+        "atled_sim.compile_formulas()": 0.5,
+        "atled_sim.defer_checks()": 0.3,
+        "atled_sim.defer_checks(heeded=False)": 0.1,
+        f"atled_sim.omit({omitted})": 0.4,
+        f"atled_sim.refuse({refused})": 0.2,
+    }
+    return tuple(text for text, chance in ways.items() if random.random() < chance)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,13 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
+import atled_sim
 from atled.arrays.storage import HostStorage
 from atled.function import PythonFunction
+from atled.graph.run.binding import Binding
 from fuzzing_programs.plain import front
 from fuzzing_programs.plain.state import STATE, JustifiedError
+from fuzzing_programs.setting import Setting
 
 HELPERS = """
 def draw(seed, shape, low=-1.0, high=1.0):
@@ -79,7 +82,14 @@ import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.function import PythonFunction
 
-nn.set_default_context(nn.Context("{context}", fallback="raise"))
+nn.set_default_context(nn.Context({backends}, fallback="{fallback}"))
+"""
+_MODES = """
+import contextlib
+
+import atled_sim
+
+modes = contextlib.ExitStack()
 """
 _LARGE = """
 from atled.graph.recompute import choice  # treats these arrays as large ones
@@ -99,34 +109,23 @@ attempt = look
 
 """
 
-LOST = ("compute the graph again", "run the step again", "the graph is gone")
+LOST = ("compute the graph again", "run the step again", "the graph is gone", "a root is gone")
 """What errors say of values that no plan stored and that cannot be computed any more."""
-
-
-class Setting(Protocol):
-    """How a program is to run."""
-
-    @property
-    def context(self) -> str:
-        """The backend and type config."""
-        ...
-
-    @property
-    def as_large(self) -> bool:
-        """Whether small arrays are treated as large ones are."""
-        ...
 
 
 def script(setting: Setting, statements: Sequence[str], title: str) -> str:
     """A program as a script that prints what it sees."""
-    head = _HEAD.format(title=title, context=setting.context) + (_LARGE if setting.as_large else "")
+    head = _HEAD.format(title=title, backends=setting.context.split(), fallback=setting.fallback)
+    head += _LARGE if setting.as_large else ""
+    if setting.modes:
+        head += "".join([_MODES, *(f"modes.enter_context({mode})\n" for mode in setting.modes)])
     return "".join([head, "\n", HELPERS, _LOOK, *(f"{statement}\n" for statement in statements)])
 
 
 class UncleanError(Exception):
     """What came of a program is wrong.
 
-    kind: "wrong", "foreign", "refused" without a reason, or "threads".
+    kind: "wrong", "foreign", "refused" without a reason, or "bits".
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -246,13 +245,14 @@ def _place(error: BaseException) -> str:
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames[-6:]))
 
 
-def run_by_library(statements: Sequence[str], context: str) -> Run:
+def run_by_library(statements: Sequence[str], setting: Setting) -> Run:
     """Run a program by the library, from a state without parameters and plans."""
     run = Run()
     nn.clear_parameters()
     nn.clear_memory_cache()
     names = {"nn": nn, "F": F, "PF": PF, "S": S, "PythonFunction": PythonFunction, "np": np, "gc": gc}
-    with nn.context_scope(nn.Context(context, fallback="raise")), warnings.catch_warnings(), nn.auto_forward(False):
+    context = nn.Context(setting.context.split(), fallback=setting.fallback)
+    with nn.context_scope(context), warnings.catch_warnings(), nn.auto_forward(False):
         warnings.simplefilter("error")
         run.execute(statements, names)
     return run
@@ -268,8 +268,11 @@ def run_plainly(statements: Sequence[str], library: Run | None = None, noise: fl
 
 @contextlib.contextmanager
 def poisoned() -> Iterator[None]:
-    """Within, memory is filled with NaN when it is handed out and when it is freed: wrong reads show."""
-    make, free = HostStorage.__init__, HostStorage.__del__
+    """Within, memory is filled with NaN when it is handed out and when it is freed: wrong reads show.
+
+    So are arenas of devices before each run of a plan.
+    """
+    make, free, run = HostStorage.__init__, HostStorage.__del__, Binding.run
 
     def filled(storage: HostStorage, *arguments: Any) -> None:
         make(storage, *arguments)
@@ -280,8 +283,14 @@ def poisoned() -> Iterator[None]:
             storage._buffer[0].fill(0xFF)
         free(storage)
 
-    HostStorage.__init__, HostStorage.__del__ = filled, poison
+    def run_poisoned(bound: Binding, *arguments: Any) -> None:
+        for arena in bound._arenas:
+            if arena.free:
+                atled_sim.device(arena.storage.place.device_id).reach(arena.storage.buffer).fill(0xFF)
+        run(bound, *arguments)
+
+    HostStorage.__init__, HostStorage.__del__, Binding.run = filled, poison, run_poisoned
     try:
         yield
     finally:
-        HostStorage.__init__, HostStorage.__del__ = make, free
+        HostStorage.__init__, HostStorage.__del__, Binding.run = make, free, run

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fuzzing_programs.setting import Setting
+
 _CHECKER = Path(__file__).with_name("checker.py")
 _TIME_S = 60.0
 
@@ -58,8 +60,8 @@ def _is_valid(text: str) -> bool:
 class Checker:
     """A process that says what comes of programs; a new one after one that died or hung."""
 
-    def __init__(self, context: str, threads: str, as_large: bool = False) -> None:
-        self._words = [sys.executable, str(_CHECKER), context, threads, str(int(as_large))]
+    def __init__(self, setting: Setting, threads: str) -> None:
+        self._words = [sys.executable, str(_CHECKER), json.dumps(setting), threads]
         self._child: subprocess.Popen[str] | None = None
 
     def outcome(self, statements: Sequence[str]) -> str:

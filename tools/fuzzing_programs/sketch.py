@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from fuzzing_programs.plain.graph import Call, Value, calls_before
 from fuzzing_programs.plain.state import STATE
 from fuzzing_programs.running import HELPERS
 
+_MOST_ELEMENTS = 500_000  # of a parameter
 _ASSIGNS = re.compile(r"[\w, ]+ = |\[[\w, ]+\] = |with nn.context_scope")
 
 
@@ -29,11 +31,13 @@ class Sketch:
     leaves, parameters, results, statistics, labels: names of Variables by role.  sharing: those over common arrays.
     arrays, views, solvers, steps, nets: names of NdArrays, NumPy views, solvers, compiled steps, functions.
     regular: names of roots that were run repeatedly.
+    is_on_device: whether it is for a device, which runs as programs what is run repeatedly.
     is_over: whether it can go no further.
     """
 
-    def __init__(self, seed: str) -> None:
+    def __init__(self, seed: str, is_on_device: bool = False) -> None:
         self.random = Random(seed)
+        self.is_on_device = is_on_device
         self.statements: list[str] = []
         self.features: Counter[str] = Counter()
         self.is_over = False
@@ -83,6 +87,8 @@ class Sketch:
         if found and self.random.random() < 0.6:
             self.features["shared parameter"] += 1
             return self.random.choice(found)
+        if math.prod(shape) > _MOST_ELEMENTS:
+            raise UnsuitableError
         name = self.fresh("w")
         factor = "" if scale == 1.0 else f" * np.float32({scale:.3f})"
         self.do(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fuzzing_programs.expressions import elementwise
 from fuzzing_programs.graph_statements import GraphStatements
@@ -81,11 +81,53 @@ class TrainingStatements(GraphStatements):
             self.do(f"{name} = nn.compile_step({root}, {solver}, [{', '.join(inputs)}]{decay})", "compile_step")
             self.steps.append(name)
         name = self.random.choice(self.steps)
-        for _ in range(self.random.randint(1, 2)):
+        for _ in range(self.random.randint(1, 2) if not self.is_on_device else self.random.randint(2, 7)):
             shapes = [x.shape for x in self.of(name).inputs] if self.random.random() < 0.6 else []
             batch = ", ".join(f"draw({self.number()}, {shape})" for shape in shapes)
             self.do(self.observed(f"{name}({batch})"), "run of a compiled step")
+            if self.is_on_device and self.random.random() < 0.4:
+                self.do(self.random.choice(self._moves([f"{name}.loss"])), "array moved")
         self.do(f"look(lambda: {name}.loss.d)", "look at values")
+
+    def _times(self, least: int, most: int) -> int:
+        """How often a loop runs; on a device often enough for programs, and for arrays that are trusted to stay."""
+        return self.random.randint(least, most) + (self.random.randint(1, 8) if self.is_on_device else 0)
+
+    def _moves(self, roots: Sequence[str], leaves: Sequence[str] = ()) -> list[str]:
+        """Statements that bring arrays to the host, or back, or change what a device program reads."""
+        inputs = [*self.parameters, *(leaves or self.leaves)]
+        found = [f"look(lambda: {root}.d)" for root in roots] * 2
+        for w in self.random.sample(inputs, min(3, len(inputs))):
+            number, shape = self.number(), self.of(w).shape
+            found += [
+                f"look(lambda: {w}.d)",
+                f"look(lambda: {w}.g)",
+                f"{w}.d = {w}.d.copy()",
+                f"{w}.d[...] *= 0.5",
+                f"{w}.data *= 0.5",
+                f"{w}.data.copy_from(nn.NdArray.from_numpy_array(draw({number}, {shape})))",
+                f"{w}.d = draw({number}, {shape})",
+                f"{w}.grad.zero()",
+                f"held = {w}.{self.random.choice('dg')}",
+            ]
+            like = [other for other in inputs if other != w and self.of(other).shape == shape]
+            found += [f"{w}.data.copy_from({other}.data)" for other in like[:1]]
+        found += [f"{solver}.set_learning_rate(0.03)" for solver in self.solvers[:1]]
+        return [*found, "held = None", "held = None", "nn.clear_memory_cache()"]
+
+    def pipeline(self) -> None:
+        """Calls on NdArrays, again and again."""
+        self.at_once()
+        name, other = self.pick(self.arrays), self.fresh("a")
+        text = self.random.choice(("F.tanh({a})", "F.sigmoid({a}) * {a}", "{a} * 0.5 + {a}", "F.relu({a}) - {a}"))
+        lines = [f"{other} = {text.format(a=name)}"]
+        lines += [f"{name} *= 0.5"] if self.random.random() < 0.5 else []
+        lines += [f"{name}.copy_from({other})"] if self.random.random() < 0.5 else []
+        if self.random.random() < 0.6:
+            lines += [f"if number == {self.random.randrange(6)}:", f"    look(lambda: {other}.data)"]
+        body = "\n".join(f"    {line}" for line in lines)
+        self.do(f"for number in range({self._times(3, 5)}):\n{body}", "NdArrays repeatedly")
+        self.arrays.append(other)
 
     def loop(self) -> None:
         """A graph that is built again at every step."""
@@ -101,7 +143,7 @@ class TrainingStatements(GraphStatements):
         lines += [f"{solver}.update()"] if solver and self.random.random() < 0.8 else []
         lines += ["look(lambda: root.d)"] if self.random.random() < 0.6 else []
         body = "\n".join(f"    {line}" for line in lines)
-        text = f"for number in range({self.random.randint(2, 5)}):\n{body}"
+        text = f"for number in range({self._times(2, 5)}):\n{body}"
         if auto:
             text = "with nn.auto_forward():\n" + "\n".join(f"    {line}" for line in text.splitlines())
         self.do(text, "dynamic graph" if auto else "graph rebuilt")
@@ -120,7 +162,7 @@ class TrainingStatements(GraphStatements):
         calls = calls_before([self.of(root).value])
         leaves = {value for call in calls for value in call.inputs}
         inputs = [x for x in self.leaves if self.of(x).value in leaves and self.of(x).value.call is None][:1]
-        count = self.random.randint(2, 8)
+        count = self._times(2, 8)
         odd = self.random.randrange(count + 3)  # the step, if there is one, in which something unusual happens
         lines = [f"{x}.d = draw(200 + number, {self.of(x).shape})" for x in inputs]
         lines += [f"{root}.forward()"]
@@ -132,6 +174,9 @@ class TrainingStatements(GraphStatements):
         if odd < count and changes:
             lines += [f"if number == {odd}:", f"    {self.random.choice(changes)}"]
             self.features["odd step"] += 1
+        for number in self.random.sample(range(count), self.random.randint(0, 3)) if self.is_on_device else ():
+            lines += [f"if number == {number}:", f"    {self.random.choice(self._moves([root], read))}"]
+            self.features["array moved"] += 1
         lines += [f"{solver}.zero_grad()"] if solver and self.random.random() < 0.9 else []
         lines += [f"attempt(lambda: {root}.backward())"]
         lines += [f"{solver}.weight_decay(0.01)"] if solver and self.random.random() < 0.3 else []
@@ -165,7 +210,7 @@ class TrainingStatements(GraphStatements):
         self.results.append(root)
         lines = [f"{root}.forward()", f"attempt(lambda: {root}.backward())"]
         body = "\n".join(f"    {line}" for line in lines)
-        self.do(f"for number in range({self.random.randint(3, 5)}):\n{body}", "steady steps")
+        self.do(f"for number in range({self._times(3, 5)}):\n{body}", "steady steps")
         self.regular.append(root)
         read = [value for call in calls_before([self.of(root).value]) for value in call.inputs]
         leaves = [name for name in (*self.leaves, *self.parameters) if self.of(name).value in read]
