@@ -151,6 +151,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "any count of spatial axes will do and stays; NNabla knows two and gives (N, C, 1, 1)",
     ),
     Explanation(
+        ".*(convolution|pooling)",
+        ("refusal",),
+        "`channel_last` is computed everywhere; NNabla computes it on GPUs only, and has none of the depthwise ones",
+        case="channel_last=True",
+    ),
+    Explanation(
         "(average|max|sum)_pooling",
         ("refusal",),
         "one axis will do; NNabla wants two or three",
