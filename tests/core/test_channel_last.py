@@ -141,6 +141,15 @@ def test_where_nobody_transposes_the_next_backend_computes(register):
     assert not plugin.calls
 
 
+def test_where_not_every_array_is_transposed_the_next_backend_computes(register):
+    def accepts(call):
+        return call.spec.name != "Transpose" or call.inputs[0].shape[0] == 2 or "it transposes images only"
+
+    plugin = register("Convolution", "Transpose", accepts=accepts)
+    assert convolved() == [("Convolution", "reference")]
+    assert not plugin.calls
+
+
 def test_who_knows_channel_last_is_given_the_arrays_as_they_are(register):
     plugin = register("Convolution", layout=lambda call: "")
     assert convolved() == [("Convolution", "unaware")]

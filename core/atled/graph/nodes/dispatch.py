@@ -12,7 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
 from atled.limits.caches import register_cache
-from atled.ops.channel_axis import Channelled, to_front
+from atled.ops.channel_axis import Channelled, back_axes, front_axes, to_front
 from atled.ops.spec import SPECS, Input, OpSpec
 from atled.type_configs import compute_dtype, precise_dtype
 from atled_contexts import (
@@ -132,12 +132,20 @@ def is_transposed(
     """
     if not (spec.channelled and attributes["channel_last"]):
         return False
-    plain = backend_for(spec, *in_front(spec, inputs, attributes), context)
+    moved, without = in_front(spec, inputs, attributes)
+    plain = backend_for(spec, moved, without, context)
     if plain is None or plain == backend_for(spec, inputs, attributes, context):
         return False
-    image = next(desc for desc in inputs if desc is not None)
-    axes = tuple(reversed(range(image.ndim)))
-    return backend_for(SPECS["Transpose"], [image], {"axes": axes}, context) == plain
+    assert isinstance(spec, Channelled)
+    count = len(attributes[spec.spatial])
+    outputs = infer(spec, moved, without)
+    ends = [(desc, front_axes) for desc, name in zip(inputs, spec.input_names, strict=True) if name in spec.channelled]
+    ends += [(desc, back_axes) for desc, name in zip(outputs, spec.outputs, strict=True) if name in spec.channelled]
+    return all(
+        backend_for(SPECS["Transpose"], [desc], {"axes": axes(desc.ndim, count)}, context) == plain
+        for desc, axes in ends
+        if desc is not None
+    )
 
 
 def in_front(
