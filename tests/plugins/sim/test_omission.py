@@ -132,3 +132,19 @@ def test_places_of_an_earlier_forward_are_not_taken_for_those_of_a_later_one(sim
         loss.forward()
     with pytest.raises(RuntimeError, match="it was left out"):
         loss.backward()
+
+
+def test_channel_last_pools_without_places_as_well(sim):
+    def train():
+        x = leaf(2, 5, 6, 3)
+        with nn.context_scope(sim):
+            y = F.max_pooling(x, (2, 2), channel_last=True)
+            loss = F.sum(y * y)
+        loss.forward()
+        loss.backward()
+        return x.g.copy()
+
+    expected = train()
+    with atled_sim.omit({"MaxPooling"}), nn.trace() as trace:
+        np.testing.assert_array_equal(train(), expected)
+    assert "MaxPoolingGradByValue" in {row.op for row in trace.rows()}
