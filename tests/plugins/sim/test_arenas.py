@@ -10,6 +10,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+import atled.solvers as S
 import atled_sim
 from atled.arrays.arena import arenas_on
 from atled.arrays.place import place_on
@@ -155,6 +156,64 @@ def test_a_graph_that_another_thread_runs_meanwhile_takes_another_arena(sim):
     assert arenas_of(other_y) != [arena]
     np.testing.assert_array_equal(forward(y), expected(x))
     assert arenas_of(y) == [arena]
+
+
+def test_a_graph_that_finds_no_memory_to_move_to_runs_later_where_it_was(sim):
+    x, y = chain(sim)
+    for _ in range(4):
+        wanted = forward(y)
+    (arena,) = arenas_of(y)
+    x.d = x.d * 2
+    arena.free.pop()  # as if another thread were running a graph there
+    with faults.fail("allocation"), pytest.raises(atled_sim.SimFault) as caught:
+        y.forward()
+    assert "memory on SimArray:0 for a plan of 7 steps" in words(caught.value)
+    np.testing.assert_array_equal(y.d, wanted)
+    arena.free.append(True)
+    np.testing.assert_array_equal(forward(y), expected(x))
+    assert arenas_of(y) == [arena]
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_threads_that_train_at_once_compute_what_each_does_alone(sim, is_compiled):
+    """All graphs are planned in one thread, so that they begin with one arena."""
+
+    def made(context, size):
+        rng = np.random.default_rng(size)
+        x = nn.Variable.from_numpy_array(rng.standard_normal((4, size), "f"))
+        w = nn.Variable.from_numpy_array(rng.standard_normal((size, size), "f"), need_grad=True)
+        solver = S.Adam(0.01)
+        solver.set_parameters({"w": w})
+        with context_scope(context):
+            loss = F.mean(F.flip(F.softmax(F.affine(F.softmax(x), w)), (1,)) ** 2 * x)
+            step = nn.compile_step(loss, solver) if is_compiled else None
+        return context, w, loss, solver, step
+
+    def train(training, count):
+        context, _, loss, solver, step = training
+        with context_scope(context):
+            for _ in range(count):
+                if step is not None:
+                    step()
+                    continue
+                loss.forward()
+                solver.zero_grad()
+                loss.backward()
+                solver.update()
+
+    sizes = (8, 40, 20)
+    trainings = [made(sim, size) for size in sizes]
+    for training in trainings:
+        train(training, 4)
+    threads = [threading.Thread(target=train, args=(training, 20)) for training in trainings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for training, size in zip(trainings, sizes, strict=True):
+        alone = made(REFERENCE, size)
+        train(alone, 24)
+        np.testing.assert_array_equal(training[1].d, alone[1].d)
 
 
 def test_threads_that_run_the_same_graphs_in_turn_compute_the_same(sim):
