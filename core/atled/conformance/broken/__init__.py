@@ -25,6 +25,7 @@ FAULTS: dict[str, Fault] = {
     "rounds_factors": Fault("values", "BatchMatmul", "Not equal to tolerance"),
     "sums_narrowly": Fault("narrow_sums", "Sum", "Not equal to tolerance"),
     "wrong_dtype": Fault("round_trip", "ShelfArray-float64", "does not come back as it went"),
+    "overlapping_parts": Fault("parts", "ShelfArray-float32", "parts are not kept apart"),
     "wrong_for_empty": Fault("edge_shapes", "Abs", "for arrays of shape (0,)"),
     "wrong_for_nan": Fault("special_values", "ReLU", "of nan is 0.0"),
     "wrong_device": Fault("device_ids", "ShelfArray", "an array for device '1'"),

@@ -1,0 +1,12 @@
+"""Parts of arrays that all begin where the array does."""
+
+from atled.array_desc import ArrayDesc
+from atled.conformance.broken.shelf import ShelfArray, ShelfClass, ShelfPlugin
+
+
+class _Overlapping(ShelfClass):
+    def part(self, array: ShelfArray, offset: int, desc: ArrayDesc) -> ShelfArray:
+        return ShelfArray(array.on_device()[: desc.nbytes].view(desc.dtype), desc.shape)
+
+
+PLUGIN = ShelfPlugin(_Overlapping())
