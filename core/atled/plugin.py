@@ -8,7 +8,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
-    memory          ArrayClass, register_cache
+    memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
                     Dialect; write_attached_c; write_llvm; compile_numpy; compile_formula; plan_layout, Layout,
                     LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
 from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord, call_form
+from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference, reference_run
@@ -191,6 +192,8 @@ __all__ = [
     "function_of",
     "grid",
     "hookimpl",
+    "is_float",
+    "is_narrow",
     "is_preparation_watched",
     "listing",
     "lock_across_forks",
