@@ -124,14 +124,15 @@ class CachedCall:
         self._direct = call if isinstance(call, NativeCall) and call.is_direct else None
         if not isinstance(call, NativeCall | DeviceCall) or (call.place is HOST and not call.is_direct):
             return
-        self._spares = [spares_of(ArrayCell, size, dtype, call.place) for dtype, size in call.outputs]
+        outputs: list[Any] = list(call.outputs)  # pairs, or None for one left out
+        self._spares: list[Any] = [out and spares_of(ArrayCell, out[1], out[0], call.place) for out in outputs]
         is_alone = self._single and function.auxiliary == [None] and not spec.mutated and not spec.random
         self.is_plain = is_alone and call.is_direct and (call.workspaces is None or spec.program is None)
         if self.is_plain:
             self.launch, self.form, self.workspaces = call.launch, call.form, call.workspaces
             if isinstance(call, NativeCall):
                 self.fail = call.fail
-            ((dtype, size),) = call.outputs
+            ((dtype, size),) = outputs
             arrays, (cells,) = spares_of(NdArray, size, dtype, call.place), self._spares
             self.arrays, self.new_array = arrays.ring, arrays.new
             self.cells, self.new_cell = cells.ring, cells.new
@@ -236,8 +237,8 @@ class _CachedOnDevice(CachedCall):
         spec = self.pattern.spec
         # All that may keep it from being plain is where its inputs are.
         self._is_nearly_plain = self._single and len(call.outputs) == 1 and not spec.mutated and not spec.random
-        if self._is_nearly_plain:
-            ((dtype, size),) = call.outputs
+        if self._is_nearly_plain and call.outputs[0] is not None:
+            dtype, size = call.outputs[0]
             self._spare_arrays = spares_of(NdArray, size, dtype, call.place)
 
     def on_arrays(self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]) -> Any:
@@ -254,15 +255,24 @@ class _CachedOnDevice(CachedCall):
         self, cells: Sequence[ArrayCell | None], floats: Mapping[str, float]
     ) -> tuple[list[ArrayCell], ArrayCell | None]:
         call: Any = self._call
-        made = [each.get() for each in self._spares]
+        sizes = [size for _, size in self._outputs]
+        made = [_left_out(size) if each is None else each.get() for each, size in zip(self._spares, sizes, strict=True)]
         arrays = call.fetch(cells)
         random_state = None
         if self.pattern.spec.random:
             random_state = self._advanced_random_state()
             arrays.append(random_state_by_shape(random_state))
-        outputs: list[Any] = [cell.storage for cell in made]
-        call.compute(cells, arrays, [storage.address for storage in outputs], floats.values())
+        storages: list[Any] = [cell.storage for cell in made]
+        outputs = [None if storage is None else storage.address for storage in storages]
+        call.compute(cells, arrays, outputs, floats.values())
         return made, random_state
+
+
+def _left_out(size: int) -> ArrayCell:
+    """The cell of an output that nobody needs."""
+    cell = ArrayCell(size)
+    cell.leave_out()
+    return cell
 
 
 def is_memorable(spec: OpSpec) -> bool:

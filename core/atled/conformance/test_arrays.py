@@ -87,6 +87,20 @@ def test_copy_fill_view(subject: Subject, case: Topic) -> None:
     _assert_same(_down(array_class, target, values), values, "a copy changes with its source")
 
 
+@over(array_classes)
+def test_queue_order(subject: Subject, case: Topic) -> None:
+    """What is asked for first is done first: memory may be given to others while work that reads it waits."""
+    array_class: ArrayClass = case.value
+    values = _values(np.dtype(np.float32), 1 << 16)
+    first, second, third = (_up(array_class, subject.device, np.zeros_like(values)) for _ in range(3))
+    array_class.upload(values, first)
+    array_class.copy(first, second)
+    array_class.fill(first, 1.0)
+    array_class.copy(second, third)
+    array_class.upload(np.zeros_like(values), second)
+    _assert_same(_down(array_class, third, values), values, "work on a device is not done in the order of its queue")
+
+
 @over(_per_dtype)
 def test_empty_arrays(subject: Subject, case: Topic) -> None:
     """Arrays without elements can be made, filled, viewed and moved."""

@@ -11,8 +11,9 @@ import atled as nn
 import atled.functions as F
 import atled_sim
 from atled.calling.cached_calls import forget_calls
+from atled.plugin import Prepared, reload_plugins
 from atled_contexts import context_scope
-from atled_sim import faults
+from atled_sim import faults, kernels
 
 
 @pytest.fixture(autouse=True)
@@ -345,3 +346,58 @@ def test_an_array_that_is_read_on_the_host_as_well_is_copied_once(device):
         assert np.array_equal(y.d, [2, -1])
         del results
     assert (device.counts.uploads, device.counts.downloads) == (1, 0)
+
+
+def test_what_is_left_out_has_no_memory_on_the_short_way_either(device):
+    x = F.identity(nn.NdArray.from_numpy_array(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)))
+    with atled_sim.omit({"MaxPooling"}):
+        F.max_pooling(x, (2, 2)), F.max_pooling(x, (2, 2))
+        device.reset_counts()
+        for _ in range(3):
+            y = F.max_pooling(x, (2, 2))
+        assert (device.counts.launches, device.counts.uploads) == (3, 0)
+        assert y.data.ravel().tolist() == [5, 7, 13, 15]
+        with nn.auto_forward():
+            v = nn.Variable((1, 1, 4, 4))
+            v.data = x
+            for _ in range(3):
+                pooled = F.max_pooling(v, (2, 2))
+        assert pooled.value.parent.auxiliary[1].is_unstored
+
+
+@pytest.fixture
+def workspaces(monkeypatch):
+    """Every kernel asks for a workspace, and spoils it."""
+    prepare = kernels.prepare
+
+    def with_workspace(call):
+        made, count = prepare(call), len(call.inputs) + len(call.outputs)
+
+        def run(*arguments):
+            workspace = arguments[count]
+            assert (workspace.dtype, workspace.shape) == (np.uint8, (192,))
+            made.run(*arguments[:count], *arguments[count + 1 :])
+            atled_sim.device(call.device_id).reach(workspace).fill(0xFF)
+
+        return Prepared(run, workspace=192)
+
+    monkeypatch.setattr(kernels, "prepare", with_workspace)
+    reload_plugins()
+    yield
+    monkeypatch.undo()
+    reload_plugins()
+
+
+def test_workspaces_are_there_on_every_short_way(workspaces, device):
+    x, w = array(1, -2), leaf(1, 2)
+    with nn.auto_forward():
+        for step in range(8):
+            if step == 5:
+                device.reset_counts()
+            assert F.elu(F.relu(x), 2).data.tolist() == [1, 0]
+            row, column = F.reshape(x, (1, 2)), F.reshape(x, (2, 1))
+            assert F.affine(row, column).data.tolist() == [[5]]
+            w.grad.zero()
+            rebuilt(w, leaf(0.5, 0.25)).backward()
+            np.testing.assert_allclose(w.g, expected_gradient(w, leaf(0.5, 0.25)), rtol=1e-6)
+    assert device.counts.launches > 30

@@ -40,6 +40,7 @@ FAULTS: dict[str, Fault] = {
     "runs_elsewhere": Fault("placement", "Tanh", "let the engine compute an op"),
     "hides_the_reference": Fault("placement", "Mul2", "called the reference of Mul2"),
     "imports_eagerly": Fault("lazy_import", "-", "also imports _hypothesis_globals, hypothesis"),
+    "out_of_order": Fault("queue_order", "ShelfArray", "is not done in the order"),
     "leaks_device_memory": Fault("memory_returned", "ShelfArray", "bytes in use after the same work"),
     "leaks_host_memory": Fault("leaks", "Tanh", "bytes more"),
     "shares_scratch": Fault("threads", "Tanh", "threads disturb each other"),

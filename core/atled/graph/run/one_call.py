@@ -10,7 +10,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
-from atled.arrays.cell import ArrayCell
+from atled.arrays.cell import ArrayCell, Storage
 from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
@@ -287,7 +287,7 @@ class PythonCall(ShortCall):
 class DeviceCall(OneCall):
     """A call on one device, whose inputs are there, or in host memory with the dtype that it reads.
 
-    place: the memory of the device.  outputs: dtype and count of elements of all outputs.
+    place: the memory of the device.  outputs: dtype and count of elements of all outputs, None for one left out.
     launch: `launch(form, *arrays by shape, *floats)`, with memory for the time of a run behind the outputs where there
         are `workspaces`.  form: nothing: that is for machine code.
     is_direct: whether `launch` may be given what the inputs have for an address.
@@ -299,8 +299,8 @@ class DeviceCall(OneCall):
         super().__init__(spec, plan, None)
         step = plan.steps[0]
         self.place = plan.place_of(step)
-        targets = [plan.slots[number] for number in plan.targets]
-        self.outputs: list[tuple[np.dtype, int]] = [(slot.desc.dtype, slot.desc.size) for slot in targets]
+        targets = [plan.slots[number] if number >= 0 else None for number in plan.targets]
+        self.outputs = [None if slot is None else (slot.desc.dtype, slot.desc.size) for slot in targets]
         self.form = None
         self.workspaces = None
         if len(plan.steps) == 1:
@@ -310,14 +310,15 @@ class DeviceCall(OneCall):
         else:
             memories = dict.fromkeys(range(len(cells)), -1)  # of an absent input
             memories.update((number, plan.slots[slot].memory) for number, *_, slot in plan.requests)
-            self.launch = launch_all(plan, [*memories.values(), *(slot.memory for slot in targets)])
+            memories.update((~number, plan.slots[slot].memory) for number, slot in enumerate(plan.targets))
+            self.launch = launch_all(plan, list(memories.values()))
         self._is_random = spec.random
         self.is_direct = all(cell is None or cell.place is self.place for cell in cells)
 
     @staticmethod
     def fits(spec: OpSpec, plan: Plan, cells: Sequence[ArrayCell | None]) -> bool:
         """Whether a call can run so."""
-        if spec.inplace or spec.opaque or not plan.steps or plan.fallbacks or -1 in plan.targets:
+        if spec.inplace or spec.opaque or not plan.steps or plan.fallbacks:
             return False
         step = plan.steps[0]
         place = plan.place_of(step)
@@ -326,7 +327,7 @@ class DeviceCall(OneCall):
             and step.prepared is not None
             and step.prepared.run is not None
             and (len(plan.steps) == 1 or (PlanOnDevice.fits(plan) and not spec.mutated))
-            and all(plan.slots[number].source[0] == "target" for number in plan.targets)
+            and all(number < 0 or plan.slots[number].source[0] == "target" for number in plan.targets)
             and all(cell is None or cell.place in (HOST, place) for cell in cells)
             and _dtypes_fit(plan, cells)
         )
@@ -338,19 +339,26 @@ class DeviceCall(OneCall):
         if is_observed():
             super().run(inputs, outputs, floats)
             return
-        made = []
-        for (dtype, size), given in zip(self.outputs, outputs, strict=True):
-            cell = ArrayCell(size) if given is None else given
-            made.append((cell, dtype, cell.reserve(self.place, dtype)))
+        made: list[tuple[ArrayCell, np.dtype, Storage] | None] = []
+        for output, given in zip(self.outputs, outputs, strict=True):
+            if output is None:
+                made.append(None)
+                if given is not None:
+                    given.leave_out()
+            else:
+                dtype, size = output
+                cell = ArrayCell(size) if given is None else given
+                made.append((cell, dtype, cell.reserve(self.place, dtype)))
+        written = [each for each in made if each is not None]
         if WATCHES:
-            announce(id(cell) for cell, *_ in made)
+            announce(id(cell) for cell, *_ in written)
         arrays: list[Any] = self.fetch(inputs[:-1] if self._is_random else inputs)
         if self._is_random:
             advance(inputs[-1])
             arrays.append(random_state_by_shape(inputs[-1]))
-        self.compute(inputs, arrays, [storage.address for *_, storage in made], floats)
+        self.compute(inputs, arrays, [None if each is None else each[2].address for each in made], floats)
         # Not before: what a failed run leaves in there is no value of theirs.
-        for cell, dtype, storage in made:
+        for cell, dtype, storage in written:
             cell.written_at(self.place, dtype, storage)
             if cell.use:
                 cell.touched()
