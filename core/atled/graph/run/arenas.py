@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 
@@ -57,7 +58,9 @@ def _why_not(plan: Plan, place: Place, reason: str = "") -> str:
     layout = plan.arenas[place]
     workspace = max((nbytes for _, nbytes in layout.workspaces.values()), default=0)
     held = [f"{in_units(arena.storage.nbytes)} by {arena.made_for}" for arena in arenas_on(place)]
-    in_use = place.array_class.statistics(place.device_id).get("bytes_in_use")
+    in_use = None
+    with contextlib.suppress(Exception):  # a device that is lost may have no statistics; its own error is raised
+        in_use = place.array_class.statistics(place.device_id).get("bytes_in_use")
     considered = [f"in memory shared by plans: {listing(held)}" if held else ""]
     considered.append("" if in_use is None else f"in use on {place}: {in_units(in_use)}")
     return four_parts(
