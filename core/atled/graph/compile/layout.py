@@ -70,11 +70,15 @@ class _Form(NamedTuple):
 
 
 class _Other(NamedTuple):
-    """A node in another order of axes; per input and output its axes in terms of those of now, None: as they are."""
+    """A node in another order of axes; per input and output its axes in terms of those of now, None: as they are.
+
+    op: the name of what computes the same in any order, where the op itself does not.
+    """
 
     attributes: Mapping[str, Any]
     inputs: Sequence[Axes | None]
     outputs: Sequence[Axes | None]
+    op: str = ""
 
 
 class _Rewriting:
@@ -103,7 +107,7 @@ class _Rewriting:
         self.copies: dict[_Form, IRValue] = {}
         self.shown: dict[IRValue, IRValue] = {}
         for node in nodes:
-            if not self._replaced(node) and not self._is_second_name(node):
+            if not (self._replaced(node) or self._is_second_name(node) or self._is_put_off(node)):
                 self._keep(node)
 
     def _keep(self, node: IRNode) -> None:
@@ -125,6 +129,22 @@ class _Rewriting:
         if source not in self.waiting:
             return False
         self.waiting.add(name)
+        return True
+
+    def _is_put_off(self, node: IRNode) -> bool:
+        """Whether a node is a transpose that can wait until somebody wants what it makes in that order."""
+        value = node.inputs[0] if node.name == "Transpose" else None
+        if value is None or node.computed or node in self._apart:
+            return False
+        form = self._reduced(value, node.attributes["axes"])
+        array = form.source.base.array
+        # What it reads may change before it is wanted.
+        if (array is not None and array.values) or not self._can_move(node, form.source.desc, form.axes):
+            return False
+        self.forms[node.outputs[0]] = form
+        self.waiting.add(node.outputs[0])
+        if self._must_exist(node.outputs[0]):
+            self._make(node.outputs[0])
         return True
 
     def _replaced(self, node: IRNode) -> bool:
@@ -177,17 +197,18 @@ class _Rewriting:
 
     def _replace(self, node: IRNode, other: _Other) -> bool:
         """Put the other one in the place of a node; False where its backend does not compute that, or no transpose."""
-        spec, old = node.spec, node.decision
+        spec, old = SPECS[other.op] if other.op else node.spec, node.decision
         assert spec is not None and old is not None
         given = list(zip(node.inputs, other.inputs, strict=True))
         descs = tuple(None if value is None else _permuted(value.desc, axes) for value, axes in given)
         decision = choose(spec, descs, other.attributes, node.context)
         if (decision.backend, decision.call.inputs) != (old.backend, descs):
             return False
-        moved = [(value.desc, axes) for value, axes in given if value is not None and axes]
+        forms = [self._reduced(value, axes) for value, axes in given if value is not None and axes]
+        moved = [(form.source.desc, form.axes) for form in forms]
         back = zip(decision.call.outputs, other.outputs, strict=True)
         moved += [(desc, _inverse(axes)) for desc, axes in back if axes]
-        if not all(self._decision(node, desc, axes) for desc, axes in moved if not _is_view(desc, axes)):
+        if not all(self._can_move(node, desc, axes) for desc, axes in moved):
             return False
         inputs = tuple(v if v is None else self._permute(node, v, axes or tuple(range(v.ndim))) for v, axes in given)
         new = IRNode(spec, inputs, other.attributes, node.context, decision)
@@ -240,16 +261,15 @@ class _Rewriting:
         """Have a value as it is: in memory of its own, or where that may be as a view of what was made."""
         self.waiting.remove(value)
         form = self.forms[value]
-        node = form.source.node
+        node = value.node
         assert node is not None
         if value.is_view:
-            assert value.node is not None
-            self._keep(value.node)
+            self._keep(node)
             return
         if not _is_view(form.source.desc, form.axes):
             self._transpose(node, form, value)
             return
-        if value.array is None:
+        if self._may_show(value, form.source):
             self._add(self._showing(node, form.source, value), value)
             if value in self._results:
                 self.shown[value] = form.source
@@ -257,6 +277,13 @@ class _Rewriting:
         view = self._view(node, form.source, value.desc)
         decision = choose(SPECS["Identity"], (view.desc,), {}, node.context)
         self._add(IRNode(SPECS["Identity"], (view,), {}, node.context, decision), value)
+
+    def _may_show(self, value: IRValue, source: IRValue) -> bool:
+        """Whether a value may be a view; a result only of what can be one in its place, and is none yet."""
+        if not self._must_exist(value):
+            return True
+        is_own = source.external < 0 and source.base is source and source.array is None
+        return value.array is None and is_own and source not in self._results and source not in self.shown.values()
 
     def _view(self, node: IRNode, source: IRValue, desc: ArrayDesc) -> IRValue:
         """A view of the source with another shape."""
@@ -279,6 +306,9 @@ class _Rewriting:
         output.node, output.position = node, 0
         self.made.append(node)
         return output
+
+    def _can_move(self, node: IRNode, desc: ArrayDesc, axes: Axes) -> bool:
+        return _is_view(desc, axes) or self._decision(node, desc, axes) is not None
 
     @staticmethod
     def _decision(node: IRNode, desc: ArrayDesc, axes: Axes) -> Decision[Any] | None:
@@ -365,6 +395,11 @@ def _broadcast(node: IRNode, axes: Axes) -> _Other | None:
     return _with_axes(node, axes, {"shape": tuple(node.attributes["shape"][axis] for axis in axes)})
 
 
+def _global_average(node: IRNode, axes: Axes) -> _Other | None:
+    spatial = tuple(sorted(axes.index(axis) for axis in range(2, len(axes))))
+    return _with_axes(node, axes, {"axes": spatial, "keep_dims": True})._replace(op="Mean")
+
+
 def _reduction(node: IRNode, axes: Axes) -> _Other | None:
     """Where the axes of the sum are taken out, those that stay must have the same order in both."""
     summed = node.attributes["axes"]
@@ -392,6 +427,7 @@ _RULES: Mapping[str, Callable[[IRNode, Axes], _Other | None]] = {
     "Concatenate": _concatenation,
     "Slice": _slice,
     "Broadcast": _broadcast,
+    "GlobalAveragePooling": _global_average,
     "Sum": _reduction,
     "Mean": _reduction,
 }

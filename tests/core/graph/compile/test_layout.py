@@ -125,6 +125,10 @@ def planned(build, *arrays, layout="channel_last"):
         return y.d.copy(), [step.name for step in y.plan.steps]
 
 
+def constant(*shape):
+    return nn.Variable.from_numpy_array(np.random.default_rng(9).standard_normal(shape).astype(np.float32))
+
+
 WEIGHT = RNG.standard_normal((3, 3, 3, 3)).astype(np.float32)
 CHAINS = {
     "elementwise": (lambda y: F.tanh(y) * F.constant(2.0, (1, 1, 1, 1)), 3),
@@ -132,6 +136,7 @@ CHAINS = {
     "of_all_but_channels": (lambda y: F.sum(y, axis=(0, 2, 3)), 2),
     "kept_axes": (lambda y: F.sum(y, axis=(2, 3), keepdims=True), 2),
     "parts": (lambda y: F.concatenate(y[:, 1:], y[:, :2], axis=1), 3),
+    "global_average": (lambda y: F.affine(F.global_average_pooling(y), constant(3, 4), base_axis=1), 2),
     "an_order_of_its_own": (lambda y: F.reshape(y, (2, -1)), 3),
     "kept_axes_in_another_order": (lambda y: F.sum(y, axis=(3,)), 3),
     "images_of_one_element": (lambda y: F.tanh(F.average_pooling(y, y.shape[2:])), 2),
@@ -149,6 +154,43 @@ def test_what_follows_a_convolution_is_computed_in_its_order_where_it_has_none(n
     expected, _ = planned(build, IMAGES, WEIGHT, layout="")
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert steps.count("Transpose") == transposes
+
+
+def test_a_transpose_of_the_user_is_left_out_where_its_order_is_not_wanted():
+    def build(x, w):
+        return F.transpose(F.convolution(F.transpose(x, (0, 3, 1, 2)), w), (0, 2, 3, 1))
+
+    there = np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))
+    found, steps = planned(build, there, WEIGHT)
+    expected, _ = planned(build, there, WEIGHT, layout="")
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert steps == ["Transpose", "Convolution"]  # the weight's
+
+
+def test_results_that_are_one_array_in_the_order_of_a_device_have_memory_of_their_own():
+    with nn.context_scope(SIM), atled_sim.prefer_layout("channel_last"):
+        x, w = map(nn.Variable.from_numpy_array, (IMAGES, WEIGHT))
+        y = F.convolution(x, w)
+        results = [F.transpose(y, (0, 2, 3, 1)) for _ in range(2)] + [F.transpose(x, (0, 1, 2, 3))]
+        nn.forward_all([*results, y])
+        results[0].d = 0
+        results[2].d = 1
+        np.testing.assert_array_equal(results[1].d, y.d.transpose(0, 2, 3, 1))
+        np.testing.assert_array_equal(x.d, IMAGES)
+
+
+def test_a_transpose_is_not_put_off_behind_a_change_of_what_it_reads():
+    def build(x, w):
+        ones = [constant(1, 8, 1, 1) for _ in range(3)]
+        y = F.convolution(F.transpose(x, (0, 3, 1, 2)), w)
+        t = F.transpose(ones[0], (0, 2, 3, 1))
+        z = F.batch_normalization(F.concatenate(y, y, y[:, :2], axis=1), *ones[1:], ones[0], constant(1, 8, 1, 1) ** 2)
+        return F.sum(z, axis=(2, 3)) + F.reshape(t * np.float32(100), (1, 8))
+
+    there = np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))
+    found, _ = planned(build, there, WEIGHT)
+    expected, _ = planned(build, there, WEIGHT, layout="")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_a_value_that_is_held_has_the_order_of_its_call():
