@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.failures import Failures
+from atled.arrays.storage import ALIGNMENT
 from atled_contexts import active_trace, check_array_classes
 
 
@@ -169,9 +171,9 @@ class Place:
 
     @property
     def alignment(self) -> int:
-        """Bytes, where parts may begin."""
+        """Bytes, where parts may begin, and workspaces."""
         assert self.array_class is not None
-        return self.array_class.alignment
+        return math.lcm(self.array_class.alignment, ALIGNMENT)
 
     def download(self, source: Any, target: np.ndarray) -> None:  # Any: the device's own array type
         """Copy from the device to host memory and wait; raises what the device found wrong before."""
