@@ -41,18 +41,20 @@ __kernel void gemm(IN a, IN b, IN bias, OUT y OPERANDS, SIZES) {
 #define STRIDE(axis) w[16 + axis]
 #define DILATION(axis) w[19 + axis]
 #define VOLUME(X) (X(0) * X(1) * X(2))
-#define MAPS_EACH 4
+#define MAPS_EACH 8
+
+#define HERE(axis) (back ? S(axis) : T(axis))
+#define SPLIT(at, i, X) int at[3] = {(i) / (X(1) * X(2)), (i) / X(2) % X(1), (i) % X(2)}
 
 /* The element that window `at` sees at tap k; back: the window that sees element `at` there. -1 for none. */
-static int partner(SIZES, int at, int k, int back) {
-    int place = 0, scale = 1, inside = 1;
-    for (int axis = 2; axis >= 0; axis--) {
-        int here = back ? S(axis) : T(axis), there = back ? T(axis) : S(axis), step = back ? STRIDE(axis) : 1;
-        int shift = k % K(axis) * DILATION(axis) - PAD(axis);
-        int e = back ? at % here - shift : at % here * STRIDE(axis) + shift;
-        inside &= e >= 0 && e % step == 0 && e / step < there;
-        place += e / step * scale;
-        scale *= there, at /= here, k /= K(axis);
+static int partner(SIZES, const int *at, const int *k, int back) {
+    int place = 0, inside = 1;
+    for (int axis = 0; axis < 3; axis++) {
+        int there = back ? T(axis) : S(axis), shift = k[axis] * DILATION(axis) - PAD(axis);
+        int e = back ? at[axis] - shift : at[axis] * STRIDE(axis) + shift;
+        if (back && STRIDE(axis) > 1) inside &= e % STRIDE(axis) == 0, e /= STRIDE(axis); /* divisions take long */
+        inside &= e >= 0 && e < there;
+        place = place * there + e;
     }
     return inside ? place : -1;
 }
@@ -66,8 +68,10 @@ __kernel void convolution(IN x, IN weight, IN bias, OUT y OPERANDS, SIZES) {
     for (int m = 0; m < MAPS_EACH; m++) sum[m] = bias ? bias[g * MAPS + min(first + m, MAPS - 1)] : 0;
     x += (long)get_global_id(2) * DEPTH * size;
     weight += g * MAPS * DEPTH * VOLUME(K);
+    SPLIT(at, t, HERE);
     for (int k = 0; k < VOLUME(K); k++) {
-        int e = partner(w, t, k, back);
+        SPLIT(tap, k, K);
+        int e = partner(w, at, tap, back);
         if (e >= 0)
             for (int c = 0; c < DEPTH; c++)
                 for (int m = 0; m < MAPS_EACH; m++)
@@ -82,8 +86,10 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
     ITEM(i);
     int c = i / VOLUME(K), first = get_global_id(1) * MAPS_EACH, g = get_global_id(2), groups = w[3], batch = w[22];
     float sum[MAPS_EACH] = {0};
+    SPLIT(tap, i % VOLUME(K), K);
     for (int t = 0; t < VOLUME(T); t++) {
-        int e = partner(w, t, i % VOLUME(K), 0);
+        SPLIT(at, t, T);
+        int e = partner(w, at, tap, 0);
         float part[MAPS_EACH] = {0}; /* summed per window first, which rounds less */
         for (int n = g; e >= 0 && n < batch * groups; n += groups)
             for (int m = 0; m < MAPS_EACH; m++)
@@ -98,9 +104,11 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
 __kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
     ITEM(t);
     int best = -1, found = 0;
+    SPLIT(at, t, T);
     x += (long)get_global_id(1) * VOLUME(S);
     for (int k = 0; k < VOLUME(K); k++) {
-        int e = partner(w, t, k, 0);
+        SPLIT(tap, k, K);
+        int e = partner(w, at, tap, 0);
         if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e, found = k;
     }
     y[(long)get_global_id(1) * w[0] + t] = x[best];
@@ -114,7 +122,10 @@ __kernel void MaxPoolingGrad(IN gy, __global const uchar *place, OUT gx, FLAG, l
     gx += (long)row * VOLUME(S);
     for (int s = 0; s < VOLUME(S); s++) gx[s] = 0;
     for (int t = 0; t < VOLUME(T); t++) {
-        int k = place[(long)row * VOLUME(T) + t], e = partner(w, t, k, 0);
+        int k = place[(long)row * VOLUME(T) + t];
+        SPLIT(at, t, T);
+        SPLIT(tap, k, K);
+        int e = partner(w, at, tap, 0);
         if (k >= VOLUME(K)) *flag = number;
         else if (e >= 0) gx[e] += gy[t];
     }
@@ -136,8 +147,10 @@ __kernel void average(IN x, OUT y, SIZES) {
     ITEM(at);
     int back = w[22], size = back ? VOLUME(T) : VOLUME(S);
     float sum = 0;
+    SPLIT(place, at, HERE);
     for (int k = 0; k < VOLUME(K); k++) {
-        int e = partner(w, at, k, back);
+        SPLIT(tap, k, K);
+        int e = partner(w, place, tap, back);
         if (e >= 0) sum += x[(long)get_global_id(1) * size + e] / (back ? places(w, e) : 1);
     }
     y[(long)get_global_id(1) * w[0] + at] = sum / (back ? 1 : places(w, at));

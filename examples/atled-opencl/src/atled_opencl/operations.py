@@ -16,7 +16,7 @@ from atled_opencl.elementwise import launch_formula
 from atled_opencl.runtime import Launch, device
 
 _SOURCE = Path(__file__).with_name("kernels.cl").read_text("utf-8")
-_ROWS, _MAPS_EACH = 8, 4  # as in kernels.cl: results that one work item computes
+_ROWS, _MAPS_EACH = 8, 8  # as in kernels.cl: results that one work item computes
 _PART, _MOST_PARTS = 4096, 64  # elements that one work item sums; into how many parts longer sums are cut, at most
 Shape = Sequence[int]
 
