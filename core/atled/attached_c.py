@@ -3,7 +3,7 @@
 READ_0(x, at)           element `at` of input 0: x[at], or what the formula before it computes
 STORE_0(y, at, value)   has element `at` of output 0 be `value`: y[at] = value, and what the formula behind it makes
 OPERANDS                parameters of the kernel, each behind a comma: the arrays that the formulas read besides, those
-                        that they make, then their run-time floats
+                        that they make, then their run-time floats, or what `numbers` declares
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ def write_attached_c(
     real: str = "float",
     dialect: Dialect = C99,
     attribute_real: str | None = None,
+    numbers: tuple[str, str] | None = None,
 ) -> str:
     """The functions and macros above, to be put before the source of a kernel.
 
     reads, stores: positions of the inputs and outputs that the kernel reads and stores by macros; those without a
         formula get plain ones.
     real, dialect, attribute_real: as for `write_c`.
+    numbers: how the kernel is given the run-time floats, where it does not take each as a parameter: what is declared
+        for all of them, if there are any, and the expression for one, with {} for its position among those of the call.
     ValueError: a formula is at another position, or an array that it reads or makes is neither float32 nor float64.
     """
     if not (set(call.before) <= set(reads) and set(call.after) <= set(stores)):
@@ -43,7 +46,11 @@ def write_attached_c(
         _Part("STORE", position, call.after[position], space, call.wanted[position]) for position in sorted(call.after)
     ]
     lines = []
+    position = len(call.spec.float_names)
     for part in parts:
+        if numbers is not None:
+            part.given = [numbers[1].format(position + n) for n in range(len(part.numbers))]
+        position += len(part.numbers)
         program = part.formula.spec.program
         assert program is not None
         lines.append(
@@ -54,8 +61,10 @@ def write_attached_c(
         plain = "(x, at) (x)[at]" if kind == "READ" else "(y, at, value) (y)[at] = (value)"
         lines += [f"#define {kind}_{position}{plain}" for position in positions if position not in given]
     arrays = [array for part in parts for array in part.operands] + [array for part in parts for array in part.results]
-    numbers = [f"{attribute_real} {number}" for part in parts for number in part.numbers]
-    lines.append("#define OPERANDS " + "".join(f", {parameter}" for parameter in (*arrays, *numbers)))
+    floats = [f"{attribute_real} {number}" for part in parts for number in part.numbers]
+    if numbers is not None and floats:
+        floats = [numbers[0]]
+    lines.append("#define OPERANDS " + "".join(f", {parameter}" for parameter in (*arrays, *floats)))
     return "\n".join(lines) + "\n"
 
 
@@ -75,6 +84,7 @@ class _Part:
         self.operands = list(self._declared(self.operand_descs, "in", "const "))
         self.results = list(self._declared(self.result_descs, "out", ""))
         self.numbers = [f"{self.name}_{number}" for number in program.attributes]
+        self.given = self.numbers
 
     def _declared(self, descs: Sequence[ArrayDesc], kind: str, qualifier: str) -> Iterator[str]:
         for number, desc in enumerate(descs):
@@ -89,7 +99,7 @@ class _Part:
             f"{_identifier(declared)}[{_index(desc.shape, last.shape)}]"
             for declared, desc in zip(self.operands, self.operand_descs, strict=True)
         ]
-        names = [*map(_identifier, (*self.operands, *self.results)), *self.numbers]
+        names = [*map(_identifier, (*self.operands, *self.results)), *self.given]
         parameters = [*self.operands, *self.results, *(f"{attribute_real} {number}" for number in self.numbers)]
         if self.is_before:
             values = ", ".join([*loads, *self.numbers, "&value"])

@@ -333,7 +333,8 @@ class Prepared:
     note: what was chosen and why, for `explain` and the plan's listing, such as "direct, 8x48 tiles".
     queued: whether all that `run` does is to put work into the device's queue, which is done in order: it does not
         wait, allocate or read back. Such steps make up device programs (`ArrayClass.program`).
-    bind: of a queued one, `bind(arrays, table, first) -> launch`, for arrays that stay the same from run to run.
+    bind: of a queued one, `bind(arrays, table, first) -> launch`, for arrays that stay the same from run to run,
+        and are kept alive as long as the launch.
         `arrays` are those that `run` gets, the workspace included; `launch()` puts the same work into the queue.
         Numbers that change are read by the device when its turn comes, from `table`, its own int64 array: from word
         `first` on the float attributes in the order of the spec, as the bits of float64; then, for a random op, key and

@@ -35,13 +35,14 @@ def identity(shape, dtype="float32", before=None, after=None, wanted=True):
     return plain.attached({0: before} if before else {}, {0: after} if after else {}, (wanted,))
 
 
-def run_c(call, arrays, floats, folder):
-    """Compile the loop with the formulas of a call and run it."""
+def run_c(call, arrays, floats, folder, in_array=False):
+    """Compile the loop with the formulas of a call and run it; in_array: the floats are elements of one."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
     kind = WORDS[call.inputs[0].dtype.name]
-    source = LOOP % (write_attached_c(call, reads=(0,), stores=(0,), real=kind), kind, kind)
+    numbers = ("const double *numbers", "numbers[{}]") if in_array else None
+    source = LOOP % (write_attached_c(call, reads=(0,), stores=(0,), real=kind, numbers=numbers), kind, kind)
     (folder / "kernel.c").write_text(source)
     library = folder / "kernel.so"
     flags = ["-std=c99", "-Wall", "-Werror", "-Wno-unused-function", "-shared", "-fPIC"]
@@ -51,9 +52,11 @@ def run_c(call, arrays, floats, folder):
     assert done.returncode == 0, done.stderr + source
     own, attached, rest = call.split([*arrays, *floats])
     addresses = [None if item is None else ctypes.c_void_p(item.ctypes.data) for item in (*own, *attached)]
-    numbers = [ctypes.c_double(item) for item in rest]
+    given = [ctypes.c_double(item) for item in rest]
+    if in_array and rest:
+        given = [(ctypes.c_double * len(rest))(*rest)]
     size = ctypes.c_long(call.outputs[0].size)
-    ctypes.CDLL(str(library)).kernel(*addresses[:2], size, *addresses[2:], *numbers)
+    ctypes.CDLL(str(library)).kernel(*addresses[:2], size, *addresses[2:], *given)
 
 
 CASES = {
@@ -78,8 +81,11 @@ def present(arrays):
     return [array for array in arrays if array is not None]
 
 
+@pytest.mark.parametrize("in_array", [False, True])
 @pytest.mark.parametrize("call", CASES.values(), ids=CASES)
-def test_it_computes_what_the_reference_does(call, tmp_path):
+def test_it_computes_what_the_reference_does(call, in_array, tmp_path):
+    if in_array and not call.float_count:
+        pytest.skip("no floats")
     rng = np.random.default_rng(0)
     reads = [None if desc is None else rng.uniform(1, 2, desc.shape).astype(desc.dtype) for desc in call.reads]
     floats = [0.5 + number for number in range(call.float_count)]
@@ -87,7 +93,7 @@ def test_it_computes_what_the_reference_does(call, tmp_path):
         [None if desc is None else np.full(desc.shape, 7, desc.dtype) for desc in call.writes] for _ in range(2)
     )
     reference_run(call)(*reads, *wanted, *floats)
-    run_c(call, [*reads, *found], floats, tmp_path)
+    run_c(call, [*reads, *found], floats, tmp_path, in_array)
     for want, got in zip(present(wanted), present(found), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
 

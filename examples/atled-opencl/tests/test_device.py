@@ -119,6 +119,30 @@ def test_formulas_are_parts_of_kernels(name, size, context):
     np.testing.assert_allclose(y.d, wanted.d, rtol=1e-4, atol=1e-5)
 
 
+def test_a_training_step_is_one_program_that_sees_changes(context):
+    def trained(observed):
+        rng = np.random.default_rng(0)
+        x, w = (nn.Variable.from_numpy_array(rng.standard_normal((4, 4)).astype(np.float32)) for _ in range(2))
+        w.need_grad = True
+        solver = S.Adam(0.1)
+        solver.set_parameters({"w": w})
+        step = nn.compile_step(F.mean(F.tanh(F.affine(x, w)) ** 2), solver)
+        found = []
+        for number in range(6):
+            solver.set_learning_rate(0.1 / (1 + number // 2))
+            x.d = x.d + 0.1
+            if observed:
+                with nn.trace():
+                    step()
+            else:
+                step()
+            found.append(w.d.copy())
+        assert f"device program of {len(step.plan.steps)}" in str(step.plan)
+        return found
+
+    np.testing.assert_array_equal(trained(observed=False), trained(observed=True))
+
+
 def test_a_wrong_label_is_an_error_when_the_host_waits_and_only_once(context):
     x = nn.Variable.from_numpy_array(np.zeros((2, 4), np.float32))
     target = nn.Variable.from_numpy_array(np.array([[1], [4]]))

@@ -97,7 +97,7 @@ class QueuedSteps:
         """Bind all steps to their arrays."""
         steps = self._segment.steps
         self._launches = [self._bound(*pair) for pair in zip(steps, self._arguments, strict=True)]
-        self._calls, self._arguments = [], []
+        self._calls = []  # the arguments stay: launches need not keep their arrays alive
 
     def drop(self) -> None:
         """Give the program up for a while: the loop runs."""

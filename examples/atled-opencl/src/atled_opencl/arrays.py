@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,15 @@ class OpenCLArrayClass(ArrayClass):
     def download(self, source: OpenCLArray, target: np.ndarray) -> None:
         """Copy to host memory and wait."""
         _copy(source.memory, target, source.buffer)
+
+    def put_words(self, words: np.ndarray, target: OpenCLArray) -> None:
+        """Copy run-time words in the order of the queue."""
+        target.memory.device.put(words.copy(), target.buffer)
+
+    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], object]:
+        """A loop over the launches, and one flush: the runtime has nothing quicker for all devices."""
+        queue = device(device_id).queue
+        return lambda: ([launch() for launch in launches], queue.flush())
 
     def copy(self, source: OpenCLArray, target: OpenCLArray) -> None:
         """Copy on the device."""

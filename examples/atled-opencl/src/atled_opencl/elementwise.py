@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from atled.plugin import OPENCL, ArrayDesc, Call, Implementation, Prepared, Program, op_spec, plan_layout, write_c
-from atled_opencl.runtime import Launch, device
+from atled_opencl.runtime import NUMBERS, Launch, device, queued
 
 # No double: not every device has it.
 _TYPES = {"float32": "float", "float16": "half", "int64": "long", "int32": "int", "uint8": "uchar", "bool": "uchar"}
-_COPY = Program(("x",), (), (("y", "x"),))
+_COPY, _FILL = Program(("x",), (), (("y", "x"),)), Program((), ("val",), (("y", "val"),))
 
 
 def provide(op: str) -> Implementation | None:
     """The implementation of any op that has a formula or copies; None for other ops."""
     spec = op_spec(op)
-    if spec.program is None and not spec.copies and op != "Cast":
+    if spec.program is None and not spec.copies and op not in ("Cast", "Constant"):
         return None
-    note, fuses = "formula", op != "Cast"
+    note, fuses = "formula", op not in ("Cast", "Constant")
     return Implementation(op, "opencl", prepare, accepts=accepts, note=note, op_version=None, fuses=fuses, casts=True)
 
 
@@ -36,28 +36,22 @@ def accepts(call: Call) -> bool | str:
 
 def prepare(call: Call) -> Prepared:
     """Compile the call's formula, or take the kernel that there is."""
-    program, operands = call.spec.program or _COPY, [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+    program = call.spec.program or (_COPY if call.inputs else _FILL)
+    operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
     heeds = bool(call.spec.inplace)
-    launch, count = launch_formula(call, program, operands, heeds), len(operands) + heeds
-    positions = [count + call.spec.float_names.index(name) for name in program.attributes]
-
-    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        launch(arguments[:count], *(arguments[position] for position in positions))
-
-    return Prepared(run, queued=True, heeds_failure=heeds)
+    launch = launch_formula(call, program, operands, heeds)
+    return queued(call, lambda *arrays: [(launch, arrays, 0)], heeds_failure=heeds)
 
 
 def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], heeds: bool = False) -> Launch:
-    """A formula over arrays that broadcast: inputs, outputs, the flag if it heeds that; attributes come at launch."""
+    """A formula over arrays that broadcast: inputs, outputs, the flag if it heeds that, floats of the call."""
     where = device(call.device_id)
     # The layout only asks for shapes and strides here; a copy may write any dtype.
     layout, words, _, _ = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
     sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
-    # Attributes in the widest type: 1 - beta loses digits in float.
     source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest, heeds)
-    numbers = [where.real] * len(program.attributes)
     grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
-    return Launch(where, source, "formula", grid, sizes, numbers)
+    return Launch(where, source, "formula", grid, sizes, bool(program.attributes))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,7 +61,7 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, h
     count = len(program.inputs)
     types = [_TYPES[dtype] for dtype in dtypes]
     parameters = [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
-    parameters += ["__global long *flag"] * heeds + [f"{real} attr_{name}" for name in program.attributes]
+    parameters += ["__global long *flag"] * heeds + [NUMBERS[0]] * bool(program.attributes)
     lines = [f"__kernel void formula({', '.join(parameters)}, __constant int *w) {{"]
     stop = "i >= w[0] || *flag" if heeds else "i >= w[0]"
     lines += ["    long i = get_global_id(0), row = get_global_id(1);", f"    if ({stop}) return;"]
@@ -78,7 +72,11 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, h
         lines.append(f"    row /= w[{1 + axis}];")
     loads = [f"vload_half(at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}]" for p in range(count)]
     results = [f"y_{y}" for y in program.output_names]
-    arguments = [*loads, *(f"attr_{name}" for name in program.attributes), *(f"&{y}" for y in results)]
+    arguments = [
+        *loads,
+        *map(NUMBERS[1].format, range(len(program.attributes))),
+        *(f"&{y}" for y in results),
+    ]
     lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
     for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
         if str(expression) in program.inputs:  # a copy keeps whole numbers that a float does not hold
@@ -87,4 +85,5 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, h
             y = f"({y}) != 0"
         store = f"vstore_half({y}, at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
         lines.append(f"    {store};")
+    # Attributes in the widest type: 1 - beta loses digits in float.
     return "\n".join([write_c(program, "compute", dialect=OPENCL, attribute_real=real), *lines, "}", ""])

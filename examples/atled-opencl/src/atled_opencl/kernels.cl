@@ -47,14 +47,14 @@ __kernel void gemm(IN a, IN b, IN bias, OUT y OPERANDS, SIZES) {
 #define SPLIT(at, i, X) int at[3] = {(i) / (X(1) * X(2)), (i) / X(2) % X(1), (i) % X(2)}
 
 /* The element that window `at` sees at tap k; back: the window that sees element `at` there. -1 for none. */
-static int partner(SIZES, const int *at, const int *k, int back) {
-    int place = 0, inside = 1;
-    for (int axis = 0; axis < 3; axis++) {
-        int there = back ? T(axis) : S(axis), shift = k[axis] * DILATION(axis) - PAD(axis);
+static int partner(SIZES, const int *at, int k, int back) {
+    int place = 0, scale = 1, inside = 1;
+    for (int axis = 2; axis >= 0; axis--) {
+        int there = back ? T(axis) : S(axis), shift = k % K(axis) * DILATION(axis) - PAD(axis);
         int e = back ? at[axis] - shift : at[axis] * STRIDE(axis) + shift;
         if (back && STRIDE(axis) > 1) inside &= e % STRIDE(axis) == 0, e /= STRIDE(axis); /* divisions take long */
         inside &= e >= 0 && e < there;
-        place = place * there + e;
+        place += e * scale, scale *= there, k /= K(axis);
     }
     return inside ? place : -1;
 }
@@ -70,8 +70,7 @@ __kernel void convolution(IN x, IN weight, IN bias, OUT y OPERANDS, SIZES) {
     weight += g * MAPS * DEPTH * VOLUME(K);
     SPLIT(at, t, HERE);
     for (int k = 0; k < VOLUME(K); k++) {
-        SPLIT(tap, k, K);
-        int e = partner(w, at, tap, back);
+        int e = partner(w, at, k, back);
         if (e >= 0)
             for (int c = 0; c < DEPTH; c++)
                 for (int m = 0; m < MAPS_EACH; m++)
@@ -86,10 +85,9 @@ __kernel void ConvolutionWeightGrad(IN x, IN gy, OUT gw, SIZES) {
     ITEM(i);
     int c = i / VOLUME(K), first = get_global_id(1) * MAPS_EACH, g = get_global_id(2), groups = w[3], batch = w[22];
     float sum[MAPS_EACH] = {0};
-    SPLIT(tap, i % VOLUME(K), K);
     for (int t = 0; t < VOLUME(T); t++) {
         SPLIT(at, t, T);
-        int e = partner(w, at, tap, 0);
+        int e = partner(w, at, i % VOLUME(K), 0);
         float part[MAPS_EACH] = {0}; /* summed per window first, which rounds less */
         for (int n = g; e >= 0 && n < batch * groups; n += groups)
             for (int m = 0; m < MAPS_EACH; m++)
@@ -107,8 +105,7 @@ __kernel void MaxPooling(IN x, OUT y, __global uchar *place, SIZES) {
     SPLIT(at, t, T);
     x += (long)get_global_id(1) * VOLUME(S);
     for (int k = 0; k < VOLUME(K); k++) {
-        SPLIT(tap, k, K);
-        int e = partner(w, at, tap, 0);
+        int e = partner(w, at, k, 0);
         if (e >= 0 && (best < 0 || x[e] > x[best] || (isnan(x[e]) && !isnan(x[best])))) best = e, found = k;
     }
     y[(long)get_global_id(1) * w[0] + t] = x[best];
@@ -122,10 +119,8 @@ __kernel void MaxPoolingGrad(IN gy, __global const uchar *place, OUT gx, FLAG, l
     gx += (long)row * VOLUME(S);
     for (int s = 0; s < VOLUME(S); s++) gx[s] = 0;
     for (int t = 0; t < VOLUME(T); t++) {
-        int k = place[(long)row * VOLUME(T) + t];
         SPLIT(at, t, T);
-        SPLIT(tap, k, K);
-        int e = partner(w, at, tap, 0);
+        int k = place[(long)row * VOLUME(T) + t], e = partner(w, at, k, 0);
         if (k >= VOLUME(K)) *flag = number;
         else if (e >= 0) gx[e] += gy[t];
     }
@@ -149,8 +144,7 @@ __kernel void average(IN x, OUT y, SIZES) {
     float sum = 0;
     SPLIT(place, at, HERE);
     for (int k = 0; k < VOLUME(K); k++) {
-        SPLIT(tap, k, K);
-        int e = partner(w, place, tap, back);
+        int e = partner(w, place, k, back);
         if (e >= 0) sum += x[(long)get_global_id(1) * size + e] / (back ? places(w, e) : 1);
     }
     y[(long)get_global_id(1) * w[0] + at] = sum / (back ? 1 : places(w, at));
@@ -229,18 +223,18 @@ static float2 total(IN parts, int c, SIZES) {
     return (float2)(first, second);
 }
 
-__kernel void statistics(IN x, IN parts, OUT mean, OUT variance, OUT m, OUT v, FLAG, float decay, SIZES) {
+__kernel void statistics(IN x, IN parts, OUT mean, OUT variance, OUT m, OUT v, FLAG, __global const ACC *numbers, int word, SIZES) {
     ITEM(c);
     m[c] = mean[c], v[c] = variance[c];
     if (!w[5] || *flag) return; /* the running statistics as they are */
     float2 sums = total(parts, c, w) / COUNT;
     m[c] = x[(long)c * INNER] + sums.x;
     v[c] = fmax(sums.y - sums.x * sums.x, 0.0f);
-    mean[c] = decay * mean[c] + (1 - decay) * m[c];
-    variance[c] = decay * variance[c] + (1 - decay) * v[c] * (COUNT > 1 ? COUNT / (COUNT - 1) : 1);
+    mean[c] = mix(m[c], mean[c], (float)numbers[word]);
+    variance[c] = mix(v[c] * (COUNT > 1 ? COUNT / (COUNT - 1) : 1), variance[c], (float)numbers[word]);
 }
 
-__kernel void gradient_totals(IN parts, IN v, OUT gbeta, OUT ggamma, float eps, SIZES) {
+__kernel void gradient_totals(IN parts, IN v, OUT gbeta, OUT ggamma, __global const ACC *numbers, int word, SIZES) {
     ITEM(c);
-    gbeta[c] = total(parts, c, w).x, ggamma[c] = total(parts, c, w).y / sqrt(v[c] + eps);
+    gbeta[c] = total(parts, c, w).x, ggamma[c] = total(parts, c, w).y / sqrt(v[c] + (float)numbers[word]);
 }

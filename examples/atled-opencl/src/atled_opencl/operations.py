@@ -13,7 +13,7 @@ import numpy as np
 
 from atled.plugin import OPENCL, ArrayDesc, Call, Prepared, Program, Registrar, write_attached_c
 from atled_opencl.elementwise import launch_formula
-from atled_opencl.runtime import Launch, device
+from atled_opencl.runtime import NUMBERS, Launch, device, queued
 
 _SOURCE = Path(__file__).with_name("kernels.cl").read_text("utf-8")
 _ROWS, _MAPS_EACH = 8, 8  # as in kernels.cl: results that one work item computes
@@ -21,30 +21,30 @@ _PART, _MOST_PARTS = 4096, 64  # elements that one work item sums; into how many
 Shape = Sequence[int]
 
 
-def _launch(call: Call, name: str, grid: Shape, sizes: Shape, numbers: Sequence[type] = ()) -> Launch:
-    """A kernel, with the formula behind output 0; numbers: dtypes of its own."""
+def _launch(call: Call, name: str, grid: Shape, sizes: Shape) -> Launch:
+    """A kernel, with the formula behind output 0."""
     where = device(call.device_id)
-    source = write_attached_c(call, stores=(0,), dialect=OPENCL, attribute_real=where.widest)
+    widest: dict[str, Any] = {"attribute_real": where.widest, "numbers": NUMBERS}
+    source = write_attached_c(call, stores=(0,), dialect=OPENCL, **widest)
     source += re.sub(rf"__kernel void (?!{name}\().*?\n}}\n", "", _SOURCE, flags=re.DOTALL)  # the others take long
-    attached = [where.real] * (call.float_count - len(call.spec.float_names))
-    return Launch(where, source, name, grid, sizes, [*numbers, *attached])
+    return Launch(where, source, name, grid, sizes, call.float_count > 0 and name != "moments")
 
 
 def _prepared(call: Call, name: str, grid: Shape, sizes: Shape, absent: Sequence[None] = ()) -> Prepared:
     """One launch; absent: what the kernel takes and the op has not, behind the first two arrays."""
     launch = _launch(call, name, grid, sizes)
 
-    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        arrays, attached, floats = call.split(arguments)
-        launch((*arrays[:2], *absent, *arrays[2:], *attached), *floats)
+    def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
+        arrays, attached, _ = call.split(arguments)
+        return [(launch, (*arrays[:2], *absent, *arrays[2:], *attached), 0)]
 
-    return Prepared(run)
+    return queued(call, steps)
 
 
 def _checked(call: Call, grid: Shape, sizes: Shape) -> Prepared:
     """A kernel that gets the device's flag, and the number that it writes there for an index out of range."""
-    launch = _launch(call, call.spec.name, grid, sizes, [np.int64])
-    return Prepared(lambda *given: launch(given[:-1], given[-1]), queued=True, may_fail="an index is out of range")
+    launch = _launch(call, call.spec.name, grid, sizes)
+    return queued(call, lambda *given: [(launch, given, 0)], may_fail="an index is out of range")
 
 
 def _present(call: Call) -> list[ArrayDesc]:
@@ -158,17 +158,16 @@ def prepare_sum(call: Call) -> Prepared:
     divisor = outer * inner if call.spec.name == "Mean" else 1
     if parts <= 1:
         return _prepared(call, "reduce", (results, 1), (results, outer, kept, inner, 1, 1, divisor))
-    steps = (parts, 1) if outer > inner else (1, parts)
+    strides = (parts, 1) if outer > inner else (1, parts)
     plain = call.attached({}, {}, call.wanted)
-    first = _launch(plain, "reduce", (results, parts), (results, outer, kept, inner, *steps, 1))
+    first = _launch(plain, "reduce", (results, parts), (results, outer, kept, inner, *strides, 1))
     second = _launch(call, "reduce", (results, 1), (results, 1, 1, parts, 1, 1, divisor))
 
-    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        (x, y), attached, (workspace, *floats) = call.split(arguments)
-        first((x, workspace))
-        second((workspace, y, *attached), *floats)
+    def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
+        (x, y), attached, (workspace,) = call.split(arguments)
+        return [(first, (x, workspace), 0), (second, (workspace, y, *attached), 0)]
 
-    return Prepared(run, workspace=4 * results * parts, note=f"{parts} parts")
+    return queued(call, steps, workspace=4 * results * parts, note=f"{parts} parts")
 
 
 def prepare_softmax(call: Call) -> Prepared:
@@ -187,7 +186,7 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     sizes = (channels, channels, inner, outer, parts, batch_stat)
     back = call.spec.name == "BatchNormalizationGrad"
     sums = _launch(call, "moments", (channels, parts), sizes)
-    totals = _launch(call, "gradient_totals" if back else "statistics", (channels,), sizes, [np.float32])
+    totals = _launch(call, "gradient_totals" if back else "statistics", (channels,), sizes)
     inputs = ("gy", "x", "gamma", "m", "v", "gbeta", "ggamma") if back else ("x", "beta", "gamma", "m", "v")
     formula = "gamma * (x - m) / sqrt(v + eps) + beta"
     if back:
@@ -196,21 +195,16 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     program = Program(inputs, ("eps",), (("y", formula),))
     elements = launch_formula(call, program, [*(x if name in ("x", "gy") else call.outputs[1] for name in inputs), x])
 
-    def run(*arguments: Any) -> None:  # Any: arrays of this device, then floats
-        x, beta, gamma, mean, variance, y, m, v, workspace, flag, decay, eps = arguments
-        if batch_stat:
-            sums((None, x, None, workspace))
-        totals((x, workspace, mean, variance, m, v, flag), decay)
-        elements((x, beta, gamma, m, v, y), eps)
+    def steps(x: Any, beta: Any, gamma: Any, mean: Any, variance: Any, y: Any, m: Any, v: Any, *others: Any) -> Any:
+        workspace, flag = others
+        made = [(totals, (x, workspace, mean, variance, m, v, flag), 0), (elements, (x, beta, gamma, m, v, y), 1)]
+        return [(sums, (None, x, None, workspace), 0), *made] if batch_stat else made
 
-    def run_back(*arguments: Any) -> None:  # Any: as above
-        gy, x, gamma, m, v, gx, gbeta, ggamma, workspace, eps = arguments
-        sums((gy, x, m, workspace))
-        totals((workspace, v, gbeta, ggamma), eps)
-        elements((gy, x, gamma, m, v, gbeta, ggamma, gx), eps)
+    def steps_back(gy: Any, x: Any, gamma: Any, m: Any, v: Any, gx: Any, gbeta: Any, ggamma: Any, parts: Any) -> Any:
+        made = [(sums, (gy, x, m, parts), 0), (totals, (parts, v, gbeta, ggamma), 0)]
+        return [*made, (elements, (gy, x, gamma, m, v, gbeta, ggamma, gx), 0)]
 
-    run = run_back if back else run
-    return Prepared(run, workspace=8 * channels * parts, queued=True, heeds_failure=not back)
+    return queued(call, steps_back if back else steps, workspace=8 * channels * parts, heeds_failure=not back)
 
 
 _OPS = {

@@ -9,12 +9,17 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from atled.plugin import Call, Prepared
+
+NUMBERS = "__global const ACC *numbers, int word", "numbers[word + {}]"
+"""How kernels are given floats, and how they read one."""
 _SYSTEM = Path("/etc/OpenCL/vendors")
 
 
@@ -50,6 +55,7 @@ class Device:
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.lock = threading.RLock()  # reentrant: a garbage collection within it may free memory
         self.bytes_in_use = 0
+        self.underway: deque[Any] = deque(maxlen=64)  # an event that is dropped waits for its copy
         self.program = functools.lru_cache(maxsize=4096)(self._build)
 
     def _build(self, source: str) -> Any:  # Any: see above
@@ -62,6 +68,11 @@ class Device:
         """A buffer of 32-bit integers."""
         flags = self.cl.mem_flags.READ_ONLY | self.cl.mem_flags.COPY_HOST_PTR
         return self.cl.Buffer(self.context, flags, hostbuf=np.array(words, np.int32))
+
+    def put(self, values: np.ndarray, buffer: Any) -> None:  # Any: see above
+        """Copy in the order of the queue, without waiting; the values must not change afterwards."""
+        if values.size:
+            self.underway.append(self.cl.enqueue_copy(self.queue, buffer, values, is_blocking=False))
 
 
 _lock = threading.Lock()
@@ -89,31 +100,51 @@ def device(device_id: str) -> Device:
 
 
 class Launch:
-    """A kernel with its grid and sizes, ready to be called with arrays, then numbers.
+    """A kernel with its grid and sizes, ready to be bound to arrays.
 
-    source, name: of the kernel. Its arguments are buffers, numbers, and the sizes.
+    source, name: of the kernel. Its arguments are buffers, then NUMBERS if it reads any, and the sizes.
     grid: work items per dimension; the first one is rounded up to whole groups, so kernels compare it with sizes[0].
-    numbers: dtypes of the numbers.
+    reads_numbers: whether it reads any floats.
     """
 
     def __init__(
-        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], numbers: Sequence[type]
+        self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], reads_numbers: bool
     ) -> None:
         self._where = where
-        self._kernel = where.cl.Kernel(where.program(source), name)
+        self._make = functools.partial(where.cl.Kernel, where.program(source), name)
         group = min(where.group, 1 << max(grid[0] - 1, 0).bit_length())
         self._grid = (-(-grid[0] // group) * group, *grid[1:])
         # Groups fill up along dimension 1, as far as they divide it: small ones cost more than the work in them.
         self._group = (group, *(math.gcd(size, where.group // group) for size in grid[1:2]), *(1 for _ in grid[2:]))
         self._sizes = where.constants(sizes)
-        self._kernel.set_scalar_arg_dtypes([None] * (self._kernel.num_args - len(numbers) - 1) + [*numbers, None])
+        self._reads_numbers = reads_numbers
 
-    def __call__(self, arrays: Sequence[Any], *numbers: float) -> None:  # Any: arrays of this device, or None
-        """Put it into the device's queue; returns at once."""
+    def bind(self, given: Sequence[Any], numbers: Any, first: int) -> Callable[[], object]:
+        """What puts it into the device's queue and returns at once; given: arrays, None, whole numbers."""
         if 0 in self._grid:
-            return
-        buffers = [None if array is None else array.buffer for array in arrays]
-        where = self._where
-        with where.lock:  # a kernel object holds its arguments until it is launched
-            self._kernel(where.queue, self._grid, self._group, *buffers, *numbers, self._sizes)
+            return lambda: None
+        kernel, where = self._make(), self._where  # a kernel object holds its arguments
+        arguments = [np.int64(one) if isinstance(one, int) else getattr(one, "buffer", one) for one in given]
+        kernel.set_args(*arguments, *((numbers, np.int32(first)) if self._reads_numbers else ()), self._sizes)
+        return functools.partial(where.cl.enqueue_nd_range_kernel, where.queue, kernel, self._grid, self._group)
+
+
+def queued(call: Call, steps: Callable[..., Sequence[Any]], **facts: Any) -> Prepared:
+    """A call as launches; steps(*arrays): each with what it is given, and which is the first float that it reads."""
+    where, count = device(call.device_id), call.float_count
+    numbers = where.constants([0, 0] * max(count, 1))
+
+    def bind(arrays: Sequence[Any], table: Any, start: int) -> Callable[[], object]:  # Any: arrays of this device
+        launches = [
+            launch.bind(given, table and table.buffer, start + first) for launch, given, first in steps(*arrays)
+        ]
+        return lambda: [launch() for launch in launches]
+
+    def run(*arguments: Any) -> None:  # Any: as above, then floats
+        with where.lock:
+            where.put(np.array(arguments[len(arguments) - count :], where.real), numbers)
+            for launch, given, first in steps(*arguments[: len(arguments) - count]):
+                launch.bind(given, numbers, first)()
             where.queue.flush()
+
+    return Prepared(run, queued=True, bind=None if count and where.widest == "float" else bind, **facts)
