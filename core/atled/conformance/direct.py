@@ -66,7 +66,7 @@ class Launch:
 
     case: what is called.  implementation: who computes it.  prepared: as `prepare` gave it.
     call: the case's, unless outputs are left out of it.
-    forms: names of the ways to run it: "run", "native", "native in 3 parts".
+    forms: names of the ways to run it: "run", "launch of bind", "native", "native in 3 parts".
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Launch:
         self._workspace = self._workspaces()
         has_flag = bool(self.prepared.may_fail) or self.prepared.heeds_failure
         self._flag = self.memory(ArrayDesc((1,), np.int64)) if has_flag else None
+        self.bound: Callable[[], None] | None = None  # what `bind` gave, as a program; once that ran
         self.forms = dict(self._forms())
         self.fill()
 
     def _input(self, number: int, desc: ArrayDesc | None) -> Memory | None:
         if desc is None:
             return None
-        is_random_state = self.case.spec.input_at(number).kind == "random_state"
-        return HostArray(desc) if is_random_state else self.memory(desc)
+        return HostArray(desc) if self._is_random_state(number) else self.memory(desc)
 
     def _output(self, number: int, desc: ArrayDesc) -> Memory:
         source = self.case.spec.inplace.get(number)
@@ -163,6 +163,8 @@ class Launch:
         run, native = self.prepared.run, self.prepared.native
         if run is not None:
             yield "run", lambda: run(*arguments, *self.floats)
+        if self.prepared.bind is not None and self._array_class is not None:
+            yield "launch of bind", self._bound(arguments, self._array_class)
         executor: Any = native_executor(self.case.backend)  # what it offers is looked at below
         if native is None or executor is None:
             assert run is not None, "machine code only, but the backend has no native executor"
@@ -172,6 +174,31 @@ class Launch:
                 "native" if parts == 1 else f"native in {parts} parts",
                 self._native(native, parts, executor, arguments),
             )
+
+    def _bound(self, arguments: Sequence[Any], array_class: ArrayClass) -> Callable[[], None]:
+        """Bound once, with other words than those of a run, which begin at the second one of the table."""
+        bind = self.prepared.bind
+        assert bind is not None
+        random_state = [n for n, memory in enumerate(self.inputs) if self._is_random_state(n) and memory is not None]
+        count = 1 + len(self.floats) + 2 * len(random_state)
+        table = DeviceArray(ArrayDesc((count,), np.int64), array_class, self.call.device_id)
+        given = [None if n in random_state else argument for n, argument in enumerate(arguments)]
+
+        def run() -> None:
+            if self.bound is None:
+                launch = bind(given, table.argument, 1)
+                self.bound = array_class.program([launch], self.call.device_id) or launch
+            words = np.zeros(count, np.int64)
+            words[1 : 1 + len(self.floats)] = np.array(self.floats, np.float64).view(np.int64)
+            for position in random_state:
+                words[-2:] = arguments[position]
+            array_class.put_words(words, table.argument)
+            self.bound()
+
+        return run
+
+    def _is_random_state(self, number: int) -> bool:
+        return self.case.spec.input_at(number).kind == "random_state"
 
     def _native(self, native: Native, parts: int, executor: Any, arguments: Sequence[Any]) -> Callable[[], None]:
         block = native.block.copy()

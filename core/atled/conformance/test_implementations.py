@@ -14,7 +14,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch, launches
-from atled.conformance.watching import watch
+from atled.conformance.watching import watch, watch_queue
 from atled.dtypes import is_float
 from atled.errors import in_words
 from atled_contexts import Implementation
@@ -132,6 +132,21 @@ def test_heeded_failures(case: Case) -> None:
                     same = np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
                     name = case.spec.input_at(position).name
                     assert same, f"{_title(case, launch.implementation)}: behind a failure it changed {name}"
+
+
+@over(cases.samples)
+def test_queued(case: Case) -> None:
+    """What says that it only goes into the device's queue does not wait, allocate, or copy from or to the host."""
+    array_class = case.subject.array_class_of(case.backend)
+    for launch in _launches(case):
+        if launch.prepared.queued and array_class is not None:
+            for form in launch.forms:
+                launch.run(form)  # the first time may build what it needs
+            with watch_queue(array_class) as seen:
+                launch.run("run")
+                if launch.bound is not None:
+                    launch.bound()
+            assert not seen, f"{_title(case, launch.implementation)}: it says queued=True, and {seen[0]} in a run"
 
 
 @over(cases.samples)

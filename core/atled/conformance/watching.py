@@ -36,6 +36,23 @@ def watch(spec: OpSpec, array_class: ArrayClass | None) -> Iterator[list[str]]:
         yield seen
 
 
+@contextmanager
+def watch_queue(array_class: ArrayClass) -> Iterator[list[str]]:
+    """Within the block, collect in words what is more than to put work into a queue."""
+    seen: list[str] = []
+    more = {
+        "synchronize": "waited for the device",
+        "download": "read back from the device",
+        "upload": "uploaded to the device",
+        "allocate": "allocated on the device",
+    }
+    with ExitStack() as patches:
+        for name, words in more.items():
+            original = getattr(type(array_class), name)
+            patches.enter_context(_replaced(type(array_class), name, _noticing(original, seen, words)))
+        yield seen
+
+
 def _noticing(original: Callable[..., Any], seen: list[str], words: str) -> Callable[..., Any]:
     def watched(*arguments: Any, **keywords: Any) -> Any:
         if words not in seen:

@@ -51,5 +51,7 @@ FAULTS: dict[str, Fault] = {
     "writes_omitted": Fault("omissions", "MaxPooling", "it omits place, its run without failed"),
     "forgets_formulas": Fault("attached", "Sum", "Sum with a formula behind y"),
     "wrong_groups": Fault("groups", "Tanh", "call 1 of a group gives something else than alone"),
+    "waits_in_queue": Fault("queued", "Tanh", "it says queued=True, and waited for the device in a run"),
+    "keeps_a_word": Fault("runs", "AddScalar", "launch of bind: AddScalar.y"),
     "leaves_gaps": Fault("runs", "Identity", "Not equal to tolerance"),
 }
