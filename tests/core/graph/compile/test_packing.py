@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atled.graph.compile import packing
 from atled.graph.compile.packing import Piece, most_alive, pack
 
 SPANS = st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 30))
 PIECES = st.lists(SPANS.map(lambda drawn: Piece(drawn[0], min(drawn[1:]), max(drawn[1:]))), max_size=40)
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @given(PIECES, st.sampled_from([1, 64, 256]))
-def test_pieces_alive_at_one_time_share_no_byte(pieces, alignment):
-    offsets, nbytes = pack(pieces, alignment)
+def test_pieces_alive_at_one_time_share_no_byte(few, pieces, alignment):
+    with mock.patch.object(packing, "_FEW", few):
+        offsets, nbytes = pack(pieces, alignment)
     used = np.zeros((31, nbytes), bool)  # by step and byte
     for piece, offset in zip(pieces, offsets, strict=True):
         assert offset % alignment == 0
@@ -40,8 +46,16 @@ def test_nothing_takes_nothing():
     assert pack([], 256) == ([], 0)
 
 
-def test_thousands_of_pieces_are_packed_as_tightly_as_few():
+@pytest.mark.parametrize(("count", "most"), [(500, 1.1), (5000, 1.5)])
+def test_hundreds_of_pieces_are_packed_tightly_and_thousands_hardly_less(count, most):
     rng = np.random.default_rng(0)
-    pieces = [Piece(int(rng.integers(1, 1 << 20)), step, step + int(rng.integers(1, 8))) for step in range(1500)]
+    pieces = [Piece(int(rng.integers(1, 1 << 20)), step, step + int(rng.integers(1, 8))) for step in range(count)]
     sizes = [piece._replace(nbytes=-(-piece.nbytes // 256) * 256) for piece in pieces]
-    assert pack(pieces, 256).nbytes < 1.2 * most_alive(sizes)
+    assert pack(pieces, 256).nbytes < most * most_alive(sizes)
+
+
+def test_a_network_and_its_gradient_of_thousands_of_steps_take_what_is_alive():
+    half = 2000
+    kept = [Piece(1000, step, 2 * half - step) for step in range(half)]
+    passing = [Piece(1000, step, step + 1) for step in range(2 * half)]
+    assert pack([*kept, *passing], 8).nbytes <= 1.01 * most_alive([*kept, *passing])
