@@ -318,7 +318,7 @@ class Native:
 
 
 # Any: arrays of the device's own type
-Bind = Callable[[Sequence[Any], Any, int], Callable[[], None]]
+Bind = Callable[[Sequence[Any], Any, int], Callable[[], object]]
 
 
 class Prepared:

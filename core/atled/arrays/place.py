@@ -60,7 +60,7 @@ class ArrayClass:
 
     # What a class may offer beside; the conformance kit checks what is there.
 
-    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], None] | None:
+    def program(self, launches: Sequence[Callable[[], object]], device_id: str) -> Callable[[], object] | None:
         """What does the same as these launches in a row, quicker; None where there is nothing quicker than a loop.
 
         Each launch only puts work into the device's queue, for arrays that do not move, and may be called here to have

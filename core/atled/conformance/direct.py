@@ -85,7 +85,7 @@ class Launch:
         self._workspace = self._workspaces()
         has_flag = bool(self.prepared.may_fail) or self.prepared.heeds_failure
         self._flag = self.memory(ArrayDesc((1,), np.int64)) if has_flag else None
-        self.bound: Callable[[], None] | None = None  # what `bind` gave, as a program; once that ran
+        self.bound: Callable[[], object] | None = None  # what `bind` gave, as a program; once that ran
         self.forms = dict(self._forms())
         self.fill()
 

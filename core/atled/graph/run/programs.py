@@ -56,8 +56,8 @@ class QueuedSteps:
         self._calls = [launch_on(bound, *pair) for pair in zip(segment.steps, self._arguments, strict=True)]
         self._expected = expected_of(bound, segment.steps)
         self._looks = any(step.waits_for_failures for step in segment.steps)
-        self._launches: list[Callable[[], None]] | None = None
-        self._program: Callable[[], None] | None = None
+        self._launches: list[Callable[[], object]] | None = None
+        self._program: Callable[[], object] | None = None
         self._wait = 0  # runs until a program is tried; -1: no more
         self._drops = 0
         self.has_run = False
@@ -105,7 +105,7 @@ class QueuedSteps:
         self._drops += 1
         self._program = None
 
-    def _bound(self, step: Step, arguments: list[object]) -> Callable[[], None]:
+    def _bound(self, step: Step, arguments: list[object]) -> Callable[[], object]:
         prepared = step.prepared
         assert prepared is not None and prepared.run is not None
         if prepared.bind is None:
@@ -120,7 +120,7 @@ class QueuedSteps:
         except Exception as error:
             fail(error, f"{running(step)}, binding it to its arrays")
 
-    def _loop(self, launches: Sequence[Callable[[], None]]) -> None:
+    def _loop(self, launches: Sequence[Callable[[], object]]) -> None:
         launch = None
         try:
             for launch in launches:
@@ -129,7 +129,7 @@ class QueuedSteps:
             number = next(number for number, one in enumerate(launches) if one is launch)
             fail(error, running(self._segment.steps[number]))
 
-    def _made(self) -> Callable[[], None] | None:
+    def _made(self) -> Callable[[], object] | None:
         """The program, if it is time for it, and the device makes one."""
         if self._wait:
             self._wait -= 1

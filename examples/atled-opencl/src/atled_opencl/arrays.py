@@ -70,10 +70,16 @@ class OpenCLArrayClass(ArrayClass):
         """Copy run-time words in the order of the queue."""
         target.memory.device.put(words.copy(), target.buffer)
 
-    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], object]:
+    def program(self, launches: Sequence[Callable[[], object]], device_id: str) -> Callable[[], None]:
         """A loop over the launches, and one flush: the runtime has nothing quicker for all devices."""
         queue = device(device_id).queue
-        return lambda: ([launch() for launch in launches], queue.flush())
+
+        def run() -> None:
+            for launch in launches:
+                launch()
+            queue.flush()
+
+        return run
 
     def copy(self, source: OpenCLArray, target: OpenCLArray) -> None:
         """Copy on the device."""

@@ -35,7 +35,7 @@ class SimArrayClass(ArrayClass):
         """Copy run-time words to the device, which is done at once here."""
         device(target.device_id).put_words(words, target)
 
-    def program(self, launches: Sequence[Callable[[], None]], device_id: str) -> Callable[[], None]:
+    def program(self, launches: Sequence[Callable[[], object]], device_id: str) -> Callable[[], None]:
         """Launches as one program, whose runs are counted."""
         return device(device_id).program(launches)
 

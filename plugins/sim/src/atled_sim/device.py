@@ -84,7 +84,7 @@ class SimDevice:
         self.reach(target)[...] = words
         self._count(table_copies=1)
 
-    def program(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def program(self, launches: Sequence[Callable[[], object]]) -> Callable[[], None]:
         """A program of launches: it only counts its runs beside."""
         faults.check("program", self.device_id, lambda: f"recording of a program of {len(launches)} launches on {self}")
         self._count(programs=1)
