@@ -159,7 +159,7 @@ def test_training_in_bf16_keeps_parameters_and_states_in_float32(backend):
     losses = {}
     for type_config in ("float", "bf16"):
         with nn.context_scope(on(f"{backend}:{type_config}")), nn.parameter_scope(type_config):
-            nn.seed(1)
+            np.random.seed(1)
             h = F.tanh(PF.batch_normalization(PF.affine(x, 8, name="first")))
             loss = F.mean(F.softmax_cross_entropy(PF.affine(h, 3, name="second"), t))
             solver = S.Adam(0.05)
