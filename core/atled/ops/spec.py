@@ -122,7 +122,7 @@ class Attribute:
     hidden: set by the engine, not an argument of the Python function.
     """
 
-    __slots__ = ("argument", "choices", "default", "hidden", "kind", "name")
+    __slots__ = ("_settled", "argument", "choices", "default", "hidden", "kind", "name")
 
     def __init__(
         self,
@@ -140,11 +140,14 @@ class Attribute:
         self.argument = argument or name
         self.choices = tuple(choices)
         self.hidden = hidden
+        # The default, where that is in canonical form: most calls give just it.
+        is_scalar = isinstance(default, bool | int | float) and type(_KINDS[kind][0](default)) is type(default)
+        self._settled = default if is_scalar else None
 
     def check(self, op: str, value: Any) -> Any:
         """The value in canonical form (hashable); TypeError or ValueError, naming op and attribute, else."""
-        if value is None and self.default is None:
-            return None
+        if value is self._settled and (value is not None or self.default is None):
+            return value
         convert, wanted = _KINDS[self.kind]
         try:
             checked = convert(value)
