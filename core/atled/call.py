@@ -338,8 +338,9 @@ class Prepared:
         `arrays` are those that `run` gets, the workspace included; `launch()` puts the same work into the queue.
         Numbers that change are read by the device when its turn comes, from `table`, its own int64 array: from word
         `first` on the float attributes in the order of the spec, as the bits of float64; then, for a random op, key and
-        count of its random state, whose argument is None. `bind` and `launch` must not look at them. Nothing is
-        allocated or waited for by `launch`, which may be called while the device records a program.
+        count of its random state, whose argument is None. A step without any gets None as its table. `bind` and
+        `launch` must not look at them. Nothing is allocated or waited for by `launch`, which may be called while the
+        device records a program.
         Without `bind` only those steps are part of programs whose floats never change.
     may_fail: of a queued one, what the device may find wrong while it works, such as "an index is out of range". `run`
         and `bind` get two arguments more, behind the workspace: the flag of the device, its own (1,) int64 array, and a

@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 import pytest
 
-from bench_rows import chain, elementwise, layers, networks, solvers, starting, training
+from bench_rows import chain, device, elementwise, layers, networks, solvers, starting, training
 from bench_table import ROWS
 from harness.command import _OURS, _VARIANTS
 from harness.worker import measure
@@ -106,3 +106,20 @@ def test_a_failing_interpreter_is_an_error_with_its_words():
 
 def test_a_case_that_computes_can_be_timed():
     assert 0 < measure(elementwise.total("numpy", 1).run, 0.01) < 1
+
+
+def test_an_empty_device_does_what_a_computing_one_does():
+    pytest.importorskip("atled_sim")
+    case = device.bound_plan("atled", 3)
+    case.run()
+    assert case.note == "1 launches, 1 replays"
+    device._opened.close()
+
+
+def test_a_device_that_does_otherwise_when_it_is_empty_fails_its_row(monkeypatch):
+    pytest.importorskip("atled_sim")
+    counts = iter([{"launches": 3}, {"launches": 0}])
+    monkeypatch.setattr(device, "_counts", lambda sim, run: next(counts))
+    with pytest.raises(AssertionError, match="does otherwise than the computing one"):
+        device.addition("atled")
+    device._opened.close()

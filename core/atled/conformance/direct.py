@@ -193,6 +193,7 @@ class Launch:
             for position in random_state:
                 words[-2:] = arguments[position]
             array_class.put_words(words, table.argument)
+            words.fill(-1)  # the class has a copy, or waited
             self.bound()
 
         return run
