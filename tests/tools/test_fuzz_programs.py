@@ -78,6 +78,7 @@ def test_a_round_of_programs_on_a_simulated_device_is_clean():
         "atled_sim.compile_formulas",
         "atled_sim.defer_checks",
         "atled_sim.omit",
+        "atled_sim.prefer_layout",
         "atled_sim.refuse",
     }
     for number, program in enumerate(drawn):

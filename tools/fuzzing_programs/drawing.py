@@ -127,6 +127,7 @@ def draw(seed: int, number: int, backend: str = "cpu") -> Program:
 
 def _modes(random: Random) -> tuple[str, ...]:
     """What a simulated device is told."""
+    layout = random.choice(("channel_last", "channel_last", "channel_first", ""))
     refused = sorted(random.sample([op for op in _OFTEN_REFUSED if op in SPECS], random.randint(1, 3)))
     omitted = sorted(name for name, spec in SPECS.items() if spec.auxiliary)
     ways = {
@@ -134,6 +135,7 @@ def _modes(random: Random) -> tuple[str, ...]:
         "atled_sim.defer_checks()": 0.3,
         "atled_sim.defer_checks(heeded=False)": 0.1,
         f"atled_sim.omit({omitted})": 0.4,
+        f"atled_sim.prefer_layout({layout!r})": 0.2,
         f"atled_sim.refuse({refused})": 0.2,
     }
     return tuple(text for text, chance in ways.items() if random.random() < chance)

@@ -23,6 +23,7 @@ class Source(Protocol):
     """What expressions need of the program that is drawn."""
 
     random: Random
+    is_on_device: bool
 
     def number(self) -> int:
         """A number for a seed."""
@@ -305,6 +306,27 @@ def _pooling(p: Source, x: str, shape: Shape) -> Expression:
     return Expression(p.random.choice(ways), "pooling")
 
 
+def _channel_last(p: Source, x: str, shape: Shape) -> Expression:
+    _, height, width, channels = shape
+    kernel = (p.random.choice((1, 2, 3)[: min(height, 3)]), p.random.choice((1, 2, 3)[: min(width, 3)]))
+    stride = p.random.choice(((1, 1), (1, 1), (2, 1)))
+    way = p.random.randrange(6)
+    if way < 3:
+        maps = p.random.choice((2, 4))
+        weight = p.parameter((maps, *kernel, channels), 1.5 / (channels * kernel[0] * kernel[1]) ** 0.5)
+        bias = f", {p.parameter((maps,))}" if p.random.random() < 0.5 else ""
+        text = f"F.convolution({x}, {weight}{bias}, stride={stride}, channel_last=True)"
+    elif way == 3:
+        weight = p.parameter((channels, *kernel, 3), 0.4)
+        text = f"F.deconvolution({x}, {weight}, stride={stride}, channel_last=True)"
+    elif way == 4:
+        name = p.random.choice(("max", "average", "sum"))
+        text = f"F.{name}_pooling({x}, kernel={kernel}, stride={stride}, channel_last=True)"
+    else:
+        text = f"F.transpose({x}, axes={p.random.choice(((0, 2, 3, 1), (0, 3, 1, 2)))})"
+    return Expression(text, "channel_last")
+
+
 def _cell(p: Source, x: str, shape: Shape) -> Expression:
     """A recurrent cell, three times."""
     size = shape[1]
@@ -343,6 +365,8 @@ def expression(p: Source, x: str, shape: Shape) -> Expression:
     if not shape or 0 in shape:
         return Expression(p.random.choice(_UNARY[:8]).format(x=x), "elementwise")
     makers = _OF_AXES.get(len(shape), ())
+    if p.is_on_device and len(shape) == 4:
+        makers = (*makers, _channel_last, _channel_last)
     if makers and p.random.random() < 0.5:
         return p.random.choice(makers)(p, x, shape)
     return p.random.choice(_ANY)(p, x, shape)

@@ -20,8 +20,7 @@ class GraphStatements(ArrayStatements):
         names = [self.fresh("v") for _ in range(made.outputs)]
         text = f"{', '.join(names)} = {made.text}"
         if self.random.random() < 0.06:
-            contexts = ("reference:float", "cpu:float")
-            context = self.random.choice(contexts if not self.is_on_device else (*contexts, "sim:float", "sim:double"))
+            context = self.random.choice(("reference:float", "cpu:float"))
             text = f"with nn.context_scope(nn.Context(['{context}'])):\n    {text}"
             self.features["another Context"] += 1
         self.do(text, made.feature)
