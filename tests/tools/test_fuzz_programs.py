@@ -17,6 +17,7 @@ if not sys.platform.startswith("linux"):
 from atled.arrays.cell import ArrayCell  # noqa: E402  # after the path is set
 from atled.graph.compile import lowering  # noqa: E402  # likewise
 from atled.graph.nodes import gradient  # noqa: E402  # likewise
+from atled.graph.run import binding  # noqa: E402  # likewise
 from atled.graph.run.words import Table  # noqa: E402  # likewise
 from fuzzing_programs import drawing  # noqa: E402  # likewise
 from fuzzing_programs.comparing import check  # noqa: E402  # likewise
@@ -104,6 +105,17 @@ def test_words_that_a_device_program_does_not_get_are_found(monkeypatch):
 
     monkeypatch.setattr(Table, "put", put_once)
     with pytest.raises(UncleanError, match="device programs and step by step") as caught:
+        check(program, Setting("sim:float"))
+    assert caught.value.kind == "bits"
+
+
+def test_a_failed_run_that_leaves_something_behind_is_found(monkeypatch):
+    made = ["v1 = F.mean(x1 * F.dropout(x1, seed=1))", "solver1 = S.Sgd(0.1)", "solver1.set_parameters({'x1': x1})"]
+    steps = ["step1()"] * 12
+    program = [X, *made, "step1 = nn.compile_step(v1, solver1, [])", *steps, "look(lambda: x1.d)"]
+    check(program, Setting("sim:float"))
+    monkeypatch.setattr(binding, "_go_back", lambda random_states, times: None)
+    with pytest.raises(UncleanError, match="device programs and faults") as caught:
         check(program, Setting("sim:float"))
     assert caught.value.kind == "bits"
 

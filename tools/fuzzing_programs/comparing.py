@@ -24,7 +24,7 @@ def check(statements: Sequence[str], setting: Setting, thread_counts: Sequence[i
     with poisoned(), large_arrays() if setting.as_large else contextlib.nullcontext():
         for way in ways:
             with way.surroundings():
-                runs.append(run_by_library(statements, setting))
+                runs.append(run_by_library(statements, setting, way.is_faulty))
     # What cpu kernels compute in one go they round otherwise than step by step.
     has_equal_bits = not setting.is_on_device or "cpu:" not in " ".join((setting.context, *statements))
     others = [

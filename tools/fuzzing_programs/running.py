@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from types import CodeType
 from typing import Any
 
@@ -122,6 +124,9 @@ def script(setting: Setting, statements: Sequence[str], title: str) -> str:
     return "".join([head, "\n", HELPERS, _LOOK, *(f"{statement}\n" for statement in statements)])
 
 
+_REPEATABLE = re.compile(r"(step\d+\(.*\)|solver\d+\.update\(\)|look\(lambda: \w+\.[dg]\))$")
+
+
 class UncleanError(Exception):
     """What came of a program is wrong.
 
@@ -193,6 +198,27 @@ class Run:
         self.seen.append((self.statement, None))
 
 
+class FaultyRun(Run):
+    """A run on a simulated device that fails now and then; what failed is done again, and nothing is to show of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statements: Sequence[str] = ()
+        self._random = Random(0)
+
+    def execute(self, statements: Sequence[str], names: dict[str, Any]) -> None:
+        self.statements = statements
+        super().execute(statements, names)
+
+    def _goes_on(self, code: CodeType, names: dict[str, Any]) -> bool:
+        if not _REPEATABLE.match(self.statements[self.statement]):
+            return super()._goes_on(code, names)
+        operation = self._random.choice(("allocation", "upload", "download", "copy", "table copy", "replay"))
+        with atled_sim.faults.fail(operation, self._random.randint(1, 3)), contextlib.suppress(atled_sim.SimFault):
+            return super()._goes_on(code, names)
+        return super()._goes_on(code, names)
+
+
 class PlainRun(Run):
     """A run by the plain interpreter, which asks of what the library refused whether there was a reason."""
 
@@ -245,9 +271,9 @@ def _place(error: BaseException) -> str:
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames[-6:]))
 
 
-def run_by_library(statements: Sequence[str], setting: Setting) -> Run:
+def run_by_library(statements: Sequence[str], setting: Setting, is_faulty: bool = False) -> Run:
     """Run a program by the library, from a state without parameters and plans."""
-    run = Run()
+    run = FaultyRun() if is_faulty else Run()
     nn.clear_parameters()
     nn.clear_memory_cache()
     names = {"nn": nn, "F": F, "PF": PF, "S": S, "PythonFunction": PythonFunction, "np": np, "gc": gc}

@@ -16,19 +16,20 @@ from fuzzing_programs.setting import Setting
 class Way(NamedTuple):
     """One way.
 
-    name: for what differs.  surroundings: what it is run in.
+    name: for what differs.  surroundings: what it is run in.  is_faulty: whether a device fails in it now and then.
     """
 
     name: str
     surroundings: Callable[[], AbstractContextManager[Any]]
+    is_faulty: bool = False
 
 
 def ways_of(setting: Setting, thread_counts: Sequence[int]) -> Sequence[Way]:
-    """On the host with every count of threads; on a simulated device as it is there, and step by step."""
+    """On the host with every count of threads; on a simulated device as it is there, step by step, and with faults."""
     if not setting.is_on_device:
         return [Way(f"{count} threads", lambda count=count: threads(count)) for count in thread_counts]
-    ways = [Way("device programs", contextlib.nullcontext), Way("step by step", nn.trace)]
-    return [Way(name, lambda way=way: _with_modes(setting.modes, way)) for name, way in ways]
+    ways = (("device programs", contextlib.nullcontext), ("step by step", nn.trace), ("faults", contextlib.nullcontext))
+    return [Way(name, lambda way=way: _with_modes(setting.modes, way), name == "faults") for name, way in ways]
 
 
 @contextlib.contextmanager
