@@ -401,3 +401,42 @@ def test_workspaces_are_there_on_every_short_way(workspaces, device):
             rebuilt(w, leaf(0.5, 0.25)).backward()
             np.testing.assert_allclose(w.g, expected_gradient(w, leaf(0.5, 0.25)), rtol=1e-6)
     assert device.counts.launches > 30
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_launch_that_fails_half_way_leaves_what_is_in_host_memory(monkeypatch, known):
+    """Also where the kernel has changed the copy on the device before it failed."""
+
+    def fail_behind(self, call):
+        for block in self.memory._blocks.values():
+            block.fill(0xFF)
+        raise atled_sim.SimFault("half-way")
+
+    x, y = array(3, 4), array(1, 2)
+    scale, shift = leaf(1, 1), leaf(0, 0)
+    mean, variance, rows = leaf(0, 0), leaf(1, 1), leaf(1, 2, 3, 4)
+    one_row = [v.reshape((1, 2), unlink=True) for v in (shift, scale, mean, variance)]
+
+    def normalize():
+        return F.batch_normalization(F.reshape(rows, (2, 2)), *one_row, decay_rate=0.5)
+
+    with nn.auto_forward():
+        if known:
+            for _ in range(3):
+                F.add2(x, y, outputs=[x])
+                normalize()
+                x.data, mean.d, variance.d = [3, 4], [0, 0], [1, 1]
+        (
+            F.relu(x),
+            F.relu(mean),
+            F.relu(variance),
+        )  # they are on the device now, and read there for the second time below
+        with monkeypatch.context() as patch:
+            patch.setattr(atled_sim.SimDevice, "start_launch", fail_behind)
+            for call in (lambda: F.add2(x, y, outputs=[x]), normalize):
+                with pytest.raises(atled_sim.SimFault, match="half-way"):
+                    call()
+        assert F.add_scalar(x, 0).data.tolist() == [3, 4]
+        assert [F.add_scalar(v, 0).d.tolist() for v in (mean, variance)] == [[0, 0], [1, 1]]
+    assert x.data.tolist() == [3, 4]
+    assert (mean.d.ravel().tolist(), variance.d.ravel().tolist()) == ([0, 0], [1, 1])

@@ -395,7 +395,7 @@ class Binding:
                     for segment in self._segments:
                         segment()
             except BaseException as error:
-                _go_back(self.random_states, 1)
+                go_back(self.random_states, 1)
                 if isinstance(error, DeviceLostError) and self._on_devices is not None:
                     self._on_devices.go_back()
                 raise
@@ -407,7 +407,7 @@ class Binding:
                     for cell in self._changed:
                         cell.last_write = version
             if EXPECTING and self.random_states:
-                self.remember(id(self.random_states), partial(_go_back, self.random_states))
+                self.remember(id(self.random_states), partial(go_back, self.random_states))
             if self._on_devices is not None:
                 self._on_devices.show()
             if self.plan.fallbacks:
@@ -487,7 +487,7 @@ class Binding:
         return self.with_workspace(run_alone)
 
 
-def _go_back(random_states: Sequence[np.ndarray], times: int) -> None:
+def go_back(random_states: Sequence[np.ndarray], times: int) -> None:
     """Draw again what was drawn last."""
     for random_state in random_states:
         random_state[1] -= times
