@@ -62,7 +62,8 @@ def backward(root: Value, grad: Gradient) -> None:
     seed = seed_of(roots, 0, root, grad)
     found = None if is_observed() else walk(root, seed)
     known: Any = None if found is None else REBUILT.find(found.key)
-    if found is not None and isinstance(known, RebuiltPlan) and known.run(found, seed):
+    if found is not None and isinstance(known, RebuiltPlan):
+        known.run(found, seed)
         return
     # Before functions are made of the patterns.
     kinds = [] if found is None else [value.pattern.kind for value in found.values if value.pattern is not None]

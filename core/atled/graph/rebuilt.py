@@ -11,6 +11,7 @@ import numpy as np
 from atled.arrays.cell import UNWRITTEN, ArrayCell
 from atled.arrays.epoch import WRITES
 from atled.arrays.place import HOST
+from atled.arrays.watches import WATCHES, announce
 from atled.graph.backward_plan import Backward, BackwardPlan, plan_backward
 from atled.graph.compile.plans import PLANS, PlanCache
 from atled.graph.recompute.recipes import GradientRecipe
@@ -215,12 +216,9 @@ class RebuiltPlan(ABC):
         assert value is not None
         return found.index[value], source[2]
 
-    def run(self, found: Walk, seed: ArrayCell) -> bool:
-        """Backpropagate through the graph that was walked; False, and nothing is done, if the general way has to."""
-        written = self._compute(found, seed)
-        if written is None:
-            return False
-        count_as_written(written)
+    def run(self, found: Walk, seed: ArrayCell) -> None:
+        """Backpropagate through the graph that was walked."""
+        count_as_written(self._compute(found, seed))
         if self._unstored:
             values = found.values
             recipe = _RebuiltGradientRecipe(values[-1], seed)
@@ -231,11 +229,10 @@ class RebuiltPlan(ABC):
                     value.details = unstored
                 else:
                     value.gradient_recipe = recipe
-        return True
 
     @abstractmethod
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
-        """Run the plan; the gradients that count as written only now. None, and nothing is done, where it cannot."""
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
+        """Run the plan; the gradients that count as written only now."""
 
     def _floats_of(self, values: Sequence[Value]) -> list[float]:
         return [source if number < 0 else values[number].float_of(source) for number, source in self._floats]
@@ -250,7 +247,7 @@ class _NativePlan(RebuiltPlan):
         super().__init__(compiled, backward, found)
         self._by_address = ByAddress(compiled.plan, self._given)
 
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
         values, wanted = found.values, found.wanted
         # Storages are kept in a list while the kernels run: nothing else may hold them.
         storages: list[Any] = []
@@ -274,7 +271,7 @@ class _NativePlan(RebuiltPlan):
 
 
 class _DevicePlan(RebuiltPlan):
-    """One on a device: what it reads is fetched, if it is not there, and what it writes is there alone."""
+    """One on a device: what it reads is fetched, if it is not there, and what it wrote is shown behind all steps."""
 
     __slots__ = ("_plan",)
 
@@ -282,12 +279,8 @@ class _DevicePlan(RebuiltPlan):
         super().__init__(compiled, backward, found)
         self._plan = PlanOnDevice(compiled.plan, self._given)
 
-    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell] | None:
+    def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
         values, wanted = found.values, found.wanted
-        targets = [(wanted[number], dtype) for number, dtype in self._leaves]
-        targets += [(values[number].grad.cell, dtype) for number, dtype in self._stored]
-        if any(cell.has_live_view for cell, _ in targets):
-            return None  # a user looks at host memory
         place = self._plan.place
         storages: list[Any] = []
         for number, what, dtype in self._inputs:
@@ -297,15 +290,21 @@ class _DevicePlan(RebuiltPlan):
                 cell = values[number].extra[1][what]  # type: ignore[index]  # the walk looked
             else:
                 cell = seed if what == _SEED else wanted[number]
-            is_there = cell.pending is None and (
-                cell.place is place or (what != _SEED and cell.come_to(place, dtype))  # seeds are for all devices
-            )
+            # Seeds are for all devices, and gradients come there once they are written.
+            is_there = cell.pending is None and (cell.place is place or (what >= _VALUE and cell.come_to(place, dtype)))
             storages.append(cell.storage if is_there else fetched(cell, place, dtype))
-        before = [cell.pending for cell, _ in targets]
-        for (cell, dtype), pending in zip(targets, before, strict=True):
-            storages.append(cell.output(place, dtype))
-            cell.pending = pending  # as above
-        self._plan.run([storage.address for storage in storages], self._floats_of(values))
+        targets = [(wanted[number], dtype) for number, dtype in self._leaves]
+        targets += [(values[number].grad.cell, dtype) for number, dtype in self._stored]
+        if WATCHES:
+            announce(id(cell) for cell, _ in targets)
+        reserved: list[Any] = [cell.reserve(place, dtype) for cell, dtype in targets]
+        for cell, _ in targets:
+            cell.outdate_copies()
+        self._plan.run([storage.address for storage in (*storages, *reserved)], self._floats_of(values))
+        version = next(WRITES)
+        for (cell, dtype), storage in zip(targets, reserved, strict=True):
+            cell.written_at(place, dtype, storage)
+            cell.last_write = version
         return [cell for cell, _ in targets]
 
 

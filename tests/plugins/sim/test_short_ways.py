@@ -440,3 +440,26 @@ def test_a_launch_that_fails_half_way_leaves_what_is_in_host_memory(monkeypatch,
         assert [F.add_scalar(v, 0).d.tolist() for v in (mean, variance)] == [[0, 0], [1, 1]]
     assert x.data.tolist() == [3, 4]
     assert (mean.d.ravel().tolist(), variance.d.ravel().tolist()) == ([0, 0], [1, 1])
+
+
+def test_a_rebuilt_backward_that_fails_half_way_leaves_gradients_in_host_memory(monkeypatch):
+    w, x = leaf(1, 2), F.identity(leaf(0.5, 0.25))
+
+    def fail_behind(self, call):
+        for block in self.memory._blocks.values():
+            block.fill(0xFF)
+        raise atled_sim.SimFault("half-way")
+
+    with nn.auto_forward():
+        for _ in range(5):
+            w.g = [10, 20]
+            rebuilt(w, x).backward()
+            np.testing.assert_allclose(w.g, [10, 20] + expected_gradient(w, leaf(0.5, 0.25)), rtol=1e-6)
+        w.g = [10, 20]
+        root = rebuilt(w, x)
+        with monkeypatch.context() as patch:
+            patch.setattr(atled_sim.SimDevice, "start_launch", fail_behind)
+            with pytest.raises(atled_sim.SimFault, match="half-way"):
+                root.backward()
+        assert F.add_scalar(w.grad, 0).data.tolist() == [10, 20]
+        assert w.g.tolist() == [10, 20]
