@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import atled as nn
 import atled_sim
+from atled.graph.run.programs import PROGRAMS
 from fuzzing_programs.setting import Setting
 
 
@@ -28,8 +29,19 @@ def ways_of(setting: Setting, thread_counts: Sequence[int]) -> Sequence[Way]:
     """On the host with every count of threads; on a simulated device as it is there, step by step, and with faults."""
     if not setting.is_on_device:
         return [Way(f"{count} threads", lambda count=count: threads(count)) for count in thread_counts]
-    ways = (("device programs", contextlib.nullcontext), ("step by step", nn.trace), ("faults", contextlib.nullcontext))
+    ways = (("device programs", contextlib.nullcontext), ("step by step", nn.trace), ("faults", _few_programs))
     return [Way(name, lambda way=way: _with_modes(setting.modes, way), name == "faults") for name, way in ways]
+
+
+@contextlib.contextmanager
+def _few_programs() -> Iterator[None]:
+    """Within, there are at most two device programs at a time: others take their place, or run as loops."""
+    before = PROGRAMS.limit
+    PROGRAMS.limit = 2
+    try:
+        yield
+    finally:
+        PROGRAMS.limit = before
 
 
 @contextlib.contextmanager
