@@ -24,9 +24,15 @@ class ShelfArray:
 
     __array_ufunc__ = None
 
-    def __init__(self, values: np.ndarray, shape: tuple[int, ...]) -> None:
+    def __init__(self, values: np.ndarray, shape: tuple[int, ...], whole: np.ndarray | None = None) -> None:
         self._values = values
         self.shape = shape
+        self._whole = values if whole is None else whole  # what is counted
+
+    def part(self, offset: int, desc: ArrayDesc) -> ShelfArray:
+        """Some bytes of it as an array."""
+        values = self._values.view(np.uint8)[offset : offset + desc.nbytes].view(desc.dtype)
+        return ShelfArray(values, desc.shape, self._whole)
 
     def on_device(self) -> np.ndarray:
         """The values with their shape, for kernels."""
@@ -34,7 +40,7 @@ class ShelfArray:
 
     def viewed(self, shape: tuple[int, ...]) -> ShelfArray:
         """The same memory with another shape."""
-        return ShelfArray(self._values, shape)
+        return ShelfArray(self._values, shape, self._whole)
 
 
 class ShelfClass(ArrayClass):
@@ -70,6 +76,9 @@ class ShelfClass(ArrayClass):
     def view(self, array: ShelfArray, shape: tuple[int, ...]) -> ShelfArray:
         assert math.prod(shape) == math.prod(array.shape)
         return array.viewed(shape)
+
+    def part(self, array: ShelfArray, offset: int, desc: ArrayDesc) -> ShelfArray:
+        return array.part(offset, desc)
 
     def statistics(self, device_id: str) -> dict[str, int]:
         return {"bytes_in_use": self._in_use[device_id]}

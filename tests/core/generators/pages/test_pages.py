@@ -67,7 +67,7 @@ def test_pages_and_pictures_are_written_where_asked(tmp_path, capsys):
     assert "not up to date" in capsys.readouterr().err
     assert main(arguments) == 0
     assert (tmp_path / "out" / "pictures" / "elu.png").read_bytes().startswith(b"\x89PNG")
-    assert "`sim` (float, half, double)" in (tmp_path / "out" / "layer.md").read_text("utf-8")
+    assert "`sim` (float, half, double, bf16, tf32)" in (tmp_path / "out" / "layer.md").read_text("utf-8")
     assert main([*arguments, "--check"]) == 0
     (tmp_path / "out" / "left_over.md").write_text("")
     assert main([*arguments, "--check"]) == 1
