@@ -114,7 +114,7 @@ def test_a_failed_run_that_leaves_something_behind_is_found(monkeypatch):
     steps = ["step1()"] * 12
     program = [X, *made, "step1 = nn.compile_step(v1, solver1, [])", *steps, "look(lambda: x1.d)"]
     check(program, Setting("sim:float"))
-    monkeypatch.setattr(binding, "_go_back", lambda random_states, times: None)
+    monkeypatch.setattr(binding, "go_back", lambda random_states, times: None)
     with pytest.raises(UncleanError, match="device programs and faults") as caught:
         check(program, Setting("sim:float"))
     assert caught.value.kind == "bits"
