@@ -45,6 +45,7 @@ def test_args_are_the_arguments_by_name_with_defaults_filled_in():
         "stride": [2, 1],
         "dilation": [1, 1],
         "group": 1,
+        "channel_last": False,
     }
 
 
