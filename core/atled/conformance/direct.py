@@ -142,6 +142,11 @@ class Launch:
         """Launch it once."""
         self.forms[form]()
 
+    def wait(self) -> None:
+        """Until the device has done what was launched."""
+        if self._array_class is not None:
+            self._array_class.synchronize(self.call.device_id)
+
     def results(self) -> list[np.ndarray]:
         """Copies of the outputs that are wanted."""
         return [memory.get() for memory in self.outputs if memory is not None]

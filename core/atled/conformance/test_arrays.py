@@ -12,6 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass, place_on
 from atled.conformance.cases import Topic, array_classes, over
 from atled.conformance.subject import Subject
+from atled.conformance.watching import bytes_in_use
 from atled.dtypes import largest
 from atled.type_configs import compute_dtype
 from atled_contexts import devices
@@ -159,26 +160,21 @@ def test_device_ids(subject: Subject, case: Topic) -> None:
     if array_class.copy_across(arrays[0], arrays[1]):
         np.testing.assert_array_equal(_down(array_class, arrays[1], found), found, "a copy to another device differs")
     for device in ids:
-        others = {other: _in_use(array_class, other) for other in ids}
+        others = {other: bytes_in_use(array_class, other) for other in ids}
         if others[device] is None:
             return
         held = array_class.allocate(ArrayDesc((1000,), np.float32), device)
         for other in ids:
-            grown = (_in_use(array_class, other) or 0) - (others[other] or 0)
+            grown = (bytes_in_use(array_class, other) or 0) - (others[other] or 0)
             assert (grown > 0) == (other == device), f"an array for device {device!r} takes {grown} bytes of {other!r}"
         del held
-
-
-def _in_use(array_class: ArrayClass, device: str) -> int | None:
-    gc.collect()
-    return array_class.statistics(device).get("bytes_in_use")
 
 
 @over(array_classes)
 def test_memory_returned(subject: Subject, case: Topic) -> None:
     """Memory is given back when nothing refers to it any more, by the array class's own statistics."""
     array_class: ArrayClass = case.value
-    if _in_use(array_class, subject.device) is None:
+    if bytes_in_use(array_class, subject.device) is None:
         pytest.skip("the array class keeps no statistics of bytes_in_use")
 
     def use() -> None:
@@ -191,8 +187,8 @@ def test_memory_returned(subject: Subject, case: Topic) -> None:
 
 def _assert_returned(array_class: ArrayClass, device: str, use: Callable[[], None]) -> None:
     use()  # what is made once and kept, such as a queue or a cache
-    before = _in_use(array_class, device)
+    before = bytes_in_use(array_class, device)
     for _ in range(3):
         use()
-    after = _in_use(array_class, device)
+    after = bytes_in_use(array_class, device)
     assert after == before, f"{after} bytes in use after the same work, {before} before"

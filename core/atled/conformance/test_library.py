@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,8 +15,9 @@ import atled.parametric_functions as PF
 import atled.solvers as S
 from atled.conformance.cases import Case, Topic, backends, elementwise, over
 from atled.conformance.checks import strided
-from atled.conformance.direct import launches
+from atled.conformance.direct import Launch, launches
 from atled.conformance.subject import Subject
+from atled.conformance.watching import bytes_in_use
 from atled.dtypes import epsilon
 from atled.type_configs import compute_dtype
 from atled_contexts import Context
@@ -159,7 +159,7 @@ def test_interchange(subject: Subject, case: Topic) -> None:
 def test_memory_of_graphs(subject: Subject, case: Topic) -> None:
     """Graphs, gradients and arrays that are dropped give their memory back."""
     array_class = subject.array_class_of(case.name)
-    if array_class is None or "bytes_in_use" not in array_class.statistics(subject.device):
+    if array_class is None or bytes_in_use(array_class, subject.device) is None:
         pytest.skip("no array class with statistics of bytes_in_use")
 
     def use() -> None:
@@ -170,16 +170,12 @@ def test_memory_of_graphs(subject: Subject, case: Topic) -> None:
             z.backward()
             F.tanh(x.data)
 
-    def in_use() -> int:
-        gc.collect()
-        return array_class.statistics(subject.device)["bytes_in_use"]
-
     for _ in range(2):
         use()  # calls that were made before keep spare arrays from the second time on
-    before = in_use()
+    before = bytes_in_use(array_class, subject.device)
     for _ in range(3):
         use()
-    after = in_use()
+    after = bytes_in_use(array_class, subject.device)
     assert after == before, f"{after} bytes in use after the same work, {before} before"
 
 
@@ -192,19 +188,22 @@ def test_leaks(case: Case) -> None:
         form = next(iter(launch.forms))
         for _ in range(_LEAK_RUNS):
             launch.run(form)
-        grown = _growth(lambda launch=launch, form=form: launch.run(form))  # type: ignore[misc]  # bound here and now
+        grown = _growth(launch, form)
         assert grown < _LEAK_RUNS * _LEAK_BYTES, f"{case.backend}: {_LEAK_RUNS} runs take {grown} bytes more"
 
 
-def _growth(run: Callable[[], None]) -> int:
-    """Bytes that stay allocated after many runs."""
+def _growth(launch: Launch, form: str) -> int:
+    """Bytes that stay allocated after many runs, once the device has done them."""
+    launch.wait()
     tracemalloc.start()
     try:
-        run()
+        launch.run(form)
+        launch.wait()
         gc.collect(0)
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(_LEAK_RUNS):
-            run()
+            launch.run(form)
+        launch.wait()
         gc.collect(0)
         after, _ = tracemalloc.get_traced_memory()
     finally:

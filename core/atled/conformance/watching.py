@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -51,6 +52,13 @@ def watch_queue(array_class: ArrayClass) -> Iterator[list[str]]:
             original = getattr(type(array_class), name)
             patches.enter_context(_replaced(type(array_class), name, _noticing(original, seen, words)))
         yield seen
+
+
+def bytes_in_use(array_class: ArrayClass, device: str) -> int | None:
+    """By its own statistics, once the queue is empty: waiting work holds its arrays; None where it does not count."""
+    gc.collect()
+    array_class.synchronize(device)
+    return array_class.statistics(device).get("bytes_in_use")
 
 
 def _noticing(original: Callable[..., Any], seen: list[str], words: str) -> Callable[..., Any]:
