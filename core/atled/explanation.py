@@ -16,6 +16,7 @@ from atled.graph.nodes.dispatch import describe_call, in_front, is_transposed, o
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall
 from atled.ops.spec import OpSpec
+from atled.preparing import prepare
 from atled.type_configs import how_computed
 from atled.variable import Variable
 from atled_contexts import Candidate, Context, candidates_table, consider, get_current_context
@@ -70,11 +71,10 @@ class CallExplanation:
         if chosen is None or chosen.implementation is None or self._make_call is None or self.is_view:
             return ""
         try:
-            prepared = chosen.implementation.prepare(self._make_call(chosen.type_config, chosen.device_id))
+            prepared = prepare(chosen.implementation, self._make_call(chosen.type_config, chosen.device_id))
         except Exception as error:  # third-party code; what it raises is what the user has to know
             return f"preparing it fails: {in_words(error)}"
-        note: str = prepared.note
-        return note
+        return prepared.note
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values for `json.dumps`."""

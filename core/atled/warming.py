@@ -9,6 +9,7 @@ from typing import NamedTuple
 from atled.errors import four_parts, listing
 from atled.generators.catalogue import SampleCalls, all_specs
 from atled.ops.spec import OpSpec
+from atled.preparing import prepare
 from atled.type_configs import computable
 from atled_contexts import (
     PluginError,
@@ -96,7 +97,7 @@ def _prepare_samples(spec: OpSpec, backend: str, type_config: str) -> bool:
         accepting = [made for made in offered if made.accepts is None or made.accepts(call) is True]
         if accepting:
             any_accepted = True
-            max(accepting, key=lambda made: 0.0 if made.prefers is None else made.prefers(call)).prepare(call)
+            prepare(max(accepting, key=lambda made: 0.0 if made.prefers is None else made.prefers(call)), call)
     return any_accepted
 
 

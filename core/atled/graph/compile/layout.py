@@ -11,6 +11,7 @@ from atled.graph.nodes.dispatch import BetweenTransposes, choose, place_of
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.ops.channel_axis import Channelled, back_axes, front_axes
 from atled.ops.spec import SPECS
+from atled.preparing import who
 from atled_contexts import Decision
 
 Axes = tuple[int, ...]
@@ -49,12 +50,16 @@ def _wanted(node: IRNode) -> str | None:
         return "channel_first"
     if made.layout is None:
         return None
-    answer = made.layout(node.decision.call)
+    try:
+        answer = made.layout(node.decision.call)
+    except Exception as error:
+        error.add_note(f"while {who(made)} said the layout of {node.decision.call}")
+        raise
     if answer not in ("", "channel_first", "channel_last"):
         raise ValueError(
             four_parts(
                 f"the layout of {node.decision.call!r}",
-                f"backend {made.backend!r} answered {answer!r}",
+                f"{who(made)} answered {answer!r}",
                 'known: "channel_first", "channel_last", and "" for the one that it is in',
                 "have the plugin's layout(call) give one of them",
             )

@@ -18,6 +18,7 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.ops.spec import SPECS
+from atled.preparing import prepare
 
 
 def lower(
@@ -158,7 +159,7 @@ class _Slots:
         call = node.decision.call
         made = zip(node.outputs, call.writes, strict=True)
         outputs = tuple(-1 if desc is None else self.number_of(value) for value, desc in made)
-        prepared = node.decision.implementation.prepare(call)
+        prepared = prepare(node.decision.implementation, call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         return Step(node, prepared, (*inputs, *outputs), floats)
 

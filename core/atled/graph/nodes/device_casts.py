@@ -10,10 +10,10 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import DeviceStorage, Place
-from atled.call import Prepared
 from atled.graph.nodes.dispatch import context_on, describe_call
 from atled.limits.caches import Generations
 from atled.ops.spec import SPECS
+from atled.preparing import prepare
 from atled_contexts import consider, plugin_generation
 
 CastRun = Callable[[Any, Any], None]  # Any: the device's own arrays, flat
@@ -42,7 +42,7 @@ def _made(place: Place, desc: ArrayDesc, dtype: np.dtype) -> CastRun | None:
     chosen = next((candidate for candidate in candidates if candidate.state == "chosen"), None)
     if chosen is None or chosen.implementation is None:
         return None
-    prepared: Prepared = chosen.implementation.prepare(describe(chosen.type_config, place.device_id))
+    prepared = prepare(chosen.implementation, describe(chosen.type_config, place.device_id))
     run = prepared.run
     if run is None:
         return None
