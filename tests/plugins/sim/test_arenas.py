@@ -15,6 +15,7 @@ import atled_sim
 from atled.arrays.arena import arenas_on
 from atled.arrays.place import place_on
 from atled.calling.python_function import PythonFunction
+from atled.errors import DeviceLostError
 from atled_contexts import context_scope, reload_plugins
 from atled_sim import faults
 from atled_sim.plugin import ARRAY_CLASS
@@ -358,6 +359,36 @@ def test_the_error_names_the_plan_its_sizes_and_who_has_the_memory(sim, monkeypa
     assert "there is none for" in text and "the card is full" in text
     assert "in memory shared by plans: " in text and "by a plan of 7 steps" in text
     assert "in use on SimArray:0: " in text
+    assert np.isfinite(forward(y)).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "is_for_want_of_memory"),
+    [
+        (DeviceLostError, ("SimArray:0", "it fell off the bus"), False),
+        (RuntimeError, ("cudaErrorIllegalAddress",), False),
+        (RuntimeError, ("cudaErrorMemoryAllocation",), True),
+        (RuntimeError, ("CL_MEM_OBJECT_ALLOCATION_FAILURE",), True),
+        (RuntimeError, ("out of memory",), True),
+    ],
+)
+def test_only_want_of_memory_is_told_as_such(sim, monkeypatch, kind, said, is_for_want_of_memory):
+    _, y = chain(sim, 5000)
+
+    allocate = type(ARRAY_CLASS).allocate
+
+    def broken(self, desc, device_id):
+        if desc.dtype == np.uint8:
+            raise kind(*said)
+        return allocate(self, desc, device_id)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(type(ARRAY_CLASS), "allocate", broken)
+        with pytest.raises(kind) as caught:
+            y.forward()
+    text = words(caught.value)
+    assert ("there is none for" in text and "smaller batches" in text) == is_for_want_of_memory
+    assert "a plan of 7 steps, Flip to Flip" in text
     assert np.isfinite(forward(y)).all()
 
 

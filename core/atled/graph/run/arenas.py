@@ -26,7 +26,7 @@ _of_thread = _OfThread()
 def arena_for(plan: Plan, place: Place) -> Arena:
     """An arena for a plan: what this thread's plans have, if that is free and large enough, or else a new one.
 
-    Whatever the device raises where there is no memory is told with what was asked for, and for what.
+    What the device raises is told with what was asked for, and for what.
     """
     nbytes = plan.arenas[place].nbytes
     known = _of_thread.latest.get(place)
@@ -48,8 +48,15 @@ def _made(plan: Plan, place: Place, nbytes: int) -> Arena:
     except MemoryError as error:
         raise OutOfMemoryError(_why_not(plan, place, str(error))) from error
     except Exception as error:  # what a plugin raises keeps its type
-        error.add_note(_why_not(plan, place))
+        asked = f"while memory on {place} for {plan.title} was allocated, {in_units(nbytes)}"
+        error.add_note(_why_not(plan, place) if _tells_of_memory(error) else asked)
         raise
+
+
+def _tells_of_memory(error: Exception) -> bool:
+    """Whether an error of a driver, which has a type of its own, says that there is no memory."""
+    said = f"{type(error).__name__} {error}".lower().replace(" ", "").replace("_", "")
+    return any(words in said for words in ("outofmemory", "memoryerror", "memoryallocation", "allocationfailure"))
 
 
 def _why_not(plan: Plan, place: Place, reason: str = "") -> str:
