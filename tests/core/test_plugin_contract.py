@@ -6,7 +6,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.array_desc import ArrayDesc
-from atled.arrays.place import ArrayClass
+from atled.arrays.place import ArrayClass, Place
 from atled.call import Native, Prepared
 from atled.doctor.examination import examine
 from atled.reference import adopt_reference
@@ -161,6 +161,36 @@ def test_what_prepare_returns_must_fit_together(facts, wrong):
     native = None if "run" in facts else Native(0, np.zeros(0, np.int64), ())
     with pytest.raises(TypeError, match=wrong):
         Prepared(native=native, **facts)
+
+
+@pytest.mark.parametrize("method", ["allocate", "upload", "download", "copy", "fill", "view", "part"])
+def test_what_an_array_class_lacks_is_named(method):
+    class Bare(ArrayClass):
+        pass
+
+    with pytest.raises(NotImplementedError, match=f"{method} of array class Bare: the class does not have it"):
+        getattr(Bare(), method)(*([None] * (getattr(ArrayClass, method).__code__.co_argcount - 1)))
+
+
+@pytest.mark.parametrize("alignment", [0, 3, -64])
+def test_an_alignment_is_a_power_of_two(alignment):
+    class Aligned(Boxes):
+        @property
+        def alignment(self):
+            return alignment
+
+    with pytest.raises(ValueError, match=f"alignment of array class Aligned: {alignment} is no power of two"):
+        _ = Place(Aligned(), "0").alignment
+
+
+@pytest.mark.parametrize(("alignment", "wanted"), [(1, 64), (64, 64), (512, 512)])
+def test_parts_begin_where_the_core_wants_it_too(alignment, wanted):
+    class Aligned(Boxes):
+        @property
+        def alignment(self):
+            return alignment
+
+    assert Place(Aligned(), "0").alignment == wanted
 
 
 def test_words_are_uploaded_where_a_class_has_nothing_quicker():

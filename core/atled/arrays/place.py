@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.failures import Failures
 from atled.arrays.storage import ALIGNMENT
+from atled.errors import four_parts
 from atled_contexts import active_trace, check_array_classes
 
 
@@ -25,27 +25,27 @@ class ArrayClass:
 
     def allocate(self, desc: ArrayDesc, device_id: str) -> Any:  # Any: the device's own array type
         """A new array on the device; contents undefined."""
-        raise NotImplementedError
+        raise _missing(self, "allocate")
 
     def upload(self, source: np.ndarray, target: Any) -> None:
         """Copy from host memory; `source` is C-contiguous and of the target's shape and dtype."""
-        raise NotImplementedError
+        raise _missing(self, "upload")
 
     def download(self, source: Any, target: np.ndarray) -> None:
         """Copy to host memory and wait until the values are there."""
-        raise NotImplementedError
+        raise _missing(self, "download")
 
     def copy(self, source: Any, target: Any) -> None:
         """Copy between two arrays of one device, of equal shape and dtype."""
-        raise NotImplementedError
+        raise _missing(self, "copy")
 
     def fill(self, target: Any, value: float) -> None:
         """Set every element."""
-        raise NotImplementedError
+        raise _missing(self, "fill")
 
     def view(self, array: Any, shape: tuple[int, ...]) -> Any:
         """The same memory with another shape of equal size."""
-        raise NotImplementedError
+        raise _missing(self, "view")
 
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""
@@ -56,7 +56,7 @@ class ArrayClass:
 
     def seconds_between(self, first: Any, last: Any) -> float:  # Any: see above
         """Wait until both marks were passed; the seconds between them by the device's clock."""
-        raise NotImplementedError
+        raise _missing(self, "seconds_between")
 
     # What a class may offer beside; the conformance kit checks what is there.
 
@@ -78,7 +78,7 @@ class ArrayClass:
 
     @property
     def alignment(self) -> int:
-        """Bytes; a `part` begins at multiples of it, on any of the class's devices."""
+        """Bytes, a power of two; a `part` begins at multiples of it, on any of the class's devices."""
         return 256
 
     def copy_across(self, source: Any, target: Any) -> bool:
@@ -95,7 +95,7 @@ class ArrayClass:
         offsets that are multiples of `alignment`, and share it: one plan's work follows another's in the queue of the
         device, from whichever thread. At least one byte of `array` is there for an empty part.
         """
-        raise NotImplementedError
+        raise _missing(self, "part")
 
     def statistics(self, device_id: str) -> Mapping[str, int]:
         """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.
@@ -115,14 +115,14 @@ class ArrayClass:
         self, source: Any, **options: Any
     ) -> Any:  # Any: the device's own array; options and capsule as DLPack
         """A DLPack capsule over an array, no copy; the options are those of `__dlpack__`."""
-        raise NotImplementedError
+        raise _missing(self, "to_dlpack")
 
     def from_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
         """An array over the memory of an object with `__dlpack__` on that device, no copy, and its description.
 
         BufferError, with the reason, for what the class's kernels cannot use: not C-contiguous, not aligned.
         """
-        raise NotImplementedError
+        raise _missing(self, "from_dlpack")
 
     def copy_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:  # Any: see above
         """The same as a copy, in memory of the class's own; a class may also copy here what `from_dlpack` refuses."""
@@ -137,6 +137,17 @@ class ArrayClass:
         For a class whose memory is CUDA's.
         """
         return None
+
+
+def _missing(array_class: ArrayClass, method: str) -> NotImplementedError:
+    return NotImplementedError(
+        four_parts(
+            f"{method} of array class {type(array_class).__name__}",
+            "the class does not have it",
+            "",
+            f"have the plugin define it: help(ArrayClass.{method})",
+        )
+    )
 
 
 def _why_no_array_class(found: object) -> str:
@@ -173,7 +184,17 @@ class Place:
     def alignment(self) -> int:
         """Bytes, where parts may begin, and workspaces."""
         assert self.array_class is not None
-        return math.lcm(self.array_class.alignment, ALIGNMENT)
+        alignment = self.array_class.alignment
+        if alignment < 1 or alignment & (alignment - 1):
+            raise ValueError(
+                four_parts(
+                    f"the alignment of array class {type(self.array_class).__name__}",
+                    f"{alignment!r} is no power of two",
+                    "",
+                    "mend the plugin: a `part` begins at multiples of so many bytes",
+                )
+            )
+        return max(alignment, ALIGNMENT)
 
     def download(self, source: Any, target: np.ndarray) -> None:  # Any: the device's own array type
         """Copy from the device to host memory and wait; raises what the device found wrong before."""
