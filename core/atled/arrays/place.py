@@ -28,7 +28,10 @@ class ArrayClass:
         raise _missing(self, "allocate")
 
     def upload(self, source: np.ndarray, target: Any) -> None:
-        """Copy from host memory; `source` is C-contiguous and of the target's shape and dtype."""
+        """Copy from host memory; `source` is C-contiguous and of the target's shape and dtype.
+
+        It may change as soon as this returns.
+        """
         raise _missing(self, "upload")
 
     def download(self, source: Any, target: np.ndarray) -> None:
@@ -100,7 +103,7 @@ class ArrayClass:
     def statistics(self, device_id: str) -> Mapping[str, int]:
         """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.
 
-        Empty where the class keeps none.
+        Waiting work refers to its arrays, so the kit reads this after `synchronize`. Empty where the class keeps none.
         """
         return {}
 

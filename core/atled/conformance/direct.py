@@ -167,7 +167,7 @@ class Launch:
         arguments += [NUMBER] if self.prepared.may_fail else []
         run, native = self.prepared.run, self.prepared.native
         if run is not None:
-            yield "run", lambda: run(*arguments, *self.floats)
+            yield "run", self._called(run, arguments)
         if self.prepared.bind is not None and self._array_class is not None:
             yield "launch of bind", self._bound(arguments, self._array_class)
         executor: Any = native_executor(self.case.backend)  # what it offers is looked at below
@@ -180,11 +180,26 @@ class Launch:
                 self._native(native, parts, executor, arguments),
             )
 
+    def _called(self, run: Callable[..., None], arguments: Sequence[Any]) -> Callable[[], None]:
+        """Called, with a copy of the random state that changes behind: whoever waits in a queue has read it by then."""
+        states = self._random_states if self.prepared.queued else []
+
+        def launch() -> None:
+            given = list(arguments)
+            for position in states:
+                given[position] = arguments[position].copy()
+            run(*given, *self.floats)
+            for position in states:
+                arguments[position][...] = given[position]  # for who looks whether it was changed
+                given[position].fill(0)
+
+        return launch
+
     def _bound(self, arguments: Sequence[Any], array_class: ArrayClass) -> Callable[[], None]:
         """Bound once, with other words than those of a run, which begin at the second one of the table."""
         bind = self.prepared.bind
         assert bind is not None
-        random_state = [n for n, memory in enumerate(self.inputs) if self._is_random_state(n) and memory is not None]
+        random_state = self._random_states
         count = 1 + len(self.floats) + 2 * len(random_state)
         table = DeviceArray(ArrayDesc((count,), np.int64), array_class, self.call.device_id)
         given = [None if n in random_state else argument for n, argument in enumerate(arguments)]
@@ -202,6 +217,10 @@ class Launch:
             self.bound()
 
         return run
+
+    @property
+    def _random_states(self) -> list[int]:
+        return [n for n, memory in enumerate(self.inputs) if self._is_random_state(n) and memory is not None]
 
     def _is_random_state(self, number: int) -> bool:
         return self.case.spec.input_at(number).kind == "random_state"

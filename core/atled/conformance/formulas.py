@@ -88,8 +88,15 @@ def with_formulas(call: Call, expected: Mapping[int, np.ndarray]) -> list[np.nda
     return [*own, *made]
 
 
-def run_group(prepared: Prepared, launches: list[Launch]) -> None:
-    """Run a group on the arrays of launches."""
+def may_be_grouped(case: Case) -> bool:
+    """Whether the engine makes groups of such calls."""
+    shapes = {None if desc is None else desc.shape for desc in (*case.call.inputs, *case.call.outputs)}
+    has_formula = case.spec.program is not None or case.spec.copies
+    return len(shapes) == 1 and has_formula and not case.spec.mutated
+
+
+def run_group(prepared: Prepared, launches: list[Launch], failure: int = 0) -> None:
+    """Run a group on the arrays of launches; failure: what the flag of the device says."""
     assert prepared.run is not None, "prepare_group gave no run"
     (first, *_) = launches
     arguments = [memory.argument for launch in launches for memory in launch.inputs if memory is not None]
@@ -98,7 +105,7 @@ def run_group(prepared: Prepared, launches: list[Launch]) -> None:
         arguments.append(first.memory(ArrayDesc((prepared.workspace,), np.uint8)).argument)
     if prepared.may_fail or prepared.heeds_failure:
         flag = first.memory(ArrayDesc((1,), np.int64))
-        flag.put(np.zeros(1, np.int64))
+        flag.put(np.array([failure], np.int64))
         arguments.append(flag.argument)
     arguments += [NUMBER] if prepared.may_fail else []
     prepared.run(*arguments, *(number for launch in launches for number in launch.floats))

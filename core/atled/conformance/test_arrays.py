@@ -57,14 +57,21 @@ def _assert_same(found: np.ndarray, wanted: np.ndarray, words: str) -> None:
     assert found.tobytes() == wanted.tobytes(), f"{words}: {found} instead of {wanted}"
 
 
+def _occupy(array_class: ArrayClass, device: str) -> None:
+    """Give the queue work that takes a while: what is asked for next waits, if it may."""
+    large = array_class.allocate(ArrayDesc((1 << 20,), np.dtype(np.float32)), device)
+    for _ in range(8):
+        array_class.fill(large, 1.0)
+
+
 @over(_per_dtype)
 def test_round_trip(subject: Subject, case: Topic) -> None:
     """What is uploaded is downloaded, to the last bit, and is a copy on both ways."""
     array_class, dtype = case.value
     values = _values(dtype)
     source = values.copy()
+    _occupy(array_class, subject.device)
     array = _up(array_class, subject.device, source)
-    array_class.synchronize(subject.device)
     source[...] = 0
     found = _down(array_class, array, values)
     _assert_same(found, values, f"{dtype} does not come back as it went")
@@ -100,6 +107,22 @@ def test_queue_order(subject: Subject, case: Topic) -> None:
     array_class.copy(second, third)
     array_class.upload(np.zeros_like(values), second)
     _assert_same(_down(array_class, third, values), values, "work on a device is not done in the order of its queue")
+
+
+@over(array_classes)
+def test_words(subject: Subject, case: Topic) -> None:
+    """`put_words` has taken the words when it returns, and writes them in the order of the queue."""
+    array_class: ArrayClass = case.value
+    wanted = [np.array([1, 2, 3]), np.array([4, 5, 6])]
+    table, *seen = (_up(array_class, subject.device, np.zeros(3, np.int64)) for _ in range(3))
+    _occupy(array_class, subject.device)
+    for words, target in zip(wanted, seen, strict=True):
+        given = words.copy()
+        array_class.put_words(given, table)
+        given.fill(-1)
+        array_class.copy(table, target)
+    for words, array in zip(wanted, seen, strict=True):
+        _assert_same(_down(array_class, array, words), words, "what a copy reads behind put_words")
 
 
 @over(_per_dtype)

@@ -9,7 +9,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare
 from atled.conformance.direct import Launch
-from atled.conformance.formulas import AttachedLaunch, attached_calls, run_group, with_formulas
+from atled.conformance.formulas import AttachedLaunch, attached_calls, may_be_grouped, run_group, with_formulas
 from atled.dtypes import is_float
 from atled.errors import in_words
 from atled.graph.compile.formulas import takes_formulas
@@ -48,8 +48,7 @@ def test_attached(case: Case) -> None:
 @over(cases.samples)
 def test_groups(case: Case) -> None:
     """A group of calls gives what the calls give one by one, to the last bit."""
-    descs = {None if desc is None else desc.shape for desc in (*case.call.inputs, *case.call.outputs)}
-    if len(descs) > 1 or case.spec.mutated or (case.spec.program is None and not case.spec.copies):
+    if not may_be_grouped(case):
         pytest.skip("such calls are in no group")
     for made in _accepting(case):
         if made.prepare_group is None:

@@ -14,6 +14,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch, launches
+from atled.conformance.formulas import may_be_grouped, run_group
 from atled.conformance.watching import watch, watch_queue
 from atled.dtypes import is_float
 from atled.errors import in_words
@@ -123,15 +124,30 @@ def test_omissions(case: Case) -> None:
 def test_heeded_failures(case: Case) -> None:
     """What says that it heeds failures changes no array in place where the device has found one."""
     for launch in _launches(case):
+        made = launch.implementation
         if launch.prepared.heeds_failure:
             before = launch.inputs_now()
             launch.set_failure(1)
             launch.run("run")
-            for position, (was, now) in enumerate(zip(before, launch.inputs_now(), strict=True)):
-                if was is not None and now is not None:
-                    same = np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
-                    name = case.spec.input_at(position).name
-                    assert same, f"{_title(case, launch.implementation)}: behind a failure it changed {name}"
+            changed = _changed(launch, before)
+            assert not changed, f"{_title(case, made)}: behind a failure it changed {changed}"
+        if made.prepare_group is None or not may_be_grouped(case):
+            continue
+        group, members = made.prepare_group([case.call] * 2), [Launch(case, made) for _ in range(2)]
+        if group.heeds_failure:
+            known = [member.inputs_now() for member in members]
+            run_group(group, members, failure=1)
+            for member, before in zip(members, known, strict=True):
+                changed = _changed(member, before)
+                assert not changed, f"{_title(case, made)}: a group of calls changed {changed} behind a failure"
+
+
+def _changed(launch: Launch, before: Sequence[np.ndarray | None]) -> str:
+    """The name of an input that is no longer what it was, or ""."""
+    for position, (was, now) in enumerate(zip(before, launch.inputs_now(), strict=True)):
+        if was is not None and now is not None and not np.array_equal(was, now, equal_nan=is_float(was.dtype)):
+            return launch.case.spec.input_at(position).name
+    return ""
 
 
 @over(cases.samples)

@@ -50,7 +50,7 @@ def test_a_plugin_that_is_set_aside_in_one_case_is_there_for_the_next(pytester):
 
 def test_every_broken_plugin_has_its_fault_listed():
     modules = {found.name for found in pkgutil.iter_modules(broken.__path__)}
-    assert modules - {"shelf"} == set(FAULTS)
+    assert modules - {"shelf", "shelf_queue"} == set(FAULTS)
 
 
 def ops_of(fault):
@@ -73,5 +73,12 @@ def test_a_broken_plugin_fails_for_the_right_reason(pytester, plugin):
 def test_the_right_plugin_passes_what_a_broken_one_fails(pytester, fault):
     check, ops = fault
     report = run_check(pytester, "shelf", check, ops)
+    assert report["failed"] == 0, report["failures"][:5]
+    assert report["passed"] > 0
+
+
+@pytest.mark.parametrize("check", ["round_trip", "words", "queue_order", "runs", "memory_returned", "memory_of_graphs"])
+def test_a_right_plugin_may_do_its_work_late(pytester, check):
+    report = run_check(pytester, "shelf_queue", check, "Add2,Rand,Tanh")
     assert report["failed"] == 0, report["failures"][:5]
     assert report["passed"] > 0

@@ -1,4 +1,4 @@
-"""Plugins that are wrong on purpose, each in one way that the kit must notice; `shelf` is what they would be if right.
+"""Plugins that are wrong on purpose, each in one way that the kit must notice; `shelf` and `shelf_queue` are right.
 
     pytest --pyargs atled.conformance --atled-plugin atled.conformance.broken.wrong_value:PLUGIN
 
@@ -41,12 +41,19 @@ FAULTS: dict[str, Fault] = {
     "hides_the_reference": Fault("placement", "Mul2", "called the reference of Mul2"),
     "imports_eagerly": Fault("lazy_import", "-", "also imports _hypothesis_globals, hypothesis"),
     "out_of_order": Fault("queue_order", "ShelfArray", "is not done in the order"),
+    "uploads_late": Fault("round_trip", "ShelfArray-float32", "does not come back as it went"),
+    "puts_words_late": Fault(
+        "words", "ShelfArray", "what a copy reads behind put_words: [-1 -1 -1] instead of [1 2 3]"
+    ),
+    "puts_words_early": Fault("words", "ShelfArray", "what a copy reads behind put_words: [0 0 0] instead of [1 2 3]"),
+    "reads_state_late": Fault("runs", "Rand", "run: Rand.y"),
     "leaks_device_memory": Fault("memory_returned", "ShelfArray", "bytes in use after the same work"),
     "leaks_host_memory": Fault("leaks", "Tanh", "bytes more"),
     "shares_scratch": Fault("threads", "Tanh", "threads disturb each other"),
     "changes_inputs": Fault("purity", "Cos", "changed its input x"),
     "keeps_state": Fault("purity", "AddScalar", "a second run gives something else"),
     "ignores_failures": Fault("heeded_failures", "SgdUpdate", "behind a failure it changed w"),
+    "groups_ignore_failures": Fault("heeded_failures", "SgdUpdate", "a group of calls changed w behind a failure"),
     "ignores_channel_last": Fault("values", "MaxPooling", "Not equal to tolerance"),
     "writes_omitted": Fault("omissions", "MaxPooling", "it omits place, its run without failed"),
     "forgets_formulas": Fault("attached", "Sum", "Sum with a formula behind y"),

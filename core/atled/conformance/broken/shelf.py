@@ -130,7 +130,11 @@ class ShelfPlugin:
                 attaches=made.attaches,
                 layout=made.layout,
             )
-        registrar.family("shelf", usual)
+        registrar.family("shelf", self.usual)
+
+    def usual(self, op: str) -> Implementation:
+        """The right implementation of any op."""
+        return usual(op)
 
     @hookimpl
     def atled_devices(self, backend: str) -> list[str]:
