@@ -344,8 +344,9 @@ class Prepared:
         Without `bind` only those steps are part of programs whose floats never change.
     may_fail: of a queued one, what the device may find wrong while it works, such as "an index is out of range". `run`
         and `bind` get two arguments more, behind the workspace: the flag of the device, its own (1,) int64 array, and a
-        number; what goes wrong writes the number into the flag, and nothing beside the outputs. The host looks at the
-        flag when it waits for the device, and raises an error then: IndexError for what is "out of range".
+        number; what goes wrong writes the number into the flag if that is still 0, and nothing beside the outputs. The
+        host looks at the flag when it waits for the device, and raises an error then: IndexError for what is "out of
+        range".
     heeds_failure: of a queued one, that it changes nothing where the flag is not 0. `run` and `bind` get the flag, as
         above, in front of the number if both are said. What changes arrays (updates, running statistics) and does not
         heed waits for what may have failed before.

@@ -37,7 +37,7 @@ class OutOfMemoryError(RuntimeError):
 class DeviceLostError(RuntimeError):
     """A device that is gone, with all that was only there; a plugin raises it where its driver says so.
 
-    device: as a Context names it, with its array class.  reason: what the driver said.
+    device: array class and id, such as "AcmeArray:0".  reason: what the driver said.
     """
 
     def __init__(self, device: str, reason: str) -> None:

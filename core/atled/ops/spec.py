@@ -215,6 +215,7 @@ class OpSpec:
     A class outside the library is registered by its class statement, too: `atled.op_spec` says what is checked then.
     `abstract=True` registers nothing; `replace=True` takes the place of an op of that name and module.
 
+    input_names: of `inputs`.  float_names: of the `float` attributes, which `Prepared.run` gets, in that order.
     module: where it is defined.  removed: True once it was undefined or replaced; graphs that hold it go on with it.
     """
 
