@@ -37,7 +37,7 @@ def float_dtype(name: str) -> np.dtype[Any]:
     except TypeError:
         found = _extended(name)
     if not is_float(found):
-        raise ValueError(_unknown(name))
+        raise ValueError(_no_float(name, found))
     return found
 
 
@@ -52,10 +52,11 @@ def _extended(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name, object))
 
 
-def _unknown(name: str) -> str:
+def _no_float(name: str, found: np.dtype[Any]) -> str:
+    is_known = found.kind != "O"
     return four_parts(
         f"dtype {name!r}",
-        "neither NumPy nor ml_dtypes has a floating-point dtype of that name",
+        "it is no floating-point dtype" if is_known else "neither NumPy nor ml_dtypes has a dtype of that name",
         "",
         "use the name of one that they have, such as 'float16' or 'bfloat16'",
     )

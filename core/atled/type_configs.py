@@ -58,6 +58,14 @@ def computable(names: Iterable[str]) -> list[str]:
     return [name for name in names if (config := type_config(name)) is not None and _why_missing(config) is None]
 
 
+def require(name: str, asked: str) -> None:
+    """ValueError, with the remedy, where the dtypes of a type config are not known or cannot be had here."""
+    config = declared(name)
+    wrong, remedy = _why_missing(config) or ("", "")
+    if wrong:
+        raise ValueError(four_parts(asked, wrong, "", remedy))
+
+
 def how_computed(name: str, products: bool) -> str:
     """How a type config computes a call; "" where all is of one dtype.  products: whether the op sums products."""
     config = declared(name)
@@ -89,14 +97,18 @@ def error_of(tolerance: Mapping[str, float], precision: str) -> float:
 
 def _why_missing(config: TypeConfig) -> tuple[str, str] | None:
     """Why dtypes of a type config cannot be had, and what to do."""
-    for name in (config.dtype, config.precise):
+    rounded = () if config.precision == TF32 else (config.precision,)
+    for name in (config.dtype, config.precise, *rounded):
         try:
             float_dtype(name)
         except ImportError as error:
             return f"type config {config.name!r} needs ml_dtypes: {error.__cause__}", 'pip install "atled[bf16]"'
-        except ValueError:
-            wrong = f"neither NumPy nor ml_dtypes has the dtype {name!r} of type config {config.name!r}"
-            return wrong, "mend the plugin that declares it, or use another type config"
+        except ValueError as error:
+            wrong = str(error).splitlines()[0]
+            return (
+                f"type config {config.name!r} has {wrong}",
+                "mend the plugin that declares it, or use another type config",
+            )
     return None
 
 

@@ -10,7 +10,7 @@ from atled.errors import four_parts, listing
 from atled.generators.catalogue import SampleCalls, all_specs
 from atled.ops.spec import OpSpec
 from atled.preparing import prepare
-from atled.type_configs import computable
+from atled.type_configs import computable, require
 from atled_contexts import (
     PluginError,
     Preparation,
@@ -48,20 +48,22 @@ def warm_up(backend: str, type_config: str = "float", progress: Progress | None 
     formulas. Chains that plans fuse are not among them: they are known when a graph is. Running it again is quick.
 
     progress: called as progress(done, total, name) before each piece.
-    PluginError: there is no usable backend of that name. ValueError: it has no such type config. What a plugin raises
-    passes through.
+    PluginError: there is no usable backend of that name. ValueError: it has no such type config, or its dtypes
+    cannot be had here. What a plugin raises passes through.
     """
     start = time.perf_counter()
     known = backend_info(backend).type_configs
-    if type_config not in computable(known):
+    asked = f"a warm-up of {backend}:{type_config}"
+    if type_config not in known:
         raise ValueError(
             four_parts(
-                f"a warm-up of {backend}:{type_config}",
+                asked,
                 f"backend {backend!r} has no type config {type_config!r}",
                 f"known are {listing(computable(known))}",
                 "name one of them",
             )
         )
+    require(type_config, asked)
     pieces = warmings(backend, type_config)
     missing = [piece for piece in pieces if not piece.is_ready]
     specs = all_specs()

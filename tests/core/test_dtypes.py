@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import atled as nn
+from atled.commands import USER_ERROR
 from atled.dtypes import epsilon, float_dtype, is_float, is_narrow, is_number, largest
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -42,9 +43,17 @@ def test_a_float_is_found_by_its_name_and_knows_its_precision(dtype):
     assert np.isfinite(np.array(largest(dtype), dtype))
 
 
-@pytest.mark.parametrize("name", ["bfloat17", "int64", "finfo", "object"])
-def test_what_is_no_float_is_refused_by_name(name):
-    with pytest.raises(ValueError, match=f"dtype '{name}': neither NumPy nor ml_dtypes has"):
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("bfloat17", "neither NumPy nor ml_dtypes has a dtype of that name"),
+        ("finfo", "neither NumPy nor ml_dtypes has a dtype of that name"),
+        ("int64", "it is no floating-point dtype"),
+        ("int4", "it is no floating-point dtype"),
+    ],
+)
+def test_what_is_no_float_is_refused_by_name(name, wrong):
+    with pytest.raises(ValueError, match=f"dtype '{name}': {wrong}"):
         float_dtype(name)
 
 
@@ -90,13 +99,20 @@ import sys
 sys.modules["ml_dtypes"] = None
 import numpy as np
 import atled as nn
+from atled.commands import USER_ERROR
 for ask in (lambda: nn.Context("reference:bf16"), lambda: nn.NdArray((2,)).cast("bfloat16")):
     try:
         ask()
     except (ValueError, ImportError) as error:
         print(error)
 nn.Context("reference:tf32")
+from atled.commands import main
+print(main(["warmup", "sim:bf16"]), main(["manifest", "sim", "--check"]))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert "type config 'bf16' needs ml_dtypes: " in done.stdout
     assert done.stdout.count('What to do: pip install "atled[bf16]"') == 2
+    assert f"{USER_ERROR} {USER_ERROR}" in done.stdout
+    assert "atled: a warm-up of sim:bf16: type config 'bf16' needs ml_dtypes: " in done.stderr
+    assert "atled: the manifest of plugin 'sim': type config 'bf16' needs ml_dtypes: " in done.stderr
+    assert done.stderr.count('What to do: pip install "atled[bf16]"') == 2

@@ -264,3 +264,29 @@ def test_what_is_too_large_for_a_narrow_dtype_becomes_infinite_without_a_warning
     x = nn.NdArray.from_numpy_array(np.array([1e39, -1e300, 2.0]))
     with nn.context_scope(on(f"reference:{type_config}")):
         assert F.mul_scalar(x, 2.0).data.tolist() == [np.inf, -np.inf, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        (TypeConfig("rounds", "float32", precision="tf31"), "dtype 'tf31': neither NumPy nor ml_dtypes has a dtype"),
+        (TypeConfig("whole", "int8"), "dtype 'int8': it is no floating-point dtype"),
+        (TypeConfig("bits", "tf32"), "dtype 'tf32': neither NumPy nor ml_dtypes has a dtype"),
+    ],
+)
+def test_a_type_config_of_no_floating_point_dtypes_is_refused(config, wrong):
+    class Odd(Small):
+        @hookimpl
+        def atled_info(self):
+            return PluginInfo("odd", API_VERSION, "atled-odd", "1", (BackendInfo("odd", (config,), host=True),))
+
+        @hookimpl
+        def atled_register(self, registrar):
+            """It computes nothing."""
+
+    register_plugin("odd", Odd())
+    try:
+        with pytest.raises(ContextError, match=f"type config '{config.name}' has {wrong}"):
+            nn.Context(f"odd:{config.name}")
+    finally:
+        unregister_plugin("odd")

@@ -10,7 +10,7 @@ from typing import Any
 from atled.call import Call
 from atled.errors import four_parts
 from atled.generators.catalogue import SampleCalls, catalogue
-from atled.type_configs import computable, compute_dtype
+from atled.type_configs import computable, require
 from atled_contexts import (
     MANIFEST,
     Implementation,
@@ -38,11 +38,15 @@ def make_manifest(plugin: str) -> Manifest:
     compute the spec's samples. An op has "partial", a list of type configs, where some of the samples are refused.
     "settings" are those that the plugin's package declares when it is imported, with their help.
 
-    PluginError: no plugin has that name. What the plugin raises passes through.
+    PluginError: no plugin has that name, or dtypes of its type configs cannot be had here. What the plugin raises
+    passes through.
     """
     info, registrar, module = handed_over(plugin)
     for name in {name for backend in info.backends for name in backend.declared}:
-        compute_dtype(name)  # else the manifest would depend on what is installed here
+        try:  # else the manifest would depend on what is installed here
+            require(name, f"the manifest of plugin {plugin!r}")
+        except ValueError as error:
+            raise PluginError(str(error)) from error
     calls = {spec.name: SampleCalls(spec) for spec in catalogue()}
     return {
         "format": FORMAT,
