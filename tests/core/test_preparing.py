@@ -5,7 +5,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.plugin import API_VERSION, BackendInfo, Implementation, PluginInfo, hookimpl
+from atled.plugin import API_VERSION, BackendInfo, Implementation, PluginInfo, Prepared, hookimpl, reference_run
 from atled.warming import warm_up
 from atled_contexts import register_plugin, unregister_plugin
 
@@ -14,10 +14,10 @@ WHO = "backend 'forgetful' of plugin 'forgets'"
 
 
 class Forgets:
-    """A plugin whose implementations have the `prepare` and the `layout` that a test gives it."""
+    """A plugin whose implementations have the `prepare`, and what else of theirs, that a test gives it."""
 
-    def __init__(self, prepare, layout) -> None:
-        self.prepare, self.layout = prepare, layout
+    def __init__(self, prepare, others) -> None:
+        self.prepare, self.others = prepare, others
 
     @hookimpl
     def atled_info(self):
@@ -28,15 +28,15 @@ class Forgets:
         registrar.family("forgetful", lambda op: self._made(op) if op in ("Tanh", "MaxPooling") else None)
 
     def _made(self, op):
-        return Implementation(op, "forgetful", self.prepare, layout=self.layout, op_version=None)
+        return Implementation(op, "forgetful", self.prepare, op_version=None, **self.others)
 
 
 @pytest.fixture
 def on():
-    """`on(prepare, layout)`: a Context on a backend of that `prepare` and `layout`."""
+    """`on(prepare, ...)`: a Context on a backend whose implementations have these."""
 
-    def register(prepare, layout=None):
-        register_plugin("forgets", Forgets(prepare, layout))
+    def register(prepare, **others):
+        register_plugin("forgets", Forgets(prepare, others))
         return nn.Context(["forgetful"], fallback="raise")
 
     yield register
@@ -65,9 +65,30 @@ def test_what_prepare_raises_has_a_note(on):
     assert caught.value.__notes__ == [f"while {WHO} prepared Tanh(float32[3])"]
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        ({"attaches": ("x", "nope")}, "'nope' is no input or output of the op"),
+        ({"omits": ("y",)}, "'y' is no auxiliary output of the op"),
+        ({"omits": ("plaec",)}, "'plaec' is no auxiliary output of the op\n.*place\n.*did you mean 'place'"),
+    ],
+)
+def test_names_that_the_op_does_not_have_are_refused(on, names, wrong):
+    context = on(lambda call: Prepared(reference_run(call)), **names)
+    (field,) = names
+    with nn.context_scope(context), pytest.raises(TypeError, match=f"{field}=.* of MaxPooling by {WHO}: {wrong}"):
+        F.max_pooling(nn.NdArray((1, 2, 4, 4)), (2, 2))
+
+
+def test_names_that_the_op_has_are_taken(on):
+    x = nn.NdArray.from_numpy_array(np.float32([[[[1, 2], [3, 4]]]]))
+    with nn.context_scope(on(lambda call: Prepared(reference_run(call)), attaches=("x", "y"))):
+        assert F.max_pooling(x, (2, 2)).data.tolist() == [[[[4]]]]
+
+
 def test_what_layout_raises_has_a_note(on):
     x = nn.Variable((1, 2, 4, 4))
-    with nn.context_scope(on(fails, fails)):
+    with nn.context_scope(on(fails, layout=fails)):
         y = F.max_pooling(x, (2, 2))
         with pytest.raises(ZeroDivisionError) as caught:
             y.forward()
