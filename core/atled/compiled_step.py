@@ -117,8 +117,7 @@ class CompiledStep:
         if WATCHES:
             announce(training.writes)
             training = self._current()  # what others have stored because of this run is what it has to store, too
-        parameters = self.solver.tracked()
-        active = [parameters[index] for index in training.moved]
+        active = [self._known[index] for index in training.moved]
         for parameter in active:
             parameter.steps += 1
         try:
@@ -133,11 +132,11 @@ class CompiledStep:
                 gradient.zero()
         return self.loss
 
-    def _floats(self, parameters: Sequence[Any]) -> list[Mapping[str, float]]:
-        """Per parameter that moves what its update depends on: the same for all that have moved equally often."""
+    def _floats(self, parameters: Sequence[Tracked]) -> dict[str, float] | list[Mapping[str, float]]:
+        """What the updates of parameters depend on: one for all that have moved equally often, else one for each."""
         decay = {"scale": self.scale_grad, "rate": self.weight_decay}
         if len({parameter.steps for parameter in parameters}) == 1:
-            return [{**self.solver.hyper(parameters[0]), **decay}] * len(parameters)
+            return {**self.solver.hyper(parameters[0]), **decay}
         by_steps: dict[int, Mapping[str, float]] = {}
         result = []
         for parameter in parameters:

@@ -326,7 +326,8 @@ class Binding:
 
     def set_floats(self, values: Sequence[float] | np.ndarray) -> None:
         """Give the floats new values, in the plan's order."""
-        self.floats[:] = values
+        if values is not self.floats:
+            self.floats[:] = values
         self._set_floats()
 
     def array(self, number: int) -> Any:  # Any: NumPy or the device's own array type

@@ -151,16 +151,16 @@ class Training:
         """Whether the epoch is that of the plan."""
         return self._binding.epoch == EPOCH.value
 
-    def run(self, floats: Sequence[Mapping[str, float]]) -> None:
+    def run(self, floats: dict[str, float] | Sequence[Mapping[str, float]]) -> None:
         """Run the step.
 
-        floats: per parameter that moves the float attributes of its update, and "scale" and "rate" where gradients are
-            decayed.
+        floats: the float attributes of the updates, and "scale" and "rate" where gradients are decayed; one dict for
+            all parameters, or one mapping for each that moves.
         """
         values = self._binding.floats
-        if len({id(given) for given in floats}) == 1:
+        if isinstance(floats, dict):
             for name, numbers in self._numbers.items():
-                values[numbers] = floats[0][name]
+                values[numbers] = floats[name]
         else:
             for number, source in enumerate(self.plan.floats):
                 if source[0] == "solver":
