@@ -7,7 +7,7 @@ execution, to do nothing but launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,19 @@ class Call:
         )
         if before or after:
             self.key += tuple((position, formula.spec.program, formula.key) for position, formula in self.formulas)
+
+    def replaced_by(self, spec: OpSpec, inputs: Iterable[ArrayDesc | None], outputs: Iterable[ArrayDesc]) -> Call:
+        """A call of an op without attributes, in the place of this one: on its device, under the same conditions."""
+        return Call(
+            spec,
+            tuple(inputs),
+            tuple(outputs),
+            {},
+            device_id=self.device_id,
+            type_config=self.type_config,
+            deterministic=self.deterministic,
+            local_errors=self.local_errors,
+        )
 
     def without(self, unread: Collection[int]) -> Call:
         """The same call, but for outputs that nobody reads."""

@@ -192,16 +192,7 @@ class _Casts:
             program = Program(old.program.inputs, old.program.attributes, written)
             spec = self._specs[key] = CastingOp(program, names, dtypes)
         call: Call = decision.call
-        new_call = Call(
-            spec,
-            tuple(value.desc for value in inputs),
-            tuple(output.value.desc for output in outputs),
-            {},
-            device_id=call.device_id,
-            type_config=call.type_config,
-            deterministic=call.deterministic,
-            local_errors=call.local_errors,
-        )
+        new_call = call.replaced_by(spec, (value.desc for value in inputs), (output.value.desc for output in outputs))
         accepts = decision.implementation.accepts
         if accepts is not None and accepts(new_call) is not True:
             return None
@@ -212,9 +203,7 @@ class _Casts:
 
     def _put(self, old: IRNode, new: IRNode) -> None:
         self._nodes[old] = new
-        for position, value in enumerate(new.outputs):
-            value.node = new
-            value.position = position
+        new.make(new.outputs, new.changed)
 
     def _drop(self, cast: IRNode) -> None:
         self._nodes[cast] = None

@@ -152,11 +152,7 @@ class _Unit:
         floats = (slot for part in parts for slot in part.floats)
         attributes = {**node.attributes, **dict(zip(_float_names(call), floats, strict=True))}
         made = IRNode(spec, inputs, attributes, node.context, node.decision.made_for(spec.name, call))
-        made.outputs = (*node.outputs, *(value for part in self.after_parts for value in part.outputs))
-        made.changed = node.changed
-        for position, value in enumerate(made.outputs):
-            value.node = made
-            value.position = position
+        made.make((*node.outputs, *(value for part in self.after_parts for value in part.outputs)), node.changed)
         return made
 
     @property
@@ -326,15 +322,8 @@ def _part_behind(node: IRNode, value: IRValue) -> _Part:
     written = [(output, substitute(expression, replaced)) for output, expression in program.outputs]
     made = Program((first, *(identifier for identifier, _ in operands)), program.attributes, written)
     names = spec.names if isinstance(spec, FusedOp) else (spec.name,)
-    call = Call(
-        CastingOp(made, names, [item.dtype for item in node.outputs]),
-        (own[0][1].desc, *(item.desc for _, item in operands)),
-        tuple(item.desc for item in node.outputs),
-        {},
-        device_id=old.device_id,
-        type_config=old.type_config,
-        deterministic=old.deterministic,
-        local_errors=old.local_errors,
-    )
+    fused = CastingOp(made, names, [item.dtype for item in node.outputs])
+    reads = (own[0][1].desc, *(item.desc for _, item in operands))
+    call = old.replaced_by(fused, reads, (item.desc for item in node.outputs))
     floats = [node.attributes[item] for item in program.attributes]
     return _Part(call, [item for _, item in operands], node.outputs, floats)

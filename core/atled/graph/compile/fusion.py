@@ -409,21 +409,8 @@ def _node(
     assert first.decision is not None
     assert spec.program is not None
     old: Call = first.decision.call
-    call = Call(
-        spec,
-        tuple(value.desc for value in inputs),
-        tuple(value.desc for value in outputs),
-        {},
-        device_id=old.device_id,
-        type_config=old.type_config,
-        deterministic=old.deterministic,
-        local_errors=old.local_errors,
-    )
+    call = old.replaced_by(spec, (value.desc for value in inputs), (value.desc for value in outputs))
     attributes = {item: FloatSlot(index) for item, index in zip(spec.program.attributes, floats, strict=True)}
     node = IRNode(spec, tuple(inputs), attributes, first.context, first.decision.made_for(spec.name, call))
-    node.outputs = tuple(outputs)
-    node.changed = {source: outputs[position] for position, source in spec.inplace.items()}
-    for position, value in enumerate(outputs):
-        value.node = node
-        value.position = position
+    node.make(outputs, {source: outputs[position] for position, source in spec.inplace.items()})
     return node

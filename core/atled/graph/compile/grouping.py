@@ -190,15 +190,8 @@ def _grouped(members: Sequence[IRNode]) -> IRNode:
     old = calls[0]
     inputs = [value for member in members for value in member.inputs]
     outputs = [value for member in members for value in member.outputs]
-    call = Call(
-        spec,
-        tuple(desc for call in calls for desc in call.inputs),
-        tuple(desc for call in calls for desc in call.outputs),
-        {},
-        device_id=old.device_id,
-        type_config=old.type_config,
-        deterministic=old.deterministic,
-        local_errors=old.local_errors,
+    call = old.replaced_by(
+        spec, (desc for call in calls for desc in call.inputs), (desc for call in calls for desc in call.outputs)
     )
     floats = [member.attributes[item] for member in members for item in old.spec.float_names]
     assert first.decision is not None
@@ -206,9 +199,5 @@ def _grouped(members: Sequence[IRNode]) -> IRNode:
     assert prepare_group is not None
     decision = first.decision.made_for(spec.name, call, prepare=lambda _: prepare_group(calls))
     node = IRNode(spec, tuple(inputs), dict(zip(spec.float_names, floats, strict=True)), first.context, decision)
-    node.outputs = tuple(outputs)
-    node.changed = {source: outputs[position] for position, source in spec.inplace.items()}
-    for position, value in enumerate(outputs):
-        value.node = node
-        value.position = position
+    node.make(outputs, {source: outputs[position] for position, source in spec.inplace.items()})
     return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,14 @@ class IRNode:
         self.outputs: tuple[IRValue, ...] = ()
         self.changed: Mapping[int, IRValue] = _NOTHING
         self.is_sparing = False
+
+    def make(self, outputs: Iterable[IRValue], changed: Mapping[int, IRValue] = _NOTHING) -> None:
+        """Make values that other nodes made before."""
+        self.outputs = tuple(outputs)
+        self.changed = changed
+        for position, value in enumerate(self.outputs):
+            value.node = self
+            value.position = position
 
     def spares(self, position: int) -> bool:
         """Whether an output is an auxiliary one that nobody needs."""
