@@ -9,12 +9,13 @@ import numpy as np
 from atled.errors import four_parts
 
 _SINGLE = np.dtype(np.float32)
+_FLOAT_NAMES = "bfloat", "float"  # what names of floating-point dtypes begin with, those of ml_dtypes included
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether the numbers of a dtype are floating-point ones: NumPy's, bfloat16, the eight-bit ones of ml_dtypes."""
     # NumPy calls most dtypes that a library brings void; among the names of its own ones `float` is not void.
-    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name.startswith(("bfloat", "float")))
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name.startswith(_FLOAT_NAMES))
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
@@ -46,6 +47,8 @@ def _extended(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes  # lazily: an extra, which few programs need
     except ImportError as error:
+        if not name.startswith(_FLOAT_NAMES):
+            return np.dtype(object)  # none that it would bring
         raise ImportError(
             four_parts(f"dtype {name!r}", f"ml_dtypes cannot be imported ({error})", "", 'pip install "atled[bf16]"')
         ) from error

@@ -105,6 +105,10 @@ for ask in (lambda: nn.Context("reference:bf16"), lambda: nn.NdArray((2,)).cast(
         ask()
     except (ValueError, ImportError) as error:
         print(error)
+try:
+    nn.NdArray((2,)).cast("text")
+except TypeError as error:
+    assert "not a dtype of numbers" in str(error)
 nn.Context("reference:tf32")
 from atled.commands import main
 print(main(["warmup", "sim:bf16"]), main(["manifest", "sim", "--check"]))
