@@ -72,20 +72,6 @@ class Free:
             free.append(item)
 
 
-def take(arenas: Sequence[Arena]) -> bool:
-    """Take all for a run; False, and none is, where one is in use or outgrown."""
-    try:
-        return Free(arenas).pop()
-    except IndexError:
-        return False
-
-
-def release(arenas: Sequence[Arena]) -> None:
-    """What was taken is free again."""
-    for arena in arenas:
-        arena.free.append(True)
-
-
 def arenas_on(place: Place) -> list[Arena]:
     """All arenas of a device, the largest first."""
     with _CHANGING:

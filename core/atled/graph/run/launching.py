@@ -64,15 +64,19 @@ def arguments_of(bound: Arrays, step: Step) -> list[Any]:
     """What a step is given: inputs, outputs, the workspace if it asks for one, flag and number if it may fail."""
     arguments = [None if slot < 0 else bound.array(slot) for slot in step.arguments]
     if step.prepared is not None and step.prepared.workspace:
-        storage = bound.workspace(step)
-        # A device's array has the size it was allocated with, which may be more than this step asked for.
-        size = storage.nbytes if isinstance(storage, DeviceStorage) else step.prepared.workspace
-        arguments.append(storage.array((size,), _BYTE))
+        arguments.append(workspace_in(bound.workspace(step), step))
     if step.has_flag:
         arguments.append(bound.flag(bound.plan.place_of(step)).array)
     if step.culprit is not None:
         arguments.append(step.culprit.number)
     return arguments
+
+
+def workspace_in(storage: Storage | DevicePart, step: Step) -> Any:  # Any: NumPy or the device's own array type
+    """The workspace of a step as an array of bytes."""
+    # A device's array has the size it was allocated with, which may be more than this step asked for.
+    size = storage.nbytes if isinstance(storage, DeviceStorage) else step.workspace
+    return storage.array((size,), _BYTE)
 
 
 def expected_of(bound: Arrays, steps: Iterable[Step]) -> Expected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import weakref
@@ -10,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from atled.arrays.arena import release, take
+from atled.arrays.arena import Free
 from atled.arrays.failures import Flag
 from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
 from atled.graph.run.arenas import arena_for
-from atled.graph.run.launching import fail, running, watch
+from atled.graph.run.launching import fail, running, watch, workspace_in
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
@@ -96,15 +97,17 @@ def _maker(is_there: tuple[bool, ...], float_count: int) -> Callable[..., Any]:
 class _Frame:
     """What a plan has beside the arrays that a run is given, for one run at a time.
 
-    arenas: what its memory is in.  is_kept: whether it has no other memory, and may wait for the next run.
+    arenas: what its memory is in.  free: them all, to be taken for a run.
+    is_kept: whether it has no other memory, and may wait for the next run.
     arguments: per step what it is launched with, None for what a run gives it.
     """
 
-    __slots__ = ("arenas", "arguments", "is_kept")
+    __slots__ = ("arenas", "arguments", "free", "is_kept")
 
     def __init__(self, plan: Plan, place: Place, given: Container[int]) -> None:
         layout = plan.arenas.get(place)
         self.arenas = [] if layout is None else [arena_for(plan, place)]
+        self.free = Free(self.arenas)
         storages: dict[object, DeviceStorage | DevicePart] = {}
         if layout is not None:
             (arena,) = self.arenas
@@ -127,10 +130,7 @@ class _Frame:
                 for slot in slots
             ]
             if step.workspace:
-                workspace = storages.get(step) or storages[place]
-                # A device's array has the size it was allocated with, which may be more than this step asked for.
-                size = workspace.nbytes if isinstance(workspace, DeviceStorage) else step.workspace
-                arguments.append(workspace.array((size,), _BYTE))
+                arguments.append(workspace_in(storages.get(step) or storages[place], step))
             self.arguments.append(arguments)
 
 
@@ -194,7 +194,7 @@ class PlanOnDevice:
         except Exception as error:
             fail(error, running(self.plan.steps[count - 1]))
         finally:
-            release(frame.arenas)
+            frame.free.append(True)
         if frame.is_kept:
             self._frames.append(frame)
 
@@ -207,7 +207,8 @@ class PlanOnDevice:
             except IndexError:
                 _keep_frames_of(self)
                 frame = _Frame(self.plan, self.place, self._given)
-            if take(frame.arenas):
+            with contextlib.suppress(IndexError):  # in use, or outgrown
+                frame.free.pop()
                 return frame
 
     @property
