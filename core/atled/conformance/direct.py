@@ -12,6 +12,7 @@ from atled.arrays.guarded import POISON, GuardedArray
 from atled.arrays.place import ArrayClass
 from atled.call import Call, Native, Prepared
 from atled.conformance.cases import Case
+from atled.preparing import prepare
 from atled_contexts import Implementation, native_executor
 
 NUMBER = 7  # of the step, for the flag
@@ -75,8 +76,7 @@ class Launch:
         self.case = case
         self.implementation = implementation
         self.call: Call = case.call if call is None else call
-        self.prepared = implementation.prepare(self.call) if prepared is None else prepared
-        assert isinstance(self.prepared, Prepared), f"prepare gave {self.prepared!r} instead of a Prepared"
+        self.prepared = prepare(implementation, self.call) if prepared is None else prepared
         self._array_class = case.subject.array_class_of(case.backend)
         self.inputs: list[Memory | None] = [self._input(number, desc) for number, desc in enumerate(self.call.reads)]
         self.outputs: list[Memory | None] = [
