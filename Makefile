@@ -11,7 +11,7 @@ ROW ?=
 
 export PYTHON
 
-.PHONY: help demo test quick check-opencl check-torch check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -27,6 +27,7 @@ help:
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
 	@echo "make bench-functions  the same for every function, with the reference and NNabla"
 	@echo "make check-wheels  install from wheels outside of the clone, as users do, and try it"
+	@echo "make gpu      tests, kit, demo and benchmarks on an NVIDIA GPU (GPU_PART=\"tests kit demo bench\" for some of them)"
 	@echo "make check-processors  run the cpu backend's tests on code for several processors (EVERY=10: a tenth of them)"
 	@echo "make check-nnabla  compare with NNabla 1.39 under Python 3.10"
 	@echo "make fuzz     hostile calls and damaged files, MINUTES=10 SEED=0 (default: 2 minutes); counts what comes of them"
@@ -84,6 +85,16 @@ bench: $(VENV)/.ready-demo
 
 bench-functions: $(VENV)/.ready-demo
 	@$(RUN) benchmarks/functions.py $(if $(ROW),--rows "$(ROW)")
+
+# On a machine with a GPU, CuPy 14 and, if it is to be compared, torch; dist/gpu may have been made on another one.
+GPU_PYTHON ?= python3
+GPU_PART ?=
+
+gpu:
+	@$(GPU_PYTHON) tools/gpu.py $(GPU_PART)
+
+gpu-wheels: $(VENV)/.ready-demo
+	@$(RUN) tools/gpu.py wheels $(if $(GPU_VERSION),--python $(GPU_VERSION))
 
 # Code for older and other processors, as far as this one executes it. EVERY=10: a tenth of the tests.
 check-processors: $(VENV)/.ready-test

@@ -38,12 +38,12 @@ def fused(library: str, size: int, backward: bool) -> Case:
     )
 
 
-def total(library: str, axis: int | None) -> Case:
-    """The sum of 1000x1000 elements over one axis, or of all."""
+def total(library: str, axis: int | None, rows: int = 1000, columns: int = 1000) -> Case:
+    """The sum of rows x columns elements over one axis, or of all."""
     # torch takes no None here.
     axes = (0, 1) if axis is None else (axis,)
     expression = Expression(
-        lambda rng: [rng.standard_normal((1000, 1000), dtype=np.float32)],
+        lambda rng: [rng.standard_normal((rows, columns), dtype=np.float32)],
         lambda api, x: api.F.sum(x, axis=axis),
         lambda torch, x: torch.sum(x, axes),
         lambda jax, x: jax.numpy.sum(x, axes),

@@ -111,7 +111,7 @@ def _torch(
         y.backward(cotangent)
         return y
 
-    return run, lambda y: [y.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)]
+    return run, lambda y: [y.detach().float().cpu().numpy(), *(leaf.grad.cpu().numpy() for leaf in leaves)]
 
 
 def _jax(

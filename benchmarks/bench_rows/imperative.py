@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench_rows.recorded import recorded
+from bench_rows.torch_variant import TORCH, TorchVariant
 from harness.case import Case
 
 ADDITIONS = 100
@@ -24,9 +25,10 @@ def addition(library: str) -> Case:
     """
     if library == "numpy":
         return _repeated(np.add, _A, _B, np.asarray)
-    if library == "torch":
-        torch = importlib.import_module("torch")
-        return _repeated(torch.add, torch.tensor(_A), torch.tensor(_B), np.asarray)
+    if library in TORCH:
+        variant = TorchVariant(library)
+        a, b = variant.tensor(_A), variant.tensor(_B)
+        return _repeated(variant.torch.add, a, b, lambda found: found.cpu().numpy())
     if library == "jax":
         jax = importlib.import_module("jax")
         # Nothing reads the results, so the last one is waited for: they are computed in order.

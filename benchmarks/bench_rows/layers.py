@@ -42,8 +42,8 @@ def convolution(
     return expression_case(Expression(inputs, recorded, in_torch, in_jax), library, backward)
 
 
-def pooling(library: str, kind: str, backward: bool) -> Case:
-    """Pooling 2x2 of 16x64x56x56; kind: "max" or "average"."""
+def pooling(library: str, kind: str, backward: bool, images: int = 16) -> Case:
+    """Pooling 2x2 of `images` x64x56x56; kind: "max" or "average"."""
     is_max = kind == "max"
 
     def recorded(api: Any, x: Any) -> Any:
@@ -58,40 +58,41 @@ def pooling(library: str, kind: str, backward: bool) -> Case:
         y = jax.lax.reduce_window(x, start, reduce, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
         return y if is_max else y / 4
 
-    expression = Expression(lambda rng: [_normal(rng, 16, 64, 56, 56)], recorded, in_torch, in_jax)
+    expression = Expression(lambda rng: [_normal(rng, images, 64, 56, 56)], recorded, in_torch, in_jax)
     return expression_case(expression, library, backward)
 
 
-def batch_normalization(library: str) -> Case:
-    """By the batch's own statistics, 32x64x56x56, with the gradients of x, beta and gamma."""
+def batch_normalization(library: str, images: int = 32, backward: bool = True, relu: bool = False) -> Case:
+    """By the batch's own statistics, `images` x64x56x56, ReLU behind if asked for; gradients of x, beta and gamma."""
     channels = 64
     broadcast = (1, channels, 1, 1)
 
     def inputs(rng: np.random.Generator) -> list[np.ndarray]:
         gamma = rng.uniform(0.5, 1.5, broadcast).astype(np.float32)
-        return [_normal(rng, 32, channels, 56, 56), _normal(rng, *broadcast), gamma]
+        return [_normal(rng, images, channels, 56, 56), _normal(rng, *broadcast), gamma]
 
     def recorded(api: Any, x: Any, beta: Any, gamma: Any) -> Any:
         mean, variance = (api.nn.Variable(broadcast) for _ in range(2))
         mean.d, variance.d = 0, 1
-        return api.F.batch_normalization(x, beta, gamma, mean, variance, eps=_BN_EPS)
+        y = api.F.batch_normalization(x, beta, gamma, mean, variance, eps=_BN_EPS)
+        return api.F.relu(y) if relu else y
 
     def in_torch(torch: Any, x: Any, beta: Any, gamma: Any) -> Any:
-        return torch.nn.functional.batch_norm(
-            x, None, None, gamma.reshape(-1), beta.reshape(-1), training=True, eps=_BN_EPS
-        )
+        functional, flat = torch.nn.functional, (gamma.reshape(-1), beta.reshape(-1))
+        y = functional.batch_norm(x, None, None, *flat, training=True, eps=_BN_EPS)
+        return functional.relu(y) if relu else y
 
     def in_jax(jax: Any, x: Any, beta: Any, gamma: Any) -> Any:
         mean = x.mean((0, 2, 3), keepdims=True)
         variance = x.var((0, 2, 3), keepdims=True)
-        return (x - mean) * (gamma * jax.lax.rsqrt(variance + _BN_EPS)) + beta
+        y = (x - mean) * (gamma * jax.lax.rsqrt(variance + _BN_EPS)) + beta
+        return jax.nn.relu(y) if relu else y
 
-    return expression_case(Expression(inputs, recorded, in_torch, in_jax), library, backward=True)
+    return expression_case(Expression(inputs, recorded, in_torch, in_jax), library, backward)
 
 
-def softmax_cross_entropy(library: str) -> Case:
-    """The mean softmax cross-entropy of 256x1000 scores, with their gradient."""
-    count, classes = 256, 1000
+def softmax_cross_entropy(library: str, count: int = 256, classes: int = 1000, backward: bool = True) -> Case:
+    """The mean softmax cross-entropy of (count, classes) scores, with their gradient."""
 
     def inputs(rng: np.random.Generator) -> list[np.ndarray]:
         return [_normal(rng, count, classes), rng.integers(0, classes, (count, 1))]
@@ -115,4 +116,4 @@ def softmax_cross_entropy(library: str) -> Case:
         return loss, gx
 
     expression = Expression(inputs, recorded, in_torch, in_jax, numpy_gradient=gradient_in_numpy)
-    return expression_case(expression, library, backward=True)
+    return expression_case(expression, library, backward)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import importlib
 from types import SimpleNamespace
 
+from bench_rows import precision
+
+_GPU_EXTENSION = "cudnn"
+
 
 def recorded(library: str) -> SimpleNamespace:
-    """The modules of "atled" (on its cpu backend) or "nnabla": nn, F, PF, S; parameters of earlier cases are gone."""
-    nn = importlib.import_module(library)
+    """The modules of a library: nn, F, PF, S; parameters of earlier cases are gone.
+
+    library: "atled" (on its cpu backend), "atled-gpu" (on a GPU, in the precision that was chosen), or "nnabla".
+    """
+    package = library.partition("-")[0]
+    nn = importlib.import_module(package)
     functions, parametric, solvers = (
-        importlib.import_module(f"{library}.{name}") for name in ("functions", "parametric_functions", "solvers")
+        importlib.import_module(f"{package}.{name}") for name in ("functions", "parametric_functions", "solvers")
     )
     nn.clear_parameters()
     nn.set_auto_forward(False)
-    nn.set_default_context(nn.Context(["cpu:float"]))
+    if library == "atled-gpu":
+        nn.set_default_context(nn.get_extension_context(_GPU_EXTENSION, type_config=precision.chosen))
+    else:
+        nn.set_default_context(nn.Context(["cpu:float"]))
     return SimpleNamespace(nn=nn, F=functions, PF=parametric, S=solvers)

@@ -97,13 +97,13 @@ def _torch_update(
     torch = variant.torch
     tensors = [variant.tensor(value).requires_grad_(True) for value in values]
     for tensor, gradient in zip(tensors, gradients, strict=True):
-        tensor.grad = torch.from_numpy(gradient)
-    if library == "torch-compile":
+        tensor.grad = variant.tensor(gradient)
+    if library.endswith("-compile"):
         # The fused solver is one call already; the compiler fuses the other one.
         solver = torch.optim.Adam(tensors, lr=_RATE["adam"], betas=(_BETA1, _BETA2), eps=_EPS, foreach=True)
     else:
         solver = torch_solver(torch, "adam", tensors)
-    return variant.built(solver.step), lambda: [tensor.detach().numpy().copy() for tensor in tensors]
+    return variant.built(solver.step), lambda: [tensor.detach().cpu().numpy().copy() for tensor in tensors]
 
 
 def _jax_update(values: Sequence[np.ndarray], gradients: Sequence[np.ndarray]) -> Any:

@@ -33,7 +33,7 @@ print(next(line for line in open("/proc/self/status") if line.startswith("{field
 def import_time(library: str) -> Case:
     """Seconds of `python -c "import library"`, process start and end included."""
     command = f"import {library}"
-    _python(command)  # writes bytecode, and brings files into memory
+    run_python(command)  # writes bytecode, and brings files into memory
     return Case(lambda: _timed(command), is_reading=True)
 
 
@@ -48,21 +48,21 @@ def first_step(library: str, is_warm: bool) -> Case:
     if is_warm:
         # Lives as long as the case.
         folder = tempfile.TemporaryDirectory()
-        _python(step, _caches_in(folder.name))
+        run_python(step, _caches_in(folder.name))
         return Case(lambda: _timed(step, _caches_in(folder.name)), is_reading=True)
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as empty:
             return _timed(step, _caches_in(empty))
 
-    _python(step)
+    run_python(step)
     return Case(run, is_reading=True)
 
 
 def peak_memory(library: str, network: str) -> Case:
     """Greatest resident bytes of a process that does ten training steps. Linux only."""
     steps = _STEPS.format(library=library, network=network, steps=10)
-    _python(steps)  # what is compiled once is not training
+    run_python(steps)  # what is compiled once is not training
     return Case(lambda: _memory(steps, "VmHWM"), is_reading=True)
 
 
@@ -72,15 +72,15 @@ def _caches_in(folder: str) -> dict[str, str]:
 
 def _timed(code: str, variables: dict[str, str] | None = None) -> float:
     start = time.perf_counter()
-    _python(code, variables)
+    run_python(code, variables)
     return time.perf_counter() - start
 
 
 def _memory(code: str, field: str) -> float:
-    return float(_python(code + _PRINT_MEMORY.format(field=field))) * 1024
+    return float(run_python(code + _PRINT_MEMORY.format(field=field))) * 1024
 
 
-def _python(code: str, variables: dict[str, str] | None = None) -> str:
+def run_python(code: str, variables: dict[str, str] | None = None) -> str:
     """What the last line says that a fresh interpreter prints which runs the code."""
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -53,9 +53,11 @@ class Case:
         Anything that NumPy makes an array of. None: nothing to compare.
     note: how it is computed, such as the implementation that was chosen.
     is_reading: `run` returns the figure itself, in seconds or bytes, and is called once a round, without warming up.
+    finish: waits for what the runs before have started on a device; it ends each sample, and its time counts.
     """
 
     run: Callable[[], Any]
     results: Callable[[], Sequence[Any]] | None = None
     note: str = ""
     is_reading: bool = False
+    finish: Callable[[], object] | None = None

@@ -39,14 +39,25 @@ _RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Libraries that run in our own interpreter, with the module that tells their version.
 _OURS = {"atled": "atled", "cpu": "atled", "limit": "atled", "reference": "atled", "numpy": "numpy"}
 
+# On a GPU all of them do: what is there for its driver and its CUDA cannot be chosen.
+_OURS |= {"atled-gpu": "atled", "copy": "cupy", "cupy + 3 us": "cupy"}
+_OURS |= dict.fromkeys(("torch-gpu", "torch-gpu-nhwc", "torch-gpu-compile"), "torch")
+
 # Ways to use one peer that count as libraries of their own.
 _VARIANTS = {"torch-nhwc": "torch", "torch-compile": "torch"}
 
 
-def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: Sequence[str] | None = None) -> int:
+def run_benchmark(
+    name: str,
+    rows: Sequence[Row],
+    description: str,
+    arguments: Sequence[str] | None = None,
+    keeps_each: bool = False,
+) -> int:
     """Run a benchmark from the command line; returns the exit status.
 
     name: of the files in results/.  arguments: as in sys.argv[1:], which is the default.
+    keeps_each: write what there is after each row, for machines that may be taken away.
     1: one of our own rows failed, or gave other results than a peer.
     """
     options = _parse(description, arguments)
@@ -77,6 +88,8 @@ def run_benchmark(name: str, rows: Sequence[Row], description: str, arguments: S
         for number, row in enumerate(chosen, 1):
             print(f"{time.perf_counter() - start:4.0f} s  {number}/{len(chosen)}  {row.name} ...", file=sys.stderr)
             outcomes.append(measure_row(row, processes, missing, effort))
+            if keeps_each:
+                write_json(_RESULTS / f"{_stem(name, options)}.json", as_json(name, outcomes, environment))
     environment |= {"load_after": load(), "versions": versions, "seconds": round(time.perf_counter() - start)}
     _report(_stem(name, options), outcomes, as_json(name, outcomes, environment), options)
     return int(any(_is_wrong(outcome) for outcome in outcomes))

@@ -46,7 +46,8 @@ class Worker:
             assert self.case is not None
             if self.case.is_reading:
                 return {"figure": self.case.run()}
-            return {"figure": measure(self.case.run, request["seconds"], mean=request["mean"])}
+            finish = self.case.finish
+            return {"figure": measure(self.case.run, request["seconds"], mean=request["mean"], finish=finish)}
         if request["do"] == "drop":
             self.case = None
             gc.unfreeze()
@@ -61,33 +62,46 @@ class Worker:
         compared = [] if self.case.results is None else [_sample(array) for array in self.case.results()]
         if not self.case.is_reading:
             _warm_up(self.case.run)
+            if self.case.finish is not None:
+                self.case.finish()
         # What a library has made by now is set apart: looking through it before each round takes longer than the round.
         gc.collect()
         gc.freeze()
         return {"note": self.case.note, "results": compared}
 
 
-def measure(run: Callable[[], object], seconds: float, *, mean: bool = False) -> float:
+def measure(
+    run: Callable[[], object], seconds: float, *, mean: bool = False, finish: Callable[[], object] | None = None
+) -> float:
     """Seconds that one run takes: the median over samples of about half a millisecond, for about `seconds` in all.
 
     mean: over all of that time instead. The median leaves out what a busy neighbour takes, for it takes whole slices
     of some milliseconds, and most samples fall between them.
+    finish: as of a `Case`; samples are ten times longer then, as waiting costs some microseconds.
     """
     gc.collect()
+    finished, sample_s = (_nothing, _SAMPLE_S) if finish is None else (finish, 10 * _SAMPLE_S)
+    finished()
     start = time.perf_counter()
     run()
+    finished()
     once = time.perf_counter() - start
     if once > seconds:
         return once
-    calls = max(1, int(_SAMPLE_S / max(once, 1e-9)))
+    calls = max(1, int(sample_s / max(once, 1e-9)))
     samples: list[float] = []
     end = start + seconds
     while not samples or time.perf_counter() < end:
         begin = time.perf_counter()
         for _ in range(calls):
             run()
+        finished()
         samples.append((time.perf_counter() - begin) / calls)
     return statistics.mean(samples) if mean else statistics.median(samples)
+
+
+def _nothing() -> None:
+    """There is nothing to wait for."""
 
 
 def _warm_up(run: Callable[[], object]) -> None:
