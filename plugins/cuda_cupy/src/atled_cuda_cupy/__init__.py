@@ -1,0 +1,1 @@
+"""Backend `cuda` of atled: NVIDIA GPUs through CuPy, with kernels of its own."""

@@ -1,0 +1,37 @@
+"""The only module that imports CuPy, and not before the first name is asked for: all that the plugin uses of it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+_NAMES = {
+    "Device": "cuda.Device",
+    "DriverError": "cuda.driver.CUDADriverError",
+    "Event": "cuda.Event",
+    "MemoryPointer": "cuda.MemoryPointer",
+    "OutOfMemoryError": "cuda.memory.OutOfMemoryError",
+    "RawModule": "RawModule",
+    "RuntimeError": "cuda.runtime.CUDARuntimeError",
+    "Stream": "cuda.Stream",
+    "alloc_pinned_memory": "cuda.alloc_pinned_memory",
+    "elapsed_time": "cuda.get_elapsed_time",
+    "current_stream": "cuda.get_current_stream",
+    "driver": "cuda.driver",
+    "from_dlpack": "from_dlpack",
+    "launch_kernel": "cuda.driver.launchKernel",
+    "memory_pool": "get_default_memory_pool",
+    "ndarray": "ndarray",
+    "pinned_memory_pool": "get_default_pinned_memory_pool",
+    "runtime": "cuda.runtime",
+    "version": "__version__",
+}
+
+
+def __getattr__(name: str) -> Any:  # Any: CuPy has no type information
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    cupy = importlib.import_module("cupy")
+    found = globals()[name] = functools.reduce(getattr, _NAMES[name].split("."), cupy)
+    return found

@@ -1,0 +1,101 @@
+"""The devices: what is known of each, its stream of work, and what makes it current in a thread."""
+
+from __future__ import annotations
+
+import threading
+
+from atled.plugin import four_parts, lock_across_forks
+from atled_cuda_cupy import cupy_names as cp
+
+
+class _Thread(threading.local):
+    """What a thread has done so far; touched: numbers of the devices; before: the devices to return to."""
+
+    def __init__(self) -> None:
+        self.touched: set[int] = set()
+        self.before: list[int] = []
+
+
+_thread = _Thread()
+
+
+class Device:
+    """One GPU. `with device:` makes it current, where there are several.
+
+    number: as CUDA counts.  is_alone: whether it is the only one.  name: as the driver gives it.
+    capability: 90 for 9.0.  multiprocessors: count.  shared_bytes: of shared memory that a block can have.
+    l2_bytes: size of the L2 cache.  threads: that a multiprocessor has at once.
+    stream: where its work goes, but in a thread that has made another one current. A blocking one: it is in order with
+        the legacy default stream, which CuPy and PyTorch use.
+    """
+
+    def __init__(self, number: int, is_alone: bool) -> None:
+        self.number = number
+        self.is_alone = is_alone
+        self.lock = lock_across_forks()
+        self.handle = cp.Device(number)
+        attributes = self.handle.attributes
+        self.name = cp.runtime.getDeviceProperties(number)["name"].decode()
+        self.capability = int(self.handle.compute_capability)
+        self.multiprocessors: int = attributes["MultiProcessorCount"]
+        self.shared_bytes: int = attributes["MaxSharedMemoryPerBlockOptin"]
+        self.l2_bytes: int = attributes["L2CacheSize"]
+        self.threads: int = attributes["MaxThreadsPerMultiProcessor"]
+        with self.handle:
+            self.stream = cp.Stream(non_blocking=False)
+
+    def blocks(self, count: int, block: int = 256, each: int = 1) -> int:
+        """How many blocks of so many threads: enough for `count` elements, `each` per thread, or to fill the device."""
+        return max(1, min(-(-count // (block * each)), self.multiprocessors * (self.threads // block)))
+
+    def __enter__(self) -> Device:
+        if not self.is_alone:
+            before = cp.runtime.getDevice()
+            _thread.before.append(before)
+            if before != self.number:
+                cp.runtime.setDevice(self.number)
+        if self.number not in _thread.touched:
+            _thread.touched.add(self.number)
+            if not cp.current_stream().ptr:
+                self.stream.use()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.is_alone:
+            before = _thread.before.pop()
+            if before != self.number:
+                cp.runtime.setDevice(before)
+
+    def __repr__(self) -> str:
+        return f"<cuda device {self.number}: {self.name}>"
+
+
+_lock = lock_across_forks()
+_devices: dict[str, Device] = {}
+
+
+def device(device_id: str) -> Device:
+    """The device of an id, which is its number. ValueError: there is no such device."""
+    return _devices.get(device_id) or _find(device_id)
+
+
+def device_ids() -> list[str]:
+    """The ids of all devices. Starts CUDA."""
+    return [str(number) for number in range(cp.runtime.getDeviceCount())]
+
+
+def _find(device_id: str) -> Device:
+    with _lock:
+        ids = device_ids()
+        if device_id not in ids:
+            raise ValueError(
+                four_parts(
+                    f"device {device_id!r} of backend cuda",
+                    "there is no such device",
+                    f"devices here: {', '.join(ids) or 'none'}",
+                    "give one of them as device_id; CUDA_VISIBLE_DEVICES hides and renumbers them",
+                )
+            )
+        if device_id not in _devices:
+            _devices[device_id] = Device(int(device_id), len(ids) == 1)
+        return _devices[device_id]

@@ -1,0 +1,202 @@
+"""What puts a kernel into the queue: its arguments packed into one block, given to the driver in one call."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.plugin import Call, Prepared
+from atled_cuda_cupy import compiling
+from atled_cuda_cupy import cupy_names as cp
+from atled_cuda_cupy.devices import Device, device
+
+_LARGEST_GRID = 2**31 - 1, 65535, 65535
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_...
+_HEAD = 6  # words of a block in front of the arguments: five for the driver, then the size
+_NARROW = 2**30  # so that a stride of the grid can be added in 32 bits
+
+
+class Block:
+    """The memory of a launch's arguments, and in front of them what `cuLaunchKernel` wants to know of it.
+
+    address: of what the driver is given as `extra`.  memory: all of it.
+    """
+
+    __slots__ = ("address", "memory")
+
+    def __init__(self, size: int) -> None:
+        words = np.zeros(_HEAD + -(-size // 8), np.int64)
+        self.memory = words.data
+        self.address: int = words.ctypes.data
+        ahead = self.address + 8 * _HEAD
+        words[:_HEAD] = _BUFFER_POINTER, ahead, _BUFFER_SIZE, ahead - 8, _END, size
+
+
+class Launch:
+    """A kernel with its grid and sizes, ready to be bound to arrays; compiling has begun.
+
+    where: the device.
+    source, name: of the kernel, whose parameters are pointers and long longs, then `const Floats floats, const Words
+        words`. The prelude is put before it, and the defines before that.
+    grid, block: counts, up to three each; a grid with a 0 launches nothing.
+    words: whole numbers for `words.w[i]`; index_t is long long if one has 2^30 or more.
+    shared: bytes of dynamic shared memory.
+    floats: words that the kernel reads by `number` and `word`.
+    wide: whether index_t is long long in any case.
+    """
+
+    __slots__ = ("_dimensions", "_floats", "_free", "_function", "_is_empty", "_packing", "_tail", "_where")
+
+    def __init__(
+        self,
+        where: Device,
+        source: str,
+        name: str,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        words: Sequence[int] = (),
+        defines: Mapping[str, object] | None = None,
+        shared: int = 0,
+        floats: int = 0,
+        wide: bool = False,
+    ) -> None:
+        grid, block = _three(grid), _three(block)
+        assert all(size <= most for size, most in zip(grid, _LARGEST_GRID, strict=True)), f"{name}: grid {grid}"
+        wide = wide or any(abs(word) >= _NARROW for word in words)
+        given = {"FLOATS": floats, "WORDS": len(words), "WIDE": int(wide), **(defines or {})}
+        self._where = where
+        self._function = compiling.function(where, compiling.kernel_text(source, given), name, shared)
+        self._dimensions = (*grid, *block, shared)
+        self._is_empty = 0 in grid
+        self._floats = 8 * max(floats, 1)
+        tail = struct.pack(f"{max(len(words), 1)}{'q' if wide else 'i'}", *(words or (0,)))
+        self._tail = tail + bytes(-len(tail) % 8)
+        self._packing: struct.Struct | None = None  # how many arguments there are, the first use says
+        self._free: list[Block] = []  # blocks for `run`, each of which one thread has at a time
+
+    def bind(self, given: Sequence[Any], table: int, first: int) -> Callable[[], object]:
+        """What puts it into the queue and returns at once.
+
+        given: arrays, None, whole numbers.  table, first: address of the words that change, and which is its first.
+        """
+        if self._is_empty:
+            return _nothing
+        block = self._block(given)
+        self._pack(block, given, table, first, b"")
+        return self._launching(block)
+
+    def run(self, given: Sequence[Any], numbers: bytes) -> None:
+        """Put it into the queue; given: as above.  numbers: its words."""
+        if self._is_empty:
+            return
+        try:
+            block = self._free.pop()
+        except IndexError:
+            block = self._block(given)
+        self._pack(block, given, 0, 0, numbers)
+        self._launching(block)()
+        self._free.append(block)  # the driver has copied it
+
+    def _block(self, given: Sequence[Any]) -> Block:
+        if self._packing is None:
+            self._packing = struct.Struct(f"{len(given)}qqq{self._floats}s{len(self._tail)}s")
+        return Block(self._packing.size)
+
+    def _pack(self, block: Block, given: Sequence[Any], table: int, first: int, numbers: bytes) -> None:
+        assert self._packing is not None
+        values = [one.data.ptr if type(one) is cp.ndarray else 0 if one is None else int(one) for one in given]
+        self._packing.pack_into(block.memory, 8 * _HEAD, *values, table, first, numbers, self._tail)
+
+    def _launching(self, block: Block) -> Callable[[], object]:
+        launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where
+        function, dimensions, extra = self._function.ptr, self._dimensions, block.address
+
+        def launch(block: Block = block) -> None:  # keeps the block
+            launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
+
+        def launch_among_several() -> None:
+            with where:
+                launch()
+
+        return launch if where.is_alone else launch_among_several
+
+
+class CallStep:
+    """A step that is no kernel of ours: `function(stream)` puts its work into the stream of that address."""
+
+    __slots__ = ("_function", "_where")
+
+    def __init__(self, where: Device, function: Callable[[int], object]) -> None:
+        self._where = where
+        self._function = function
+
+    def __call__(self) -> None:
+        """Put it into the current stream."""
+        with self._where:
+            self._function(cp.current_stream().ptr)
+
+
+def call_step(where: Device, function: Callable[[int], object]) -> CallStep:
+    """A step for `queued`, such as a product by cuBLAS, for the arrays that `function` refers to."""
+    return CallStep(where, function)
+
+
+Step = tuple[Launch, Sequence[Any], int] | CallStep
+
+
+def queued(call: Call, steps: Callable[..., Sequence[Step]], floats: int | None = None, **facts: Any) -> Prepared:
+    """A call as launches in a row.
+
+    steps: `steps(*arrays)` gives, for the arrays of one run, each step: a launch with what it is given and the first
+        word that it reads, or a CallStep. Words are the floats of the call, then key and count of its random state.
+    floats: count of floats, where it is not the call's.
+    facts: workspace, note, may_fail, heeds_failure, as for Prepared.
+    """
+    where = device(call.device_id)
+    count = call.float_count if floats is None else floats
+    state = len(call.inputs) - 1 if call.spec.random else -1
+    packing = struct.Struct(f"{count}d")
+
+    def bind(arrays: Sequence[Any], table: Any, start: int) -> Callable[[], object]:  # Any: arrays of this device
+        address = 0 if table is None else table.data.ptr
+        with where:
+            launches = [
+                step if isinstance(step, CallStep) else step[0].bind(step[1], address, start + step[2])
+                for step in steps(*arrays)
+            ]
+        if len(launches) == 1:
+            return launches[0]
+
+        def launch() -> None:
+            for one in launches:
+                one()
+
+        return launch
+
+    def run(*arguments: Any) -> None:  # Any: as above, then floats
+        end = len(arguments) - count
+        arrays = arguments[:end]
+        numbers = packing.pack(*arguments[end:])
+        if state >= 0:
+            numbers += arrays[state].tobytes()
+            arrays = (*arrays[:state], None, *arrays[state + 1 :])
+        with where:
+            for step in steps(*arrays):
+                if isinstance(step, CallStep):
+                    step()
+                else:
+                    step[0].run(step[1], numbers[8 * step[2] :])
+
+    return Prepared(run, queued=True, bind=bind, **facts)
+
+
+def _three(sizes: int | Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = (*([sizes] if isinstance(sizes, int) else sizes), 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _nothing() -> None:
+    """Stands for a launch of no blocks."""

@@ -1,0 +1,59 @@
+"""The plugin object of backend `cuda`: who it is, whether it can work here, what it brings. Imports no CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
+from atled_cuda_cupy import devices, probing
+from atled_cuda_cupy.arrays import CudaArrayClass
+
+__version__ = "0.1.0"
+
+ARRAY_CLASS = CudaArrayClass()
+"""One object for good: arrays made before a reload of the plugins stay on the same device."""
+
+FAMILIES: tuple[ModuleType, ...] = ()
+"""The families of kernels; each has `register(registrar)`."""
+
+
+class CudaPlugin:
+    """Backend `cuda`: NVIDIA GPUs through CuPy."""
+
+    @hookimpl
+    def atled_info(self) -> PluginInfo:
+        """Who it is."""
+        types = ("float", "half", "bf16", "tf32", "double")
+        arrays = ("CudaCachedArray", "CudaArray")
+        backend = BackendInfo("cuda", types, device_family="cuda", array_classes=arrays)
+        return PluginInfo("cuda-cupy", API_VERSION, "atled-cuda-cupy", __version__, (backend,), ("cuda",))
+
+    @hookimpl
+    def atled_probe(self) -> Usable | Unusable:
+        """Whether CuPy, a driver and a device are here."""
+        return probing.probe()
+
+    @hookimpl
+    def atled_register(self, registrar: Registrar) -> None:
+        """The kernels and the array class."""
+        for family in FAMILIES:
+            family.register(registrar)
+        registrar.array_class("CudaCachedArray", ARRAY_CLASS, "cuda", default=True)
+        registrar.array_class("CudaArray", ARRAY_CLASS, "cuda")
+
+    @hookimpl
+    def atled_devices(self, backend: str) -> list[str]:
+        """The devices, by number."""
+        return devices.device_ids()
+
+    @hookimpl
+    def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
+        """`get_extension_context("cuda")`."""
+        if name != "cuda":
+            return None
+        return Context([f"cuda:{type_config}", "cpu:float"], "CudaCachedArray", device_id, **options)
+
+
+PLUGIN = CudaPlugin()
