@@ -14,15 +14,19 @@ TABLE = _ROOT / "contexts" / "atled_contexts" / "extras.json"
 
 
 def table() -> str:
-    """The text of the table: one row for each extra that installs the distribution of a plugin in plugins/."""
+    """The text of the table: one row for each extra that brings the distribution of a plugin in plugins/.
+
+    An extra that others build on, such as the plugins without the library that they need, is left to those.
+    """
     manifests = {found["distribution"]: found for found in map(_read, sorted(_ROOT.glob("plugins/*/src/*/" + _NAME)))}
-    rows = {
-        extra: _row(manifests[distribution])
-        for extra, requirements in sorted(_extras().items())
-        for distribution in map(_distribution, requirements)
-        if distribution in manifests
-    }
-    missing = set(manifests) - {row["distribution"] for row in rows.values()}
+    extras = _extras()
+    parts = {part for requirements in extras.values() for part in _parts(requirements)}
+    rows = {}
+    for extra in sorted(set(extras) - parts):
+        brought = [manifests[name] for name in _brought(extra, extras) if name in manifests]
+        if brought:
+            rows[extra] = _row(brought)
+    missing = set(manifests) - {name for row in rows.values() for name in row["distributions"]}
     if missing:
         raise SystemExit(f"no extra in pyproject.toml installs {', '.join(sorted(missing))}: add one")
     return json.dumps(rows, indent=1) + "\n"
@@ -42,16 +46,24 @@ def _extras() -> dict[str, list[str]]:
     return found
 
 
-def _distribution(requirement: str) -> str:
-    return re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+def _brought(extra: str, extras: dict[str, list[str]]) -> list[str]:
+    """The distributions that an extra installs, those of the extras that it is made of included."""
+    own = [re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0] for requirement in extras[extra]]
+    return [name for part in _parts(extras[extra]) for name in _brought(part, extras)] + own
 
 
-def _row(manifest: dict[str, Any]) -> dict[str, Any]:
+def _parts(requirements: list[str]) -> list[str]:
+    """The extras of atled among requirements."""
+    return [found[1] for found in map(re.compile(r"atled\[(.+)\]").match, requirements) if found]
+
+
+def _row(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    backends = {name: backend for manifest in manifests for name, backend in manifest["backends"].items()}
     return {
-        "distribution": manifest["distribution"],
-        "backends": {name: backend["device_family"] for name, backend in manifest["backends"].items()},
-        "default": any(backend["default_priority"] > 0 for backend in manifest["backends"].values()),
-        "settings": sorted(manifest["settings"]),
+        "distributions": [manifest["distribution"] for manifest in manifests],
+        "backends": {name: backend["device_family"] for name, backend in backends.items()},
+        "default": any(backend["default_priority"] > 0 for backend in backends.values()),
+        "settings": sorted(name for manifest in manifests for name in manifest["settings"]),
     }
 
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from atled_contexts.errors import did_you_mean, listing
+from atled_contexts.errors import did_you_mean
 
-# Names that people write for hardware, with the device families of backends that would do. Of a family that no extra
-# brings it can be said that its plugin is not published yet; of any other name nothing is known.
-_HARDWARE = {"gpu": ("cuda",), "cuda": ("cuda",), "cudnn": ("cuda",)}
+# Names that people write for hardware, with the device family of backends that would do.
+_HARDWARE = {"gpu": "cuda", "cuda": "cuda", "cudnn": "cuda"}
 
 
 class Extra(NamedTuple):
     """One extra.
 
-    name: as in `atled[name]`.  distribution: the plugin's.
+    name: as in `atled[name]`.  distributions: of the plugins.
     backends: their names with their device families.  default: whether one of them becomes the default Context's.
     settings: names of `ATLED_*` variables.
     """
 
     name: str
-    distribution: str
+    distributions: tuple[str, ...]
     backends: dict[str, str]
     default: bool
     settings: tuple[str, ...]
@@ -44,7 +43,7 @@ def extras() -> tuple[Extra, ...]:
 
     table = json.loads(Path(__file__).with_name("extras.json").read_text("utf-8"))
     return tuple(
-        Extra(name, row["distribution"], row["backends"], row["default"], tuple(row["settings"]))
+        Extra(name, tuple(row["distributions"]), row["backends"], row["default"], tuple(row["settings"]))
         for name, row in table.items()
     )
 
@@ -59,12 +58,9 @@ def how_to_install(wanted: str, known: tuple[str, ...] = ()) -> str:
 
     known: further names that may have been meant.
     """
-    families = (wanted, *_HARDWARE.get(wanted, ()))
-    found = [extra for extra in extras() if wanted in extra.backends or set(families) & set(extra.backends.values())]
+    families = {wanted, _HARDWARE.get(wanted, wanted)}
+    found = [extra for extra in extras() if wanted in extra.backends or families & set(extra.backends.values())]
     if found:
         return " or ".join(extra.install for extra in found)
-    offered = {backend: extra for extra in extras() for backend in extra.backends}
-    if wanted in _HARDWARE:
-        there = listing(f"{backend!r} ({extra.install})" for backend, extra in offered.items())
-        return f"no plugin for {wanted!r} is published yet; there are {there}"
+    offered = [backend for extra in extras() for backend in extra.backends]
     return did_you_mean(wanted, [*known, *offered], f"install a plugin that offers {wanted!r}")

@@ -221,9 +221,9 @@ def test_hardware_without_a_plugin_is_a_hint(tmp_path, monkeypatch, doctor):
     doctor({})
     hints = hardware.hardware_hints(plugins())
     missing = "but no usable plugin has a backend of device family"
-    there = """there are 'cpu' (pip install "atled[cpu]"), 'sim' (pip install "atled[sim]")"""
+    remedy = 'pip install "atled[cuda12]" or pip install "atled[cuda13]"'
     assert hints == [
-        f"an NVIDIA driver is loaded (1 GPU), {missing} 'cuda': no plugin for 'cuda' is published yet; {there}",
+        f"an NVIDIA driver is loaded (1 GPU), {missing} 'cuda': {remedy}",
         f"OpenCL runtimes are installed (pocl), {missing} 'opencl': install a plugin that offers 'opencl'",
     ]
 
