@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).with_name("kernels")
 _LIMIT = 4096
 _MOST_THREADS = 16  # compilers at once; the texts of a plan are some dozens
 OPTIONS = ("--std=c++17",)
+_OF_PRELUDE = "FLOATS", "WORDS", "WIDE"
 
 _TYPES = {
     "float16": "half_t",
@@ -58,9 +59,13 @@ def template(name: str) -> str:
 
 
 def kernel_text(source: str, defines: Mapping[str, object]) -> str:
-    """What is compiled: defines, the prelude, the source."""
-    lines = [f"#define {name} {value}" for name, value in defines.items()]
-    return "\n".join((*lines, template("prelude"), source))
+    """What is compiled: the prelude with what it wants to know, the other defines, the source.
+
+    Defines such as T come behind the prelude, whose own names they may be.
+    """
+    lines = {name: f"#define {name} {value}" for name, value in defines.items()}
+    ahead = [lines.pop(name) for name in _OF_PRELUDE if name in lines]
+    return "\n".join((*ahead, template("prelude"), *lines.values(), source))
 
 
 class Function:
