@@ -21,7 +21,7 @@ sys.path.append(str(_ROOT / "benchmarks"))  # it finds interpreters
 from peers import PeerMissingError, find_python  # noqa: E402  # after the path is set
 
 _VENV = _ROOT / ".venv-lowest"
-_LEFT_OUT = {"dev", "intel", "torch"}
+_LEFT_OUT = {"cuda12", "cuda13", "dev", "intel", "torch"}
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w,-]+\])?>=(?P<version>[\w.]+)\s*(;.*)?")
 
 # Contexts, graphs, plans, files, and what the cpu backend asks of LLVM and numba: some minutes on two cores.
