@@ -9,9 +9,9 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     executors       RowWord, FormWord, RangeWord: the words of what they run; call_form
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
-    formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c with C99, CUDA, OPENCL,
-                    Dialect; write_attached_c; write_llvm; compile_numpy; compile_formula; plan_layout, Layout,
-                    LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
+    formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
+                    CUDA, OPENCL, Dialect; write_attached_c; write_llvm; compile_numpy; compile_formula; plan_layout,
+                    Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
     messages        four_parts, did_you_mean, listing, nearest; DeviceLostError
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         within,
     )
     from atled.ops.formula import Apply, FormulaError, Name, Program, parse_formula, postorder
-    from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c
+    from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c, write_c_hoisted
     from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
     "attached_c": ("write_attached_c",),
-    "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c"),
+    "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c", "write_c_hoisted"),
     "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
     "ops.formula_numpy": ("compile_numpy",),
@@ -217,6 +217,7 @@ __all__ = [
     "within",
     "write_attached_c",
     "write_c",
+    "write_c_hoisted",
     "write_llvm",
 ]
 

@@ -7,6 +7,7 @@ the caller converts when it loads and rounds when it stores.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from atled.ops.formula import CONDITION, Apply, Expr, Name, Number, Program, expand, postorder, use_counts
 
@@ -93,24 +94,51 @@ def write_c(
         digits: 1 - beta of 0.999 keeps four of seven.
     Parameters are called in_x, attr_alpha and out_y, so that no name meets a keyword; give them by position.
     """
+    attribute_real = _attribute_real(program, real, dialect, attribute_real)
+    writer = _Writer(program, dialect, real, attribute_real)
+    stores = writer.stores()
+    qualifiers = dialect.qualifiers if qualifiers is None else qualifiers
+    attributes = [f"{attribute_real} attr_{n}" for n in program.attributes]
+    return writer.function(f"{qualifiers} void {name}".strip(), attributes, [*writer.lines, *stores])
+
+
+def write_c_hoisted(
+    program: Program, name: str, *, real: str = "float", dialect: Dialect = C99, attribute_real: str | None = None
+) -> str:
+    """As `write_c`, but what follows from attributes alone is computed apart, once for many elements.
+
+    It writes `struct name_uniforms`, `struct name_uniforms name_prepare(attributes...)`, which computes in
+    `attribute_real` and rounds, and `void name(inputs..., struct name_uniforms, pointers to outputs...)`.
+    """
+    attribute_real = _attribute_real(program, real, dialect, attribute_real)
+    writer = _HoistingWriter(program, dialect, real, attribute_real)
+    stores = writer.stores()
+    struct, qualifiers = f"struct {name}_uniforms", dialect.qualifiers
+    members = [f"    {declared};" for declared in writer.members] or ["    char none; /* C has no empty ones */"]
+    attributes = ", ".join(f"{attribute_real} attr_{n}" for n in program.attributes) or "void"
+    values = [f"uniforms.u{number} = {text};" for number, text in enumerate(writer.uniforms.values())]
+    prepare = [f"{struct} uniforms;", *writer.uniform_lines, *(values or ["uniforms.none = 0;"]), "return uniforms;"]
+    return "\n".join(
+        (
+            f"{struct} {{",
+            *members,
+            "};",
+            f"{qualifiers} {struct} {name}_prepare({attributes})".strip(),
+            "{",
+            *(f"    {line}" for line in prepare),
+            "}",
+            writer.function(f"{qualifiers} void {name}".strip(), [f"{struct} u"], [*writer.lines, *stores]),
+        )
+    )
+
+
+def _attribute_real(program: Program, real: str, dialect: Dialect, attribute_real: str | None) -> str:
     if attribute_real is None:
         attribute_real = real if dialect is OPENCL else "double"
     for kind in (real, attribute_real):
         if kind not in dialect.suffixes:
             raise ValueError(f"{program!r} as {dialect.name} in {kind!r}: use one of {', '.join(dialect.suffixes)}.")
-    expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
-    writer = _Writer(program, use_counts(expressions), dialect, real, attribute_real)
-    for node in postorder(expressions):
-        writer.add(node)
-    parameters = [f"{real} in_{n}" for n in program.inputs]
-    parameters += [f"{attribute_real} attr_{n}" for n in program.attributes]
-    parameters += [f"{dialect.pointer} {real} *out_{n}".strip() for n in program.output_names]
-    qualifiers = dialect.qualifiers if qualifiers is None else qualifiers
-    lines = [f"{qualifiers} void {name}({', '.join(parameters)})".strip(), "{"]
-    lines += [f"    {line}" for line in writer.lines]
-    for output, expression in zip(program.output_names, expressions, strict=True):
-        lines.append(f"    *out_{output} = {writer.argument(expression, is_uniform=False)};")
-    return "\n".join((*lines, "}", ""))
+    return attribute_real
 
 
 def write_c_loop(program: Program, name: str, *, real: str = "float") -> str:
@@ -142,16 +170,31 @@ def write_c_loop(program: Program, name: str, *, real: str = "float") -> str:
 class _Writer:
     """Turns nodes into text; nodes that are used twice, or long, become variables."""
 
-    def __init__(
-        self, program: Program, uses: dict[Expr, int], dialect: Dialect, real: str, attribute_real: str
-    ) -> None:
+    def __init__(self, program: Program, dialect: Dialect, real: str, attribute_real: str) -> None:
+        self.program = program
+        self.expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
         self.inputs = frozenset(program.inputs)
-        self.uses = uses
+        self.uses = use_counts(self.expressions)
         self.dialect = dialect
         self.real = real
         self.attribute_real = attribute_real
         self.lines: list[str] = []
         self.texts: dict[Expr, str] = {}
+
+    def stores(self) -> list[str]:
+        """Writes all nodes; gives the lines that store the outputs."""
+        for node in postorder(self.expressions):
+            self.add(node)
+        return [
+            f"*out_{output} = {self.argument(expression, is_uniform=False)};"
+            for output, expression in zip(self.program.output_names, self.expressions, strict=True)
+        ]
+
+    def function(self, declared: str, uniforms: Sequence[str], lines: Sequence[str]) -> str:
+        """The function of scalars; uniforms: what it takes between inputs and outputs."""
+        outputs = [f"{self.dialect.pointer} {self.real} *out_{n}".strip() for n in self.program.output_names]
+        parameters = ", ".join((*(f"{self.real} in_{n}" for n in self.program.inputs), *uniforms, *outputs))
+        return "\n".join((f"{declared}({parameters})", "{", *(f"    {line}" for line in lines), "}", ""))
 
     def is_uniform(self, node: Expr) -> bool:
         return node.names.isdisjoint(self.inputs)
@@ -177,6 +220,10 @@ class _Writer:
         must_round = self.is_uniform(arg) and not is_uniform and self.attribute_real != self.real
         return f"({self.real}){text}" if must_round and arg.kind != CONDITION else text
 
+    def lines_of(self, is_uniform: bool) -> list[str]:
+        """Where the variable of a node goes."""
+        return self.lines
+
     def add(self, node: Apply) -> None:
         is_uniform = self.is_uniform(node)
         # A condition on attributes alone is computed in their type, wherever it is used.
@@ -184,8 +231,9 @@ class _Writer:
         text = self.operation(node.op, args, self.type(is_uniform))
         if self.uses[node] > 1 or len(text) > _LONGEST_TEXT:
             kind = "int" if node.kind == CONDITION else self.type(is_uniform)
-            variable = f"t{len(self.lines)}"
-            self.lines.append(f"{kind} {variable} = {text};")
+            lines = self.lines_of(is_uniform)
+            variable = f"t{len(lines)}"
+            lines.append(f"{kind} {variable} = {text};")
             text = variable
         self.texts[node] = text
 
@@ -197,3 +245,29 @@ class _Writer:
         if op in ("neg", "not"):
             return f"({'-' if op == 'neg' else '!'}{args[0]})"
         return f"{_FUNCTIONS.get(op, op)}{self.dialect.suffixes[real]}({', '.join(args)})"
+
+
+class _HoistingWriter(_Writer):
+    """Two functions: what follows from attributes alone goes to the first one, whose results the second one is given.
+
+    uniforms: the text of each result, by its node.  members: how each is declared.  uniform_lines: what is before them.
+    """
+
+    def __init__(self, program: Program, dialect: Dialect, real: str, attribute_real: str) -> None:
+        super().__init__(program, dialect, real, attribute_real)
+        self.uniforms: dict[Expr, str] = {}
+        self.members: list[str] = []
+        self.uniform_lines: list[str] = []
+
+    def lines_of(self, is_uniform: bool) -> list[str]:
+        return self.uniform_lines if is_uniform else self.lines
+
+    def argument(self, arg: Expr, *, is_uniform: bool) -> str:
+        text = super().argument(arg, is_uniform=is_uniform)
+        if is_uniform or isinstance(arg, Number) or not self.is_uniform(arg):
+            return text
+        if arg not in self.uniforms:
+            kind = "int" if arg.kind == CONDITION else self.real
+            self.members.append(f"{kind} u{len(self.members)}")
+            self.uniforms[arg] = text
+        return f"u.u{list(self.uniforms).index(arg)}"

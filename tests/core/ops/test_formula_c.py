@@ -10,7 +10,7 @@ import pytest
 
 from atled.ops import formula
 from atled.ops.formula import Program
-from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c, write_c_loop
+from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c, write_c_hoisted, write_c_loop
 from atled.ops.formula_numpy import compile_numpy
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -120,3 +120,51 @@ def test_long_chains_stay_within_the_compilers_depth_of_parentheses(tmp_path):
     done = subprocess.run([COMPILER, "-std=c99", "-fsyntax-only", str(source)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert max(line.count("(") for line in source.read_text().splitlines()) < 100
+
+
+HOISTED_LOOP = """
+#include <math.h>
+{function}
+void loop_{i}(long long n{inputs}{attributes}{outputs})
+{{
+    struct f_{i}_uniforms uniforms = f_{i}_prepare({given});
+    for (long long i = 0; i < n; i++)
+        f_{i}({loads}, uniforms, {stores});
+}}
+"""
+
+
+def hoisted_loop(program, i):
+    """As `write_c_loop`, with what follows from attributes computed once."""
+    return HOISTED_LOOP.format(
+        i=i,
+        function=write_c_hoisted(program, f"f_{i}"),
+        inputs="".join(f", const float *in_{n}" for n in program.inputs),
+        attributes="".join(f", double attr_{n}" for n in program.attributes),
+        outputs="".join(f", float *out_{n}" for n in program.output_names),
+        given=", ".join(f"attr_{n}" for n in program.attributes),
+        loads=", ".join(f"in_{n}[i]" for n in program.inputs),
+        stores=", ".join(f"&out_{n}[i]" for n in program.output_names),
+    )
+
+
+@needs_compiler
+def test_what_follows_from_attributes_alone_is_computed_once(tmp_path):
+    condition = Program(
+        ("x",), ("alpha", "beta"), (("y", "where(alpha > 1, x, beta) * (1 - beta) + sqrt(alpha * beta) * x"),)
+    )
+    programs = [IN_PLACE, condition, Program(("x",), (), (("y", "x * x"),))]
+    (tmp_path / "loops.c").write_text("\n".join(hoisted_loop(program, i) for i, program in enumerate(programs)))
+    command = [COMPILER, "-std=c99", "-O1", "-Wall", "-Werror", "-pedantic", "-shared", "-fPIC", "-o", "loops.so"]
+    done = subprocess.run([*command, "loops.c", "-lm"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    library = ctypes.CDLL(str(tmp_path / "loops.so"))
+    for i, program in enumerate(programs):
+        arrays = np.random.default_rng(3).uniform(0.1, 2, (len(program.inputs), 50)).astype(np.float32)
+        attributes = (1.5, 0.999)[: len(program.attributes)]
+        expected = compile_numpy(program)(*arrays, *attributes)
+        outputs = np.empty((len(program.output_names), 50), np.float32)
+        call(getattr(library, f"loop_{i}"), (list(arrays), list(outputs)), attributes)
+        np.testing.assert_allclose(outputs, expected, rtol=1e-6, atol=1e-6)
+    _, _, element = write_c_hoisted(IN_PLACE, "f").partition("void f(")
+    assert "double" not in element and "attr_" not in element  # nothing of it is left to be done per element
