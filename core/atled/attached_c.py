@@ -8,13 +8,27 @@ OPERANDS                parameters of the kernel, each behind a comma: the array
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.ops.formula_c import C99, OPENCL, Dialect, write_c
 
-_TYPES = {"float32": "float", "float64": "double"}
+
+
+class Stored(NamedTuple):
+    """How elements of a dtype are kept.
+
+    type: in the language of the kernel.  load, store: expressions with {} for the element, or for the number.
+    """
+
+    type: str
+    load: str = "{}"
+    store: str = "{}"
+
+
+_TYPES = {"float32": Stored("float"), "float64": Stored("double")}
 
 
 def write_attached_c(
@@ -26,6 +40,8 @@ def write_attached_c(
     dialect: Dialect = C99,
     attribute_real: str | None = None,
     numbers: tuple[str, str] | None = None,
+    storage: Mapping[str, Stored] = _TYPES,
+    index: str = "long",
 ) -> str:
     """The functions and macros above, to be put before the source of a kernel.
 
@@ -34,16 +50,20 @@ def write_attached_c(
     real, dialect, attribute_real: as for `write_c`.
     numbers: how the kernel is given the run-time floats, where it does not take each as a parameter: what is declared
         for all of them, if there are any, and the expression for one, with {} for its position among those of the call.
-    ValueError: a formula is at another position, or an array that it reads or makes is neither float32 nor float64.
+        What is declared may be "", where the kernel is given them in any case.
+    storage: by dtype, how elements are kept: also of the arrays that the macros are given, which then convert.
+    index: type of the index of an element.
+    ValueError: a formula is at another position, or reads or makes an array of a dtype that is not in `storage`.
     """
     if not (set(call.before) <= set(reads) and set(call.after) <= set(stores)):
         raise ValueError(f"{call}: its formulas are not all at inputs {tuple(reads)} and outputs {tuple(stores)}.")
     if attribute_real is None:
         attribute_real = real if dialect is OPENCL else "double"
-    space = "__global " if dialect is OPENCL else ""
-    parts = [_Part("READ", position, call.before[position], space) for position in sorted(call.before)]
+    kinds = _Kinds("__global " if dialect is OPENCL else "", storage, real, index)
+    parts = [_Part("READ", position, call.before[position], kinds) for position in sorted(call.before)]
     parts += [
-        _Part("STORE", position, call.after[position], space, call.wanted[position]) for position in sorted(call.after)
+        _Part("STORE", position, call.after[position], kinds, call.outputs[position], call.wanted[position])
+        for position in sorted(call.after)
     ]
     lines = []
     position = len(call.spec.float_names)
@@ -56,27 +76,65 @@ def write_attached_c(
         lines.append(
             write_c(program, f"{part.name}_formula", real=real, dialect=dialect, attribute_real=attribute_real)
         )
-        lines += part.lines(real, attribute_real, dialect.qualifiers)
-    for kind, positions, given in (("READ", reads, call.before), ("STORE", stores, call.after)):
-        plain = "(x, at) (x)[at]" if kind == "READ" else "(y, at, value) (y)[at] = (value)"
-        lines += [f"#define {kind}_{position}{plain}" for position in positions if position not in given]
+        lines += part.lines(attribute_real, dialect.qualifiers)
+    for position in reads:
+        if position not in call.before:
+            lines.append(f"#define READ_{position}(x, at) {kinds.load(call.inputs[position], '(x)[at]')}")
+    for position in stores:
+        if position not in call.after:
+            stored = kinds.store(call.outputs[position], "(value)")
+            lines.append(f"#define STORE_{position}(y, at, value) (y)[at] = {stored}")
     arrays = [array for part in parts for array in part.operands] + [array for part in parts for array in part.results]
     floats = [f"{attribute_real} {number}" for part in parts for number in part.numbers]
     if numbers is not None and floats:
-        floats = [numbers[0]]
+        floats = [numbers[0]] * bool(numbers[0])
     lines.append("#define OPERANDS " + "".join(f", {parameter}" for parameter in (*arrays, *floats)))
     return "\n".join(lines) + "\n"
+
+
+class _Kinds(NamedTuple):
+    """The types of a text: address space of arrays, how elements are kept, what is computed in, type of indices."""
+
+    space: str
+    storage: Mapping[str, Stored]
+    real: str
+    index: str
+
+    def pointer(self, desc: ArrayDesc | None) -> str:
+        """The type of the elements that a macro is given."""
+        return self.real if self.storage is _TYPES else self._stored(desc).type
+
+    def load(self, desc: ArrayDesc | None, element: str) -> str:
+        """An element as a number."""
+        return self._stored(desc).load.format(element)
+
+    def store(self, desc: ArrayDesc | None, value: str) -> str:
+        """A number as an element."""
+        return self._stored(desc).store.format(value)
+
+    def _stored(self, desc: ArrayDesc | None) -> Stored:
+        # Without `storage` the arrays of macros are the kernel's own business.
+        return Stored(self.real) if desc is None else self.storage.get(desc.dtype.name, Stored(self.real))
 
 
 class _Part:
     """One formula: how its arrays are declared, and what computes it for one element."""
 
-    def __init__(self, kind: str, position: int, formula: Call, space: str, is_stored: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        position: int,
+        formula: Call,
+        kinds: _Kinds,
+        output: ArrayDesc | None = None,
+        is_stored: bool = False,
+    ) -> None:
         self.name = f"{kind}_{position}"
         self.formula = formula
         self.is_before = kind == "READ"
+        self.output = output
         self.is_stored = is_stored
-        self.space = space
+        self.kinds = kinds
         program = formula.spec.program
         assert program is not None
         self.operand_descs = [desc for desc in formula.inputs[0 if self.is_before else 1 :] if desc is not None]
@@ -87,16 +145,18 @@ class _Part:
         self.given = self.numbers
 
     def _declared(self, descs: Sequence[ArrayDesc], kind: str, qualifier: str) -> Iterator[str]:
+        storage = self.kinds.storage
         for number, desc in enumerate(descs):
-            if desc.dtype.name not in _TYPES:
-                raise ValueError(f"{self.formula}: no {desc.dtype} here. Use float32 or float64.")
-            yield f"{self.space}{qualifier}{_TYPES[desc.dtype.name]} *{self.name}_{kind}{number}"
+            if desc.dtype.name not in storage:
+                raise ValueError(f"{self.formula}: no {desc.dtype} here. Use {' or '.join(storage)}.")
+            yield f"{self.kinds.space}{qualifier}{storage[desc.dtype.name].type} *{self.name}_{kind}{number}"
 
-    def lines(self, real: str, attribute_real: str, qualifiers: str) -> list[str]:
+    def lines(self, attribute_real: str, qualifiers: str) -> list[str]:
         """The function for one element, and the macro that calls it."""
         (*_, last) = self.formula.outputs
+        kinds, real, index = self.kinds, self.kinds.real, self.kinds.index
         loads = [
-            f"{_identifier(declared)}[{_index(desc.shape, last.shape)}]"
+            kinds.load(desc, f"{_identifier(declared)}[{_index(desc.shape, last.shape)}]")
             for declared, desc in zip(self.operands, self.operand_descs, strict=True)
         ]
         names = [*map(_identifier, (*self.operands, *self.results)), *self.given]
@@ -104,7 +164,7 @@ class _Part:
         if self.is_before:
             values = ", ".join([*loads, *self.numbers, "&value"])
             return [
-                f"{qualifiers} {real} {self.name}_at({', '.join(['long at', *parameters])}) {{",
+                f"{qualifiers} {real} {self.name}_at({', '.join([f'{index} at', *parameters])}) {{",
                 f"    {real} value;",
                 f"    {self.name}_formula({values});",
                 "    return value;",
@@ -113,14 +173,14 @@ class _Part:
             ]
         made = [f"made{number}" for number in range(len(self.results))]
         values = ", ".join(["value", *loads, *self.numbers, *(f"&{name}" for name in made)])
-        own = [f"{self.space}{real} *y", "long at", f"{real} value"]
-        stored = zip(self.results, made, strict=True)
+        own = [f"{kinds.space}{kinds.pointer(self.output)} *y", f"{index} at", f"{real} value"]
+        stored = zip(self.results, self.result_descs, made, strict=True)
         return [
             f"{qualifiers} void {self.name}_at({', '.join([*own, *parameters])}) {{",
             f"    {real} {', '.join(made)};",
             f"    {self.name}_formula({values});",
-            *(["    y[at] = value;"] if self.is_stored else []),
-            *(f"    {_identifier(declared)}[at] = {name};" for declared, name in stored),
+            *([f"    y[at] = {kinds.store(self.output, 'value')};"] if self.is_stored else []),
+            *(f"    {_identifier(declared)}[at] = {kinds.store(desc, name)};" for declared, desc, name in stored),
             "}",
             f"#define {self.name}(y, at, value) {self.name}_at({', '.join(['y', 'at', 'value', *names])})",
         ]

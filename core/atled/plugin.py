@@ -10,7 +10,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
-                    CUDA, OPENCL, Dialect; write_attached_c; write_llvm; compile_numpy; compile_formula; plan_layout,
+                    CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula; plan_layout,
                     Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
@@ -60,7 +60,7 @@ from atled_contexts import (
 )
 
 if TYPE_CHECKING:
-    from atled.attached_c import write_attached_c
+    from atled.attached_c import Stored, write_attached_c
     from atled.op_spec import (
         DERIVED,
         REQUIRED,
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
-    "attached_c": ("write_attached_c",),
+    "attached_c": ("Stored", "write_attached_c"),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c", "write_c_hoisted"),
     "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
@@ -174,6 +174,7 @@ __all__ = [
     "RowWord",
     "Sample",
     "SettingError",
+    "Stored",
     "TypeConfig",
     "Uniform",
     "Unusable",

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from atled.plugin import C99, CUDA, OPENCL, ArrayDesc, Call, op_spec, reference_run, write_attached_c
+from atled.plugin import C99, CUDA, OPENCL, ArrayDesc, Call, Stored, op_spec, reference_run, write_attached_c
 
 LOOP = """
 #include <math.h>
@@ -112,3 +112,50 @@ def test_a_formula_at_another_place_is_an_error():
 def test_a_dtype_that_c_has_not_is_an_error():
     with pytest.raises(ValueError, match="no float16 here"):
         write_attached_c(identity((3,), "float16", after=formula("Tanh", [(3,)], "float16")), stores=(0,), dialect=C99)
+
+
+HALVES = {
+    "float32": Stored("float"),
+    "float16": Stored("half", "as_float({})", "as_half({})"),
+}
+HALF_LOOP = """
+#include <stdint.h>
+#include <string.h>
+typedef uint16_t half; /* of whole numbers of eighths: enough to see what is converted where */
+static inline float as_float(half x) { return x / 8.0f; }
+static inline half as_half(float x) { return (half)(x * 8.0f); }
+""" + LOOP.replace("long n", "long long n").replace("const %s", "const half").replace("%s *y", "half *y")
+
+
+def test_elements_are_converted_where_they_are_kept_otherwise(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    call = identity(
+        (3, 4), "float16", formula("Add2", [(3, 4), (4,)], "float16"), formula("Mul2", [(3, 4), (3, 1)], "float16")
+    )
+    text = write_attached_c(call, reads=(0,), stores=(0,), storage=HALVES, index="long long")
+    assert "long long at" in text and "half *y" in text
+    (tmp_path / "kernel.c").write_text(HALF_LOOP % text)
+    command = [compiler, "-std=c99", "-Wall", "-Werror", "-shared", "-fPIC", "kernel.c", "-o", "kernel.so", "-lm"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    a, b, c = (np.arange(1, 1 + size, dtype=np.uint16) * 8 for size in (12, 4, 3))
+    y, z = np.zeros(12, np.uint16), np.zeros(12, np.uint16)
+    given = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, c, z)]
+    kernel = ctypes.CDLL(str(tmp_path / "kernel.so")).kernel
+    kernel(None, ctypes.c_void_p(y.ctypes.data), ctypes.c_longlong(12), *given)
+    first = a.reshape(3, 4) // 8 + b // 8
+    np.testing.assert_array_equal(y.reshape(3, 4) // 8, first)
+    np.testing.assert_array_equal(z.reshape(3, 4) // 8, first * (c.reshape(3, 1) // 8))
+
+
+def test_macros_without_formulas_convert_as_well():
+    text = write_attached_c(identity((3,), "float16"), reads=(0,), stores=(0,), storage=HALVES, dialect=CUDA)
+    assert "#define READ_0(x, at) as_float((x)[at])" in text
+    assert "#define STORE_0(y, at, value) (y)[at] = as_half((value))" in text
+
+
+def test_floats_that_a_kernel_has_in_any_case_are_not_declared():
+    text = write_attached_c(CASES["with a float"], reads=(0,), stores=(0,), numbers=("", "number({})"))
+    assert "#define OPERANDS , float *STORE_0_out0\n" in text and "number(0)" in text

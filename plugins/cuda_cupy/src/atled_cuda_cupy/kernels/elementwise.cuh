@@ -1,0 +1,62 @@
+/* What kernels of formulas are made of; the kernels themselves are written by elementwise.py. */
+
+/* N elements that are read and written at once, in pieces of 16 bytes or less. */
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+    T at[N];
+};
+template <class T, int N> static __device__ __forceinline__ Pack<T, N> read_pack(const T *x) {
+    return *(const Pack<T, N> *)x;
+}
+template <class T, int N> static __device__ __forceinline__ void write_pack(T *y, const Pack<T, N> &pack) {
+    *(Pack<T, N> *)y = pack;
+}
+template <class T, int N> static __device__ __forceinline__ bool is_aligned(const T *x) {
+    return (unsigned long long)x % alignof(Pack<T, N>) == 0;
+}
+
+/* at / divisor for at >= 0, by a multiplication where indices have 32 bits; factor, shift: see `_divisor`. */
+static __device__ __forceinline__ index_t quotient(index_t at, index_t factor, index_t shift) {
+#if WIDE
+    return at / factor;
+#else
+    unsigned n = (unsigned)at;
+    return (index_t)(((unsigned)(((unsigned long long)n * (unsigned)factor) >> 32) + n) >> shift);
+#endif
+}
+
+/* A float next to a double, so that rounding it once more is as rounding the double: inexact ones are odd. */
+static __device__ __forceinline__ float odd_float(double x) {
+    float y = (float)x;
+    if ((double)y == x || x != x || isinf(y)) return y;
+    unsigned bits = __float_as_uint(y);
+    if (bits & 1) return y;
+    bool is_beyond = fabs((double)y) > fabs(x);
+    return __uint_as_float(is_beyond ? bits - 1 : bits + 1);
+}
+
+/* A value as an element of type T, rounded once. */
+template <class T> struct Element {
+    template <class V> static __device__ __forceinline__ T of(V x) { return store<T>(x); }
+};
+template <> struct Element<bfloat_t> {
+    template <class V> static __device__ __forceinline__ bfloat_t of(V x) { return store<bfloat_t>(x); }
+    static __device__ __forceinline__ bfloat_t of(double x) { return store<bfloat_t>(odd_float(x)); }
+};
+
+/* A small whole number: by way of a large one, which wraps around as NumPy's do. */
+template <class T> struct Small {
+    template <class V> static __device__ __forceinline__ T of(V x) { return (T)(long long)x; }
+};
+template <> struct Element<signed char> : Small<signed char> {};
+template <> struct Element<unsigned char> : Small<unsigned char> {};
+template <> struct Element<short> : Small<short> {};
+template <> struct Element<unsigned short> : Small<unsigned short> {};
+template <> struct Element<unsigned> : Small<unsigned> {};
+
+/* An element as one of another type; of the same type it keeps its bits. */
+template <class To, class From> struct Copied {
+    static __device__ __forceinline__ To of(From x) { return Element<To>::of(load(x)); }
+};
+template <class T> struct Copied<T, T> {
+    static __device__ __forceinline__ T of(T x) { return x; }
+};
