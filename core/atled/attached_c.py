@@ -16,7 +16,6 @@ from atled.call import Call
 from atled.ops.formula_c import C99, OPENCL, Dialect, write_c
 
 
-
 class Stored(NamedTuple):
     """How elements of a dtype are kept.
 

@@ -10,8 +10,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
-                    CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula; plan_layout,
-                    Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
+                    CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula;
+                    plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
     messages        four_parts, did_you_mean, listing, nearest; DeviceLostError

@@ -21,7 +21,7 @@ _MOST_THREADS = 16  # compilers at once; the texts of a plan are some dozens
 OPTIONS = ("--std=c++17",)
 _OF_PRELUDE = "FLOATS", "WORDS", "WIDE"
 
-_TYPES = {
+STORED_TYPES = {
     "float16": "half_t",
     "bfloat16": "bfloat_t",
     "float32": "float",
@@ -36,6 +36,7 @@ _TYPES = {
     "uint64": "unsigned long long",
     "bool": "bool",
 }
+"""How elements are stored, by dtype."""
 
 
 def type_names(dtype: Any) -> tuple[str, str]:  # Any: what NumPy takes for a dtype
@@ -44,12 +45,12 @@ def type_names(dtype: Any) -> tuple[str, str]:  # Any: what NumPy takes for a dt
     KeyError: kernels have no such type.
     """
     name = np.dtype(dtype).name
-    return _TYPES[name], "float" if name in ("float16", "bfloat16") else _TYPES[name]
+    return STORED_TYPES[name], "float" if name in ("float16", "bfloat16") else STORED_TYPES[name]
 
 
 def has_type(desc: ArrayDesc) -> bool:
     """Whether kernels have a type for its elements."""
-    return desc.dtype.name in _TYPES
+    return desc.dtype.name in STORED_TYPES
 
 
 @functools.cache

@@ -1,0 +1,224 @@
+"""Kernels of formulas as CUDA C: packs of elements are loaded, computed and stored at once, then what is left."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from atled.plugin import CUDA, Name, Program, write_c_hoisted
+from atled_cuda_cupy.compiling import STORED_TYPES, template
+from atled_cuda_cupy.kernels.broadcasting import Pattern
+
+_PLACES = {"full": "[at]", "row": "[at{}]", "column": "[at{}]"}
+
+
+def compute_type(program: Program, dtypes: Sequence[str]) -> str:
+    """What a formula is computed in: double where an input is that or no input is a float."""
+    floats = [dtype for dtype in dtypes[: len(program.inputs)] if "float" in dtype]
+    return "float" if floats and "float64" not in floats else "double"
+
+
+@functools.lru_cache(maxsize=4096)
+def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, heeds: bool) -> str:
+    """The kernel `formula` over arrays that broadcast; dtypes: of inputs, then outputs.
+
+    It takes inputs, outputs, the flag if it heeds that.
+    """
+    writer = _Writer(program, dtypes, pattern)
+    declared = [f"{kind} *{name}" for kind, name in zip(writer.types, writer.names, strict=True)]
+    inputs = [f"const {item}" for item in declared[: writer.count]]
+    parameters = [*inputs, *declared[writer.count :], *["const long long *flag"] * heeds]
+    ones = [
+        f"const {kind} one{n} = {name}[0];"
+        for n, (kind, name) in enumerate(zip(writer.types, writer.names, strict=True))
+        if pattern.kinds[n] == "one"
+    ]
+    body = [
+        *["if (*flag) return;"] * heeds,
+        "const index_t size = words.w[0];",
+        writer.uniforms("{}"),
+        *ones,
+        f"const index_t packs = {writer.are_aligned()} ? size / PACK : 0;",
+        "EACH(pack, packs) {",
+        *writer.pack("pack * PACK"),
+        "}",
+        "EACH(rest, size - packs * PACK) {",
+        *writer.single("packs * PACK + rest"),
+        "}",
+    ]
+    return writer.kernel("formula", parameters, body)
+
+
+@functools.lru_cache(maxsize=1024)
+def group_text(program: Program, dtypes: tuple[str, ...], pack: int, members: int, heeds: bool) -> str:
+    """The kernel `group`, for calls of one formula whose arrays have all the same size in each call.
+
+    It takes a table with the arrays of each member, those that are no input of it behind the inputs, and the flag if it
+    heeds that. Words: elements per block; of each member, a power of two of them, the size; its first block, one that
+    is never reached for those that are not there. Floats: of each member.
+    """
+    count = len(program.inputs)
+    writer = _Writer(program, dtypes, Pattern(("full",) * len(dtypes), 0, pack, False))
+    places = [*range(count), *output_places(program)]
+    pointers = [
+        f"{'const ' if n < count else ''}{kind} *{name} = ({kind} *)members.at[member][{place}];"
+        for n, (kind, name, place) in enumerate(zip(writer.types, writer.names, places, strict=True))
+    ]
+    body = [
+        *["if (*flag) return;"] * heeds,
+        "int member = 0;",
+        f"for (int step = {members // 2}; step; step /= 2)",
+        f"    if (words.w[{1 + members} + member + step] <= (int)blockIdx.x) member += step;",
+        *pointers,
+        writer.uniforms(f"member * {len(program.attributes)} + {{}}"),
+        f"const index_t begin = ((int)blockIdx.x - words.w[{1 + members} + member]) * words.w[0];",
+        "const index_t size = min(words.w[0], words.w[1 + member] - begin);",
+        f"const index_t packs = {writer.are_aligned()} ? size / PACK : 0;",
+        "for (index_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {",
+        *writer.pack("begin + pack * PACK"),
+        "}",
+        "for (index_t rest = packs * PACK + threadIdx.x; rest < size; rest += blockDim.x) {",
+        *writer.single("begin + rest"),
+        "}",
+    ]
+    parameters = ["const Members members", *["const long long *flag"] * heeds]
+    declared = f"struct Members {{\n    void *at[{members}][{max(places) + 1}];\n}};"
+    return writer.kernel("group", parameters, body, declared)
+
+
+def output_places(program: Program) -> list[int]:
+    """Where the array of each output is among those of a member: an input that is changed in place, or behind them."""
+    changed = dict(program.in_place)
+    new = iter(range(len(program.inputs), len(program.inputs) + len(program.outputs)))
+    return [changed[n] if n in changed else next(new) for n in range(len(program.outputs))]
+
+
+class _Writer:
+    """Writes what is done with elements.
+
+    types, names: of all operands.  count: of inputs.
+    """
+
+    def __init__(self, program: Program, dtypes: Sequence[str], pattern: Pattern) -> None:
+        self.program = program
+        self.pattern = pattern
+        self.real = compute_type(program, dtypes)
+        self.types = [STORED_TYPES[dtype] for dtype in dtypes]
+        self.names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
+        self.count = len(program.inputs)
+        self.is_copy = all(isinstance(y, Name) and y.id in program.inputs for y in program.expressions)
+
+    def kernel(self, name: str, parameters: Iterable[str], body: Iterable[str], declared: str = "") -> str:
+        """The whole text."""
+        formula = "" if self.is_copy else write_c_hoisted(self.program, "compute", real=self.real, dialect=CUDA)
+        given = ", ".join((*parameters, "const Floats floats", "const Words words"))
+        head = (template("elementwise"), f"#define PACK {self.pattern.pack}", declared, formula, self._places())
+        kernel = (f'extern "C" __global__ void {name}({given}) {{', *(f"    {line}" for line in body), "}", "")
+        return "\n".join((*filter(None, head), *kernel))
+
+    def uniforms(self, place: str) -> str:
+        """What follows from attributes alone, once per thread; place: of a float among those of the launch."""
+        floats = ", ".join(f"number(floats, {place.format(n)})" for n in range(len(self.program.attributes)))
+        return "" if self.is_copy else f"const compute_uniforms u = compute_prepare({floats});"
+
+    def are_aligned(self) -> str:
+        """Whether packs can be read and written."""
+        return " && ".join(
+            f"is_aligned<{self.types[n]}, PACK>({self.names[n]})" for n in range(len(self.names)) if self._is_packed(n)
+        )
+
+    def pack(self, start: str) -> list[str]:
+        """What is done with a pack."""
+        outputs = range(self.count, len(self.names))
+        per_element = self.pattern.per_element
+        lines = [f"const index_t start = {start};", *([] if per_element else self._placing("start"))]
+        lines += [line for n in range(self.count) if (line := self._read(n))]
+        lines += [f"Pack<{self.types[n]}, PACK> y{n};" for n in outputs]
+        each = self._placing("start + k") if per_element else []
+        each += self._element([self._loaded(n) for n in range(self.count)], [f"y{n}.at[k]" for n in outputs])
+        lines += ["#pragma unroll", "for (int k = 0; k < PACK; k++) {", *(f"    {line}" for line in each), "}"]
+        lines += [f"write_pack({self.names[n]} + start, y{n});" for n in outputs]
+        return [f"    {line}" for line in lines]
+
+    def single(self, at: str) -> list[str]:
+        """What is done with one element."""
+        kinds = self.pattern.kinds
+        loaded = [
+            f"one{n}" if kinds[n] == "one" else self.names[n] + _PLACES[kinds[n]].format(n) for n in range(self.count)
+        ]
+        stored = [f"{name}[at]" for name in self.names[self.count :]]
+        lines = [f"const index_t at = {at};", *self._placing("at"), *self._element(loaded, stored)]
+        return [f"    {line}" for line in lines]
+
+    def _is_packed(self, n: int) -> bool:
+        kind = self.pattern.kinds[n]
+        return kind == "full" or (kind == "row" and not self.pattern.per_element)
+
+    def _read(self, n: int) -> str:
+        """What reads an operand for a whole pack; nothing where it is read before, or per element."""
+        kind, name, element = self.pattern.kinds[n], self.names[n], self.types[n]
+        if self._is_packed(n):
+            place = "start" if kind == "full" else f"at{n}"
+            return f"const Pack<{element}, PACK> x{n} = read_pack<{element}, PACK>({name} + {place});"
+        if kind == "column" and not self.pattern.per_element:
+            return f"const {element} x{n} = {name}[at{n}];"
+        return ""
+
+    def _loaded(self, n: int) -> str:
+        """Element k of a pack of an operand."""
+        if self._is_packed(n):
+            return f"x{n}.at[k]"
+        if self.pattern.kinds[n] == "one":
+            return f"one{n}"
+        return f"{self.names[n]}[at{n}]" if self.pattern.per_element else f"x{n}"
+
+    def _element(self, loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
+        """One element; loaded: expressions of elements.  stored: what is assigned to."""
+        results = [f"value{n}" for n in range(len(stored))]
+        lines = []
+        if not self.is_copy:
+            numbers = [f"({self.real})load({x})" for x in loaded]
+            lines = [
+                f"{self.real} {', '.join(results)};",
+                f"compute({', '.join((*numbers, 'u', *(f'&{y}' for y in results)))});",
+            ]
+        for n, expression in enumerate(self.program.expressions):
+            kind = self.types[self.count + n]
+            if isinstance(expression, Name) and expression.id in self.program.inputs:
+                source = self.program.inputs.index(expression.id)  # keeps whole numbers that `real` does not hold
+                lines.append(f"{stored[n]} = Copied<{kind}, {self.types[source]}>::of({loaded[source]});")
+            else:
+                lines.append(f"{stored[n]} = Element<{kind}>::of({results[n]});")
+        return lines
+
+    def _placing(self, at: str) -> list[str]:
+        """Variables with the places of rows and columns for an element."""
+        names = ", ".join(f"at{n}" for n in self.pattern.placed)
+        return [f"index_t {names};", f"places(words, {at}, {names});"] if names else []
+
+    def _places(self) -> str:
+        """The function that finds them."""
+        placed, rank = self.pattern.placed, self.pattern.rank
+        if not placed:
+            return ""
+        results = "".join(f", index_t &at{n}" for n in placed)
+        lines = [
+            f"static __device__ __forceinline__ void places(const Words &words, index_t at{results}) {{",
+            "    index_t outer = quotient(at, words.w[2], words.w[3]);",
+            *(f"    at{n} = {'at - outer * words.w[1]' if self.pattern.kinds[n] == 'row' else '0'};" for n in placed),
+        ]
+        for axis in range(rank - 1):
+            size = 4 + 3 * axis
+            lines.append(f"    index_t next{axis} = quotient(outer, words.w[{size + 1}], words.w[{size + 2}]);")
+            lines += self._steps(axis, f"(outer - next{axis} * words.w[{size}])")
+            lines.append(f"    outer = next{axis};")
+        return "\n".join((*lines, *self._steps(rank - 1, "outer"), "}"))
+
+    def _steps(self, axis: int, place: str) -> Iterable[str]:
+        """Moves along an outer axis, counted from the innermost."""
+        rank = self.pattern.rank
+        first = 4 + 3 * (rank - 1)
+        return [
+            f"    at{n} += {place} * words.w[{first + order * rank + axis}];"
+            for order, n in enumerate(self.pattern.placed)
+        ]
