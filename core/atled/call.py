@@ -78,7 +78,8 @@ class Call:
     attributes: the checked values of all attributes but the `float` ones. Those are run-time values (a
         changing learning rate or scale must not prepare anything again), given at every execution. `channel_last` is
         among them only where it is True: who does not know it (`Implementation.layout`) sees the call without.
-    device_id: where it is to run, as the Context says it.  type_config: its name, such as "float" or "half".
+    device_id: where it is to run, as the Context says it; "" where only `accepts` is asked, for a manifest.
+    type_config: its name, such as "float" or "half".
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
         which excludes Winograd's and FFT algorithms.

@@ -43,7 +43,7 @@ def all_specs() -> tuple[OpSpec, ...]:
 
 
 class SampleCalls:
-    """The calls that the samples of a spec make, by type config."""
+    """The calls that the samples of a spec make, by type config, on no device: what is made of them depends on none."""
 
     def __init__(self, spec: OpSpec) -> None:
         self.spec = spec
@@ -64,4 +64,4 @@ class SampleCalls:
         ]
         attributes = self.spec.check_attributes(sample.attributes, descs)
         inputs = [*descs, _RANDOM_STATE] if self.spec.random else descs
-        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "0")
+        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "")
