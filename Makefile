@@ -150,7 +150,7 @@ format: $(VENV)/.ready-dev
 generated: $(VENV)/.ready-test
 	@$(RUN) tools/kernel_texts.py
 	@$(RUN) -m atled.generators.stubs
-	@$(RUN) -m atled manifest cpu-numba sim opencl torch
+	@$(RUN) -m atled manifest cpu-numba sim cuda-cupy cudnn opencl torch
 	@$(RUN) tools/extras.py
 	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
 	@$(RUN) tools/cpu_page.py
