@@ -3,7 +3,7 @@
 
 VENV ?= .venv
 RUN := $(VENV)/bin/python
-PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml) $(wildcard examples/*/pyproject.toml)
+PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml) $(wildcard examples/*/pyproject.toml) $(wildcard testing/*/pyproject.toml)
 # Further arguments of pytest, such as ARGS="tests/core -k relu".
 ARGS ?=
 # Text that the rows of a benchmark to run have in their names; empty: all.
@@ -54,6 +54,7 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
 	@$(if $(ARGS),:,$(RUN) -m pytest examples/*/tests)
+	@$(if $(ARGS),:,$(RUN) -m pytest -p atled_cuda_emulator.pytest_plugin testing/cuda_emulator/tests)
 
 # Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
 quick: $(VENV)/.ready-test
@@ -163,5 +164,5 @@ generated: $(VENV)/.ready-test
 clean:
 	[ ! -f $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
 	[ ! -f .venv-lowest/pyvenv.cfg ] || rm -rf .venv-lowest
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist demo-out
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist testing/*/dist demo-out
 	find . -path ./.benchenv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,153 @@
+"""Kernels as functions of a device: their arguments checked, launched in any order of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atled_cuda_emulator import compiling
+from atled_cuda_emulator.errors import CUDADriverError, DeviceFault
+from atled_cuda_emulator.faults import driver_call
+from atled_cuda_emulator.memory import Allocation, Memory
+from atled_cuda_emulator.queues import Queue, Work
+
+THREAD_ORDERS = {"forward": 0, "reverse": 1, "random": 2}
+_MOST_SHARED = 48 * 1024
+MOST_SHARED_OPT_IN = 227 * 1024
+
+
+@dataclass
+class Order:
+    """In which order threads and blocks run. Results that depend on it show a race."""
+
+    threads: str = "forward"
+    shuffle_blocks: bool = False
+    seed: int = 0
+
+
+order = Order()
+launched: Counter[tuple[str, str]] = Counter()  # by the key of the text and the name of the kernel
+
+
+class _Record(ctypes.Structure):
+    _fields_ = [
+        ("call", ctypes.c_void_p),
+        ("count", ctypes.c_int),
+        ("total", ctypes.c_uint),
+        ("offsets", ctypes.POINTER(ctypes.c_uint)),
+        ("sizes", ctypes.POINTER(ctypes.c_uint)),
+        ("pointers", ctypes.POINTER(ctypes.c_ubyte)),
+        ("shared", ctypes.c_void_p),
+        ("shared_end", ctypes.c_void_p),
+    ]
+
+
+class Function:
+    """A kernel loaded on one device."""
+
+    def __init__(self, text: compiling.Text, name: str, device: int) -> None:
+        records = compiling.kernel_records(text)
+        if name not in records:
+            raise CUDADriverError(500)
+        self.text, self.name, self.device = text, name, device
+        self._address = records[name]
+        record = _Record.from_address(self._address)
+        self.offsets = record.offsets[: record.count]
+        self.sizes = record.sizes[: record.count]
+        self.total = record.total
+        self._pointers = [
+            offset for offset, one in zip(self.offsets, record.pointers[: record.count], strict=True) if one
+        ]
+        self.static_shared = record.shared_end - record.shared
+        self.most_dynamic_shared = _MOST_SHARED
+        self.most_threads = text.bounds.get(name, 1024)
+
+    def check(self, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
+        """What the driver refuses."""
+        threads = block[0] * block[1] * block[2]
+        if (
+            min(grid) < 1
+            or min(block) < 1
+            or grid[0] >= 2**31
+            or max(grid[1:]) > 65535
+            or threads > 1024
+            or block[2] > 64
+        ):
+            raise CUDADriverError(1)
+        if shared > self.most_dynamic_shared or shared + self.static_shared > MOST_SHARED_OPT_IN:
+            raise CUDADriverError(1)
+        if threads > self.most_threads:
+            raise CUDADriverError(701)
+
+    def packed(self, params: int, extra: int) -> bytes:
+        """The arguments as one buffer, from either form of cuLaunchKernel."""
+        if bool(params) == bool(extra) and self.total:
+            raise CUDADriverError(1)
+        if params:
+            pointers = (ctypes.c_void_p * len(self.sizes)).from_address(params)
+            buffer = bytearray(self.total)
+            for pointer, offset, size in zip(pointers, self.offsets, self.sizes, strict=True):
+                buffer[offset : offset + size] = ctypes.string_at(pointer, size)
+            return bytes(buffer)
+        if not extra:
+            return b""
+        return self._from_extra(extra)
+
+    def _from_extra(self, extra: int) -> bytes:
+        found = {}
+        words = (ctypes.c_size_t * 5).from_address(extra)
+        for place in (0, 2, 4):
+            if words[place] == 0:  # CU_LAUNCH_PARAM_END
+                break
+            found[words[place]] = words[place + 1]
+        else:
+            raise DeviceFault(f"{self.name}: `extra` has no CU_LAUNCH_PARAM_END")
+        if set(found) != {1, 2}:  # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE
+            raise DeviceFault(f"{self.name}: `extra` must name a buffer and its size")
+        size = ctypes.c_size_t.from_address(found[2]).value
+        if size != self.total:
+            raise DeviceFault(
+                f"{self.name}: the arguments have {size} bytes, the parameters {self.total}: "
+                f"sizes {self.sizes} at offsets {self.offsets}"
+            )
+        return ctypes.string_at(found[1], size)
+
+    def needs(self, memory: Memory, packed: bytes) -> tuple[Allocation, ...]:
+        """The allocations that pointers among the arguments point into."""
+        addresses = (struct.unpack_from("Q", packed, offset)[0] for offset in self._pointers)
+        return tuple(memory.at(address, 0, self.name, self.device) for address in addresses if address)
+
+    def launch(
+        self, memory: Memory, queue: Queue, grid: Sequence[int], block: Sequence[int], shared: int, packed: bytes
+    ) -> None:
+        """Put it into the queue."""
+        needs = self.needs(memory, packed)
+        sizes = (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block)
+        key = self.text.key, self.name
+
+        def run() -> None:
+            buffer = ctypes.create_string_buffer(packed, len(packed) or 1)
+            library = compiling.runtime()
+            how = THREAD_ORDERS[order.threads], int(order.shuffle_blocks), order.seed
+            launched[key] += 1
+            if library.cu_launch(ctypes.c_void_p(self._address), *sizes, shared, buffer, *how):
+                raise DeviceFault(f"{self.name}: {library.cu_message().decode()}")
+            for allocation in needs:
+                allocation.check(self.name)
+
+        queue.put(Work(self.name, run, needs))
+
+
+def launch_kernel(
+    memory: Memory, queue: Queue, function: Function, shape: Sequence[int], params: int, extra: int
+) -> None:
+    """cuLaunchKernel; shape: grid, block, shared memory."""
+    driver_call("launchKernel")
+    if function.device != queue.device:
+        raise CUDADriverError(400)
+    grid, block, shared = shape[:3], shape[3:6], shape[6]
+    function.check(grid, block, shared)
+    function.launch(memory, queue, grid, block, shared, function.packed(params, extra))

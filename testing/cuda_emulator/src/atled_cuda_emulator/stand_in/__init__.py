@@ -1,0 +1,1 @@
+"""The modules that stand in for CuPy's."""

@@ -1,0 +1,132 @@
+"""Faulty kernels, each of which is caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atled_cuda_emulator import DeviceFault, thread_order
+
+KERNEL = 'extern "C" __global__ void k(float *x, int n) {{ __shared__ float s[64]; int t = threadIdx.x; {} }}'
+
+
+def launch(cupy: Any, body: str, x: Any, *arguments: Any, **named: Any) -> None:
+    kernel = cupy.RawKernel(KERNEL.format(body), "k")
+    kernel((1,), (64,), (x, *(arguments or (np.int32(64),))), **named)
+
+
+def results(cupy: Any, body: str) -> list[bytes]:
+    """What a kernel gives in each order of threads."""
+    found = []
+    for order in ("forward", "reverse", "random"):
+        x = cupy.asarray(np.arange(64, dtype=np.float32))
+        with thread_order(order):
+            launch(cupy, body, x)
+        found.append(x.get().tobytes())
+    return found
+
+
+def test_a_missing_barrier_shows_as_results_that_differ_between_orders(cupy: Any) -> None:
+    assert len(set(results(cupy, "s[t] = x[t]; x[t] = s[63 - t];"))) > 1
+
+
+def test_with_the_barrier_all_orders_agree(cupy: Any) -> None:
+    assert len(set(results(cupy, "s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];"))) == 1
+
+
+def test_shared_memory_that_nobody_wrote_is_nan(cupy: Any) -> None:
+    x = cupy.zeros(64, np.float32)
+    launch(cupy, "x[t] = s[t];", x)
+    assert np.isnan(x.get()).all()
+
+
+def test_new_memory_is_nan(cupy: Any) -> None:
+    assert np.isnan(cupy.empty(100, np.float32).get()).all()
+
+
+def test_a_barrier_in_a_branch_is_caught(cupy: Any) -> None:
+    with pytest.raises(DeviceFault, match="different barriers"):
+        launch(cupy, "if (t < 32) __syncthreads(); else __syncthreads();", cupy.zeros(64, np.float32))
+
+
+def test_a_shuffle_that_half_of_the_warp_misses_is_caught(cupy: Any) -> None:
+    body = "if (t < 16) x[t] = __shfl_down_sync(0xffffffffu, x[t], 1); else __syncthreads();"
+    with pytest.raises(DeviceFault, match="deadlock"):
+        launch(cupy, body, cupy.zeros(64, np.float32))
+
+
+def test_a_thread_outside_of_its_own_mask_is_caught(cupy: Any) -> None:
+    with pytest.raises(DeviceFault, match="not in the mask"):
+        launch(cupy, "x[t] = __shfl_xor_sync(0xffu, x[t], 1, 8);", cupy.zeros(64, np.float32))
+
+
+def test_a_lane_outside_of_the_mask_gives_nan(cupy: Any) -> None:
+    x = cupy.zeros(64, np.float32)
+    launch(cupy, "if (t < 8) x[t] = __shfl_sync(0xffu, x[t], 9);", x)
+    assert np.isnan(x.get()[:8]).all()
+
+
+@pytest.mark.parametrize(("body", "side"), [("x[t + 1] = 2;", "behind the end"), ("x[t - 1] = 2;", "before the begin")])
+def test_a_write_beside_an_allocation_is_caught(cupy: Any, body: str, side: str) -> None:
+    with pytest.raises(DeviceFault, match=side):
+        launch(cupy, body, cupy.zeros(64, np.float32))
+
+
+def test_a_write_behind_dynamic_shared_memory_is_caught(cupy: Any) -> None:
+    code = 'extern "C" __global__ void k(int n) { extern __shared__ float s[]; s[n] = 1; }'
+    kernel = cupy.RawKernel(code, "k")
+    kernel((1,), (1,), (np.int32(15),), shared_mem=64)
+    with pytest.raises(DeviceFault, match="dynamic shared memory"):
+        kernel((1,), (1,), (np.int32(16),), shared_mem=64)
+
+
+@pytest.mark.parametrize("arguments", [(64,), (np.int32(64), np.int32(64))], ids=["8 bytes for an int", "one too many"])
+def test_arguments_of_a_wrong_size_are_caught(cupy: Any, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(DeviceFault, match="for parameters of"):
+        launch(cupy, "x[t] = n;", cupy.zeros(64, np.float32), *arguments)
+
+
+def test_a_failed_assertion_is_told_with_its_line(cupy: Any) -> None:
+    with pytest.raises(DeviceFault, match=r"assertion failed: n == 0, line 1"):
+        launch(cupy, "assert(n == 0);", cupy.zeros(64, np.float32))
+
+
+def test_the_emulator_works_behind_a_fault(cupy: Any) -> None:
+    x = cupy.zeros(64, np.float32)
+    with pytest.raises(DeviceFault):
+        launch(cupy, "if (t) __syncthreads(); __trap();", x)
+    launch(cupy, "__syncthreads(); x[t] = t;", x)
+    assert x.get().tolist() == list(range(64))
+
+
+def test_a_host_pointer_is_caught(cupy: Any) -> None:
+    host = np.zeros(64, np.float32)
+    with pytest.raises(DeviceFault, match="no memory of a device"):
+        launch(cupy, "x[t] = n;", host.ctypes.data, np.int32(1))
+
+
+def test_memory_that_was_freed_is_caught(cupy: Any) -> None:
+    x = cupy.zeros(64, np.float32)
+    address = x.data.ptr
+    del x
+    with pytest.raises(DeviceFault, match="was freed"):
+        launch(cupy, "x[t] = n;", address, np.int32(1))
+
+
+def test_memory_of_another_device_is_caught(cupy: Any) -> None:
+    with cupy.cuda.Device(1):
+        x = cupy.zeros(64, np.float32)
+    with pytest.raises(DeviceFault, match="memory of device 1, not of 0"):
+        launch(cupy, "x[t] = n;", x)
+
+
+def test_a_header_that_nvrtc_lacks_is_refused(cupy: Any) -> None:
+    with pytest.raises(cupy.cuda.compiler.CompileException, match="stdio"):
+        cupy.RawModule(code="#include <stdio.h>\n" + KERNEL.format("")).get_function("k")
+
+
+def test_built_in_variables_cannot_be_written(cupy: Any) -> None:
+    with pytest.raises(cupy.cuda.compiler.CompileException, match="read-only"):
+        launch(cupy, "threadIdx.x = 0;", cupy.zeros(64, np.float32))
