@@ -43,6 +43,11 @@ _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+# In a destructor the capsule is an address: an object of Python would count one more reference to what is gone.
+_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
 _exported: dict[int, tuple[Any, ...]] = {}  # what a capsule needs, until its consumer has deleted it
@@ -57,9 +62,8 @@ def _delete(managed: Any) -> None:
 @_Destructor
 def _destroy(capsule: int) -> None:
     """A capsule that nobody consumed."""
-    raw = ctypes.cast(capsule, ctypes.py_object).value
-    if _is_valid(raw, _NAME):
-        _delete(ctypes.cast(_pointer(raw, _NAME), ctypes.POINTER(_Managed)))
+    if _valid_at(capsule, _NAME):
+        _delete(ctypes.cast(_pointer_at(capsule, _NAME), ctypes.POINTER(_Managed)))
 
 
 def capsule(owner: Any, device: tuple[int, int], address: int) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from atled_cuda_emulator import compiling
+from atled_cuda_emulator.errors import DeviceFault
 from atled_cuda_emulator.faults import driver_call
 from atled_cuda_emulator.launching import Function as _Loaded
 from atled_cuda_emulator.stand_in import driver
@@ -50,22 +51,21 @@ class Function:
     ) -> None:
         if enable_cooperative_groups:
             raise NotImplementedError("the emulator has no cooperative groups")
-        shape = [*_three(grid), *_three(block), shared_mem]
+        (gx, gy, gz), (bx, by, bz) = _three(grid), _three(block)
         packed = [_as_bytes(one) for one in args]
         function = world().functions[self.ptr]
         _check_sizes(function, packed)
         buffers = [ctypes.create_string_buffer(one, len(one)) for one in packed]
         pointers = (ctypes.c_void_p * len(buffers))(*(ctypes.addressof(one) for one in buffers))
         pointer = (get_current_stream() if stream is None else stream).ptr
-        driver.launchKernel(self.ptr, *shape, pointer, ctypes.addressof(pointers) if buffers else 0, 0)
+        params = ctypes.addressof(pointers) if buffers else 0
+        driver.launchKernel(self.ptr, gx, gy, gz, bx, by, bz, shared_mem, pointer, params, 0)
 
 
 def _check_sizes(function: _Loaded, packed: Sequence[bytes]) -> None:
     """A GPU reads as many bytes as the kernel's parameters have, whatever was given."""
     sizes = [len(one) for one in packed]
     if sizes != list(function.sizes):
-        from atled_cuda_emulator.errors import DeviceFault
-
         raise DeviceFault(f"{function.name}: arguments of {sizes} bytes for parameters of {list(function.sizes)}")
 
 
