@@ -55,6 +55,7 @@ test: $(VENV)/.ready-test
 	@$(RUN) -m pytest $(ARGS)
 	@$(if $(ARGS),:,$(RUN) -m pytest examples/*/tests)
 	@$(if $(ARGS),:,$(RUN) -m pytest -p atled_cuda_emulator.pytest_plugin testing/cuda_emulator/tests)
+	@$(if $(ARGS),:,$(RUN) -m pytest -p atled_cuda_emulator.pytest_plugin plugins/cuda_cupy/tests)
 
 # Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
 quick: $(VENV)/.ready-test

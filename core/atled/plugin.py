@@ -14,7 +14,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
                     plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
-    messages        four_parts, did_you_mean, listing, nearest; DeviceLostError
+    messages        four_parts, did_you_mean, listing, nearest; DeviceLostError, OutOfMemoryError
 
 Importing it is quick; what writes formulas is loaded when it is first asked for.
 """
@@ -28,7 +28,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.place import ArrayClass
 from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, RangeWord, RowWord, call_form
 from atled.dtypes import is_float, is_narrow
-from atled.errors import DeviceLostError, did_you_mean, four_parts, listing, nearest
+from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
@@ -164,6 +164,7 @@ __all__ = [
     "Native",
     "Normal",
     "OpSpec",
+    "OutOfMemoryError",
     "PluginInfo",
     "Prepared",
     "Program",

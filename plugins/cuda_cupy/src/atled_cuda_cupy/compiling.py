@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import ArrayDesc, register_cache
+from atled.plugin import ArrayDesc, lock_across_forks, register_cache, report_preparation
 from atled_cuda_cupy import cupy_names as cp
+from atled_cuda_cupy import kernel_files
 from atled_cuda_cupy.devices import Device
 
 _FOLDER = Path(__file__).with_name("kernels")
@@ -70,12 +72,13 @@ def kernel_text(source: str, defines: Mapping[str, object]) -> str:
 
 
 class Function:
-    """A function of a module that is compiled, or will be.
+    """A function of a text that is compiled, or will be.
 
     ptr: of the function, waits for the compiler.
     """
 
-    def __init__(self, module: Future[Any], name: str, shared: int) -> None:
+    def __init__(self, where: Device, module: Future[Any], name: str, shared: int) -> None:
+        self._where = where
         self._module = module
         self._name = name
         self._shared = shared
@@ -83,11 +86,27 @@ class Function:
     @functools.cached_property
     def ptr(self) -> int:
         """The driver's handle. Raises what the compiler found wrong."""
-        function = self._module.result().get_function(self._name)
-        if self._shared > 48 * 1024:  # more is to be asked for
-            function.max_dynamic_shared_size_bytes = self._shared
-        ptr: int = function.kernel.ptr
+        with self._where:
+            ptr: int = self._module.result().get_function(self._name).ptr
+            if self._shared > _SHARED_BY_DEFAULT:
+                cp.driver.funcSetAttribute(ptr, _MOST_DYNAMIC_SHARED, self._shared)
         return ptr
+
+    @property
+    def registers(self) -> int:
+        """Of a thread."""
+        count: int = cp.driver.funcGetAttribute(_REGISTERS, self.ptr)
+        return count
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Local memory of a thread: spilled registers, and arrays that are no registers."""
+        count: int = cp.driver.funcGetAttribute(_LOCAL_BYTES, self.ptr)
+        return count
+
+
+_SHARED_BY_DEFAULT = 48 * 1024
+_LOCAL_BYTES, _REGISTERS, _MOST_DYNAMIC_SHARED = 3, 4, 8  # CU_FUNC_ATTRIBUTE_...
 
 
 def function(where: Device, text: str, name: str, shared: int = 0) -> Function:
@@ -95,11 +114,12 @@ def function(where: Device, text: str, name: str, shared: int = 0) -> Function:
     key = where.number, text
     with where.lock:
         module = _modules.get(key)
-        if module is None:
+        if module is None or (module.done() and module.exception() is not None):  # a failure is not kept
             if len(_modules) >= _LIMIT:
                 _modules.pop(next(iter(_modules)))
-            module = _modules[key] = _threads().submit(_compile, where, text)
-    return Function(module, name, shared)
+            _progress.begin()
+            module = _modules[key] = _threads().submit(_compile, where, text, name)
+    return Function(where, module, name, shared)
 
 
 _modules: dict[tuple[int, str], Future[Any]] = {}
@@ -111,8 +131,62 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "atled-cuda-compiler")
 
 
-def _compile(where: Device, text: str) -> Any:  # Any: a RawModule
-    with where:
-        module = cp.RawModule(code=text, options=OPTIONS)
-        module.compile()
-        return module
+class _Progress:
+    """The batch of kernels that is being prepared, for reports."""
+
+    def __init__(self) -> None:
+        self._lock = lock_across_forks()
+        self._done = self._total = 0
+
+    def begin(self) -> None:
+        """One more."""
+        with self._lock:
+            self._total += 1
+
+    def report(self, name: str) -> None:
+        """One of them is compiled next."""
+        report_preparation(_PLUGIN, self._done, self._total, name)
+
+    def end(self, name: str) -> None:
+        """One of them is there."""
+        with self._lock:
+            self._done += 1
+            done, total = self._done, self._total
+            if done == total:
+                self._done = self._total = 0
+        if done == total:
+            report_preparation(_PLUGIN, done, total, name)
+
+
+_PLUGIN = "cuda-cupy"
+_progress = _Progress()
+
+
+def _compile(where: Device, text: str, name: str) -> Any:  # Any: a cupy.cuda.function.Module
+    """The module of a text, kept on disk by all that its machine code depends on."""
+    try:
+        with where:
+            module = cp.Module()
+            module.load(kernel_files.load(_key(where, text)) or _made(where, text, name))
+            return module
+    finally:
+        _progress.end(name)
+
+
+def _made(where: Device, text: str, name: str) -> bytes:
+    _progress.report(name)
+    # Not by RawModule, which has subnormal numbers be 0.
+    code, _ = cp.compile_using_nvrtc(text, OPTIONS)
+    code = code if isinstance(code, bytes) else code.encode()
+    kernel_files.save(_key(where, text), code)
+    return code
+
+
+def _key(where: Device, text: str) -> str:
+    parts = (cp.version, str(cp.nvrtc.getVersion()), str(where.capability), *OPTIONS, text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def is_kept(where: Device, text: str) -> bool:
+    """Whether a text was compiled before, by this process or another."""
+    return (where.number, text) in _modules or kernel_files.has(_key(where, text))

@@ -6,6 +6,8 @@ import threading
 
 from atled.plugin import four_parts, lock_across_forks
 from atled_cuda_cupy import cupy_names as cp
+from atled_cuda_cupy import faults
+from atled_cuda_cupy.staging import Staging
 
 
 class _Thread(threading.local):
@@ -27,12 +29,15 @@ class Device:
     l2_bytes: size of the L2 cache.  threads: that a multiprocessor has at once.
     stream: where its work goes, but in a thread that has made another one current. A blocking one: it is in order with
         the legacy default stream, which CuPy and PyTorch use.
+    loss: whether it is gone.  staging: pinned memory for copies.
     """
 
     def __init__(self, number: int, is_alone: bool) -> None:
         self.number = number
         self.is_alone = is_alone
         self.lock = lock_across_forks()
+        self.loss = faults.Loss(number)
+        self.staging = Staging()
         self.handle = cp.Device(number)
         attributes = self.handle.attributes
         self.name = cp.runtime.getDeviceProperties(number)["name"].decode()
@@ -49,6 +54,8 @@ class Device:
         return max(1, min(-(-count // (block * each)), self.multiprocessors * (self.threads // block)))
 
     def __enter__(self) -> Device:
+        faults.check_process()
+        self.loss.check()
         if not self.is_alone:
             before = cp.runtime.getDevice()
             _thread.before.append(before)
@@ -60,11 +67,14 @@ class Device:
                 self.stream.use()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if not self.is_alone:
             before = _thread.before.pop()
             if before != self.number:
                 cp.runtime.setDevice(before)
+        if error is not None and isinstance(error, faults.errors()):
+            assert isinstance(error, Exception)
+            self.loss.tell(error)
 
     def __repr__(self) -> str:
         return f"<cuda device {self.number}: {self.name}>"
@@ -76,15 +86,21 @@ _devices: dict[str, Device] = {}
 
 def device(device_id: str) -> Device:
     """The device of an id, which is its number. ValueError: there is no such device."""
-    return _devices.get(device_id) or _find(device_id)
+    return _devices.get(device_id) or _found(device_id)
 
 
 def device_ids() -> list[str]:
     """The ids of all devices. Starts CUDA."""
+    faults.check_process()
     return [str(number) for number in range(cp.runtime.getDeviceCount())]
 
 
-def _find(device_id: str) -> Device:
+def known_devices() -> list[Device]:
+    """Those that were used already."""
+    return list(_devices.values())
+
+
+def _found(device_id: str) -> Device:
     with _lock:
         ids = device_ids()
         if device_id not in ids:
@@ -97,5 +113,6 @@ def _find(device_id: str) -> Device:
                 )
             )
         if device_id not in _devices:
+            faults.started()
             _devices[device_id] = Device(int(device_id), len(ids) == 1)
         return _devices[device_id]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cuda_cupy import compiling
+from atled_cuda_cupy import compiling, faults
 from atled_cuda_cupy import cupy_names as cp
 from atled_cuda_cupy.devices import Device, device
 
@@ -113,9 +113,13 @@ class Launch:
     def _launching(self, block: Block) -> Callable[[], object]:
         launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where
         function, dimensions, extra = self._function.ptr, self._dimensions, block.address
+        known = faults.errors()
 
-        def launch(block: Block = block) -> None:  # keeps the block
-            launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
+        def launch(alive: object = (block, self._function)) -> None:  # they live as long
+            try:
+                launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
+            except known as error:
+                where.loss.tell(error)
 
         def launch_among_several() -> None:
             with where:

@@ -50,11 +50,21 @@ class CudaPlugin:
         return devices.device_ids()
 
     @hookimpl
+    def atled_facts(self) -> Mapping[str, str]:
+        """Driver, devices, CuPy and CUDA's libraries, for doctor."""
+        return probing.facts()
+
+    @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:
-        """`get_extension_context("cuda")`."""
+        """`get_extension_context("cuda")`; half falls back to float, as in NNabla, and the rest to the host."""
         if name != "cuda":
             return None
-        return Context([f"cuda:{type_config}", "cpu:float"], "CudaCachedArray", device_id, **options)
+        own = [f"cuda:{type_config}"] + ["cuda:float"] * (type_config == "half")
+        host = f"cpu:{type_config}" if type_config in _ON_CPU else "cpu:float"
+        return Context([*own, host], "CudaCachedArray", device_id, **options)
 
+
+_ON_CPU = ("double", "bf16")
+"""The type configs that backend `cpu` has, of those that do not fall back to float."""
 
 PLUGIN = CudaPlugin()

@@ -40,7 +40,7 @@ def _module(name: str, members: dict[str, Any]) -> types.ModuleType:
 
 def make(version: str) -> dict[str, types.ModuleType]:
     """All modules of the stand-in."""
-    streams: dict[str, Any] = {"Event": stream.Event, "Stream": stream.Stream, "ExternalStream": stream.ExternalStream}
+    streams = {"Event": stream.Event, "Stream": stream.Stream, "ExternalStream": stream.ExternalStream}
     streams |= {"get_current_stream": stream.get_current_stream, "get_elapsed_time": stream.get_elapsed_time}
     parts = {
         "runtime": _module("cupy.cuda.runtime", vars(runtime)),
@@ -51,8 +51,9 @@ def make(version: str) -> dict[str, types.ModuleType]:
         "stream": _module("cupy.cuda.stream", streams),
         "graph": _module("cupy.cuda.graph", {"Graph": stream.Graph}),
         "device": _module("cupy.cuda.device", _names(device, "Device get_device_id get_cublas_handle")),
-        "function": _module("cupy.cuda.function", {"Function": raw.Function}),
-        "compiler": _module("cupy.cuda.compiler", {"CompileException": raw.CompileException}),
+        "function": _module("cupy.cuda.function", _names(raw, "Function Module")),
+        "compiler": _module("cupy.cuda.compiler", _names(raw, "CompileException compile_using_nvrtc")),
+        "nvrtc": _module("cupy.cuda.nvrtc", {"getVersion": lambda: (12, 9)}),
     }
     cuda = _module("cupy.cuda", parts | streams | _names(memory, _CUDA))
     vars(cuda).update(_names(device, "Device get_device_id get_cublas_handle"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from atled_cuda_emulator import compiling
-from atled_cuda_emulator.errors import DeviceFault
 from atled_cuda_emulator.faults import driver_call
 from atled_cuda_emulator.launching import Function as _Loaded
 from atled_cuda_emulator.stand_in import driver
@@ -51,21 +51,22 @@ class Function:
     ) -> None:
         if enable_cooperative_groups:
             raise NotImplementedError("the emulator has no cooperative groups")
-        (gx, gy, gz), (bx, by, bz) = _three(grid), _three(block)
+        shape = [*_three(grid), *_three(block), shared_mem]
         packed = [_as_bytes(one) for one in args]
         function = world().functions[self.ptr]
         _check_sizes(function, packed)
         buffers = [ctypes.create_string_buffer(one, len(one)) for one in packed]
         pointers = (ctypes.c_void_p * len(buffers))(*(ctypes.addressof(one) for one in buffers))
         pointer = (get_current_stream() if stream is None else stream).ptr
-        params = ctypes.addressof(pointers) if buffers else 0
-        driver.launchKernel(self.ptr, gx, gy, gz, bx, by, bz, shared_mem, pointer, params, 0)
+        driver.launchKernel(self.ptr, *shape, pointer, ctypes.addressof(pointers) if buffers else 0, 0)
 
 
 def _check_sizes(function: _Loaded, packed: Sequence[bytes]) -> None:
     """A GPU reads as many bytes as the kernel's parameters have, whatever was given."""
     sizes = [len(one) for one in packed]
     if sizes != list(function.sizes):
+        from atled_cuda_emulator.errors import DeviceFault
+
         raise DeviceFault(f"{function.name}: arguments of {sizes} bytes for parameters of {list(function.sizes)}")
 
 
@@ -94,6 +95,41 @@ def _as_bytes(one: Any) -> bytes:
     if isinstance(one, np.generic) or (isinstance(one, np.ndarray) and one.size == 1):
         return one.tobytes()
     raise TypeError(f"Unsupported type {type(one)}")
+
+
+def compile_using_nvrtc(
+    source: str,
+    options: Sequence[str] = (),
+    arch: str | None = None,
+    filename: str = "kern.cu",
+    name_expressions: Sequence[str] | None = None,
+    log_stream: Any = None,
+    cache_in_memory: bool = False,
+    jitify: Any = None,
+    method: str | None = None,
+) -> tuple[bytes, None]:
+    """`cupy.cuda.compiler.compile_using_nvrtc`; what stands for machine code names the text, for `Module.load`."""
+    text = compiling.Text(source, tuple(options), tuple(name_expressions or ()))
+    try:
+        compiling.compile_bundle([text])
+    except compiling.CompileError as e:
+        raise CompileException(str(e), source, filename, options) from e
+    return json.dumps([text.source, text.options, text.names]).encode(), None
+
+
+class Module:
+    """`cupy.cuda.function.Module`."""
+
+    def load(self, cubin: bytes) -> None:
+        """What `compile_using_nvrtc` gave; on the current device."""
+        driver_call("moduleLoad")
+        source, options, names = json.loads(cubin)
+        self._text = compiling.Text(source, tuple(options), tuple(names))
+        self._device = thread.device
+
+    def get_function(self, name: str) -> Function:
+        """One of its kernels."""
+        return Function(_Loaded(self._text, name, self._device))
 
 
 class RawModule:

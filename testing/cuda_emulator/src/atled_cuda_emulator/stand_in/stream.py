@@ -17,7 +17,7 @@ class Event:
         self.ptr = runtime.eventCreateWithFlags(flags)
 
     def __del__(self) -> None:
-        if hasattr(self, "ptr"):
+        if hasattr(self, "ptr") and runtime is not None:  # at the end of the process modules are gone
             runtime.eventDestroy(self.ptr)
 
     @property
@@ -47,9 +47,6 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 
 class Graph:
     """`cupy.cuda.Graph`; made by `end_capture`."""
-
-    graph: int
-    graphExec: int
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         raise RuntimeError("currently this class cannot be initiated by user code")
@@ -179,7 +176,7 @@ class Stream(_BaseStream):
             )
 
     def __del__(self) -> None:
-        if getattr(self, "ptr", 0):
+        if getattr(self, "ptr", 0) and runtime is not None:  # as above
             runtime.streamDestroy(self.ptr)
 
 

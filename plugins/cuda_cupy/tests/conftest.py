@@ -1,0 +1,70 @@
+"""Backend `cuda` for each test: on the GPU of this machine, else on the emulator."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import pytest
+
+import atled as nn
+import atled_cuda_emulator
+from atled.parameter import clear_parameters
+from atled_contexts import get_extension_context, plugins, register_plugin, reset_fallback_counts
+
+pytest_plugins = ["atled_cuda_emulator.pytest_plugin"]
+
+
+def is_emulated():
+    """Whether kernels run on the processor."""
+    return atled_cuda_emulator.installed()
+
+
+def pytest_configure():
+    if is_emulated():
+        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # the emulator keeps what it compiled itself
+    from atled_cuda_cupy.plugin import PLUGIN
+
+    if not any(record.name == "cuda-cupy" for record in plugins()):
+        register_plugin("cuda-cupy", PLUGIN)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """No parameters, nothing told yet."""
+    clear_parameters()
+    reset_fallback_counts()
+    yield
+    clear_parameters()
+
+
+@pytest.fixture
+def cuda():
+    """The preset, without fallback."""
+    return get_extension_context("cuda", fallback="raise")
+
+
+@pytest.fixture
+def where():
+    """Device "0", after what earlier tests left there is gone."""
+    from atled_cuda_cupy.devices import device
+
+    gc.collect()
+    nn.clear_memory_cache()
+    return device("0")
+
+
+@pytest.fixture
+def arrays():
+    """The array class."""
+    from atled_cuda_cupy.plugin import ARRAY_CLASS
+
+    return ARRAY_CLASS
+
+
+@pytest.fixture
+def emulated():
+    """The emulator's own functions; tests that ask for faults or count driver calls are skipped on a GPU."""
+    if not is_emulated():
+        pytest.skip("the driver of a GPU does not fail on request")
+    return atled_cuda_emulator
