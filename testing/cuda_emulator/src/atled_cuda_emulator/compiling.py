@@ -46,6 +46,7 @@ _DYNAMIC = re.compile(
 _C_LINKAGE = re.compile(r'extern\s+"C"')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _MOST_TEXTS = 40  # in one bundle: more take the compiler long enough for the other processor to stand idle
+_PROCESSES = 2
 
 
 class CompileError(Exception):
@@ -67,6 +68,11 @@ class Text:
         templates = set(_TEMPLATE.findall(plain))
         found = dict.fromkeys(name for *_, name in _KERNEL.findall(plain))
         return (*(name for name in found if name not in templates), *self.names)
+
+    @functools.cached_property
+    def waits(self) -> bool:
+        """Whether threads work together in it."""
+        return "__shared__" in self.source
 
     @functools.cached_property
     def bounds(self) -> dict[str, int]:
@@ -208,17 +214,24 @@ def _kept(text: Text) -> tuple[Path, int] | None:
     return (path, int(number)) if path.exists() else None
 
 
+_known: set[str] = set()  # keys of texts whose records were given out
+_errors: dict[str, str] = {}  # what the compiler said, by key
+
+
 def _compile_together(texts: Sequence[Text]) -> None:
-    """One library of all of them; if the compiler objects, each alone, so that the one at fault is named."""
+    """One library of all of them; if the compiler objects, each alone, and `_errors` has what is wrong with which."""
     source = '#include "cuda_emulator.h"\n' + "".join(text.part(number) for number, text in enumerate(texts))
     path = kept_in() / f"bundle-{hashlib.sha256(''.join(text.key for text in texts).encode()).hexdigest()[:32]}.so"
+    # Barriers make a kernel's threads slow to run, so that optimizing pays.
+    level = "-O1" if texts[0].waits else "-O0"
     try:
-        _run_compiler([*_FLAGS, *_PLACES, "-O1"], source, path)
-    except CompileError:
+        _run_compiler([*_FLAGS, *_PLACES, level], source, path)
+    except CompileError as e:
         if len(texts) == 1:
-            raise
-        for text in texts:
-            _compile_together([text])
+            _errors[texts[0].key] = str(e)
+        else:
+            for text in texts:
+                _compile_together([text])
         return
     for number, text in enumerate(texts):
         index = kept_in() / f"{text.key}.txt"
@@ -230,14 +243,23 @@ def _compile_together(texts: Sequence[Text]) -> None:
 def compile_bundle(texts: Sequence[Text]) -> None:
     """Compile what is not kept yet, many texts in one run of the compiler, two runs at a time."""
     missing = [text for text in dict.fromkeys(texts) if _kept(text) is None]
-    runs = max(2 if len(missing) > 1 else 1, -(-len(missing) // _MOST_TEXTS)) if missing else 0
-    shares = [missing[first::runs] for first in range(runs)]
-    with ThreadPoolExecutor(2) as pool:
+    shares = []
+    for one_kind in ([text for text in missing if text.waits], [text for text in missing if not text.waits]):
+        runs = max(min(_PROCESSES, len(one_kind)), -(-len(one_kind) // _MOST_TEXTS))
+        shares += [one_kind[first::runs] for first in range(runs)]
+    with ThreadPoolExecutor(_PROCESSES) as pool:
         for _ in pool.map(_compile_together, shares):
             pass
 
 
 _lock = threading.Lock()
+_expected: dict[Text, None] = {}  # wanted, and not compiled yet
+
+
+def expect(text: Text) -> None:
+    """This text is going to be wanted: compile it together with the next one that is."""
+    if text.key not in _known:
+        _expected[text] = None
 
 
 def kernel_records(text: Text) -> dict[str, int]:
@@ -245,9 +267,15 @@ def kernel_records(text: Text) -> dict[str, int]:
     with _lock:
         found = _kept(text)
         if found is None:
-            _compile_together([text])
+            wanted = [text]
+            while _expected:
+                wanted.append(_expected.popitem()[0])
+            compile_bundle(wanted)
             found = _kept(text)
-        assert found is not None
+        if found is None:
+            raise CompileError(_errors[text.key])
+        _expected.pop(text, None)
+        _known.add(text.key)
         path, number = found
         library = _library(path)
     addresses: Callable[[int], int] = lambda place: ctypes.addressof(  # noqa: E731 - used in one line

@@ -58,7 +58,11 @@ def make(version: str) -> dict[str, types.ModuleType]:
     cuda = _module("cupy.cuda", parts | streams | _names(memory, _CUDA))
     vars(cuda).update(_names(device, "Device get_device_id get_cublas_handle"))
     vars(cuda).update(
-        Graph=stream.Graph, Function=raw.Function, using_allocator=_using_allocator, is_available=lambda: True
+        Graph=stream.Graph,
+        Function=raw.Function,
+        Module=raw.Module,
+        using_allocator=_using_allocator,
+        is_available=lambda: True,
     )
     cupy = _module("cupy", _names(array, _ARRAYS) | _names(raw, "RawModule RawKernel") | {"cuda": cuda})
     vars(cupy).update(_names(memory, "get_default_memory_pool get_default_pinned_memory_pool"))

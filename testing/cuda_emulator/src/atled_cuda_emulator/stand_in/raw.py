@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from atled_cuda_emulator import compiling
+from atled_cuda_emulator.errors import DeviceFault
 from atled_cuda_emulator.faults import driver_call
 from atled_cuda_emulator.launching import Function as _Loaded
 from atled_cuda_emulator.stand_in import driver
@@ -51,22 +53,21 @@ class Function:
     ) -> None:
         if enable_cooperative_groups:
             raise NotImplementedError("the emulator has no cooperative groups")
-        shape = [*_three(grid), *_three(block), shared_mem]
+        (gx, gy, gz), (bx, by, bz) = _three(grid), _three(block)
         packed = [_as_bytes(one) for one in args]
         function = world().functions[self.ptr]
         _check_sizes(function, packed)
         buffers = [ctypes.create_string_buffer(one, len(one)) for one in packed]
         pointers = (ctypes.c_void_p * len(buffers))(*(ctypes.addressof(one) for one in buffers))
         pointer = (get_current_stream() if stream is None else stream).ptr
-        driver.launchKernel(self.ptr, *shape, pointer, ctypes.addressof(pointers) if buffers else 0, 0)
+        params = ctypes.addressof(pointers) if buffers else 0
+        driver.launchKernel(self.ptr, gx, gy, gz, bx, by, bz, shared_mem, pointer, params, 0)
 
 
 def _check_sizes(function: _Loaded, packed: Sequence[bytes]) -> None:
     """A GPU reads as many bytes as the kernel's parameters have, whatever was given."""
     sizes = [len(one) for one in packed]
     if sizes != list(function.sizes):
-        from atled_cuda_emulator.errors import DeviceFault
-
         raise DeviceFault(f"{function.name}: arguments of {sizes} bytes for parameters of {list(function.sizes)}")
 
 
@@ -105,15 +106,13 @@ def compile_using_nvrtc(
     name_expressions: Sequence[str] | None = None,
     log_stream: Any = None,
     cache_in_memory: bool = False,
-    jitify: Any = None,
+    jitify: Any = False,
     method: str | None = None,
 ) -> tuple[bytes, None]:
-    """`cupy.cuda.compiler.compile_using_nvrtc`; what stands for machine code names the text, for `Module.load`."""
+    """`cupy.cuda.compiler.compile_using_nvrtc`; for machine code it gives what names the text. It is compiled when its
+    first kernel is asked for, together with others that were wanted by then; what is wrong with it, is told there."""
     text = compiling.Text(source, tuple(options), tuple(name_expressions or ()))
-    try:
-        compiling.compile_bundle([text])
-    except compiling.CompileError as e:
-        raise CompileException(str(e), source, filename, options) from e
+    compiling.expect(text)
     return json.dumps([text.source, text.options, text.names]).encode(), None
 
 
@@ -121,15 +120,26 @@ class Module:
     """`cupy.cuda.function.Module`."""
 
     def load(self, cubin: bytes) -> None:
-        """What `compile_using_nvrtc` gave; on the current device."""
+        """What `compile_using_nvrtc` gave, on the current device."""
         driver_call("moduleLoad")
         source, options, names = json.loads(cubin)
         self._text = compiling.Text(source, tuple(options), tuple(names))
+        compiling.expect(self._text)
         self._device = thread.device
 
     def get_function(self, name: str) -> Function:
         """One of its kernels."""
-        return Function(_Loaded(self._text, name, self._device))
+        with _told(self._text):
+            return Function(_Loaded(self._text, name, self._device))
+
+
+@contextmanager
+def _told(text: compiling.Text) -> Iterator[None]:
+    """What the compiler says, as CuPy raises it."""
+    try:
+        yield
+    except compiling.CompileError as e:
+        raise CompileException(str(e), text.source, "kern.cu", text.options) from e
 
 
 class RawModule:
@@ -164,10 +174,8 @@ class RawModule:
 
     def _load(self) -> None:
         driver_call("moduleLoad")
-        try:
+        with _told(self._text):
             compiling.kernel_records(self._text)
-        except compiling.CompileError as e:
-            raise CompileException(str(e), self.code, "unknown", self.options) from e
 
     def get_function(self, name: str) -> RawKernel:
         """A kernel, or an instance of a template that `name_expressions` names."""
