@@ -25,7 +25,8 @@ class Allocation:
 
     _serials = itertools.count()
 
-    def __init__(self, size: int, device: int | None) -> None:
+    def __init__(self, memory: Memory, size: int, device: int | None) -> None:
+        self._memory = memory
         # A whole unit of slack: what is behind the last byte asked for is guarded at once.
         self._raw = np.empty(size + 2 * _GUARD + ALIGNMENT, np.uint8)
         first = self._raw.ctypes.data
@@ -45,6 +46,10 @@ class Allocation:
     def poison(self) -> None:
         """NaN in every float dtype."""
         ctypes.memset(self.address, 0xFF, self.size)
+
+    def free(self) -> None:
+        """cudaFree; the bytes stay as they are, for work that is queued."""
+        self._memory.forget(self)
 
     def check(self, what: str) -> None:
         """Raise DeviceFault if something wrote beside it."""
@@ -74,14 +79,14 @@ class Memory:
         if limit is not None and self.used.get(device, 0) + size > limit:
             raise CUDARuntimeError(2)
         with self._lock:
-            allocation = Allocation(size, device)
+            allocation = Allocation(self, size, device)
             bisect.insort(self._starts, allocation.address)
             self._by_start[allocation.address] = allocation
             self.used[device] = self.used.get(device, 0) + size
         return allocation
 
-    def free(self, allocation: Allocation) -> None:
-        """cudaFree; the bytes stay as they are, for work that is queued."""
+    def forget(self, allocation: Allocation) -> None:
+        """What is freed stays known for a while, so that late uses are told as such."""
         with self._lock:
             assert allocation.alive, "freed twice"
             allocation.alive = False

@@ -153,7 +153,7 @@ class ndarray:
             return np.empty(self.shape, self.dtype)
         world().memory.at(self.data.ptr, 0, "an array")
         below, above = _extent(self.shape, self.strides, self.itemsize)
-        raw = (ctypes.c_ubyte * (below + above)).from_address(self.data.ptr - below)
+        raw: Any = (ctypes.c_ubyte * (below + above)).from_address(self.data.ptr - below)
         return np.ndarray(self.shape, self.dtype, raw, below, self.strides)
 
     def _like(self, result: Any) -> Any:

@@ -147,7 +147,7 @@ class _Matrix:
 
     def view(self) -> np.ndarray[Any, Any]:
         """The memory."""
-        raw = (ctypes.c_ubyte * self.extent).from_address(self.address)
+        raw: Any = (ctypes.c_ubyte * self.extent).from_address(self.address)
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
 
     def load(self) -> np.ndarray[Any, Any]:

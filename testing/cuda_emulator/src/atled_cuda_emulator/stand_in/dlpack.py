@@ -43,10 +43,8 @@ _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
-# For a capsule that is being deleted: a new reference to it would end by deleting it again.
-_is_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
+# In a destructor the capsule is an address: an object of Python would count one more reference to what is gone.
+_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -64,7 +62,7 @@ def _delete(managed: Any) -> None:
 @_Destructor
 def _destroy(capsule: int) -> None:
     """A capsule that nobody consumed."""
-    if _is_valid_at(capsule, _NAME):
+    if _valid_at(capsule, _NAME):
         _delete(ctypes.cast(_pointer_at(capsule, _NAME), ctypes.POINTER(_Managed)))
 
 

@@ -46,7 +46,7 @@ class Memory(BaseMemory):
     def __del__(self) -> None:
         allocation = getattr(self, "_allocation", None)
         if allocation is not None and allocation.alive:
-            world().memory.free(allocation)
+            allocation.free()
 
 
 class UnownedMemory(BaseMemory):
@@ -66,7 +66,8 @@ class PooledMemory(BaseMemory):
     """Some memory of a pool."""
 
     def __init__(self, pool: SingleDeviceMemoryPool, allocation: Allocation, order: Any) -> None:
-        self.pool, self._allocation, self._order = pool, allocation, order
+        self.pool, self._order = pool, order
+        self._allocation: Allocation | None = allocation
         self.ptr, self.size, self.device_id = allocation.address, _rounded(allocation.size), pool.device_id
 
     def free(self) -> None:
@@ -196,13 +197,13 @@ class SingleDeviceMemoryPool:
 
     def take_back(self, allocation: Allocation, order: Any) -> None:
         """Freed in order of the stream that it was allocated on: until then work that is queued may use it."""
-        allocation.check("memory that is freed")
-        world().memory.free(allocation)
+        allocation.free()
         self.used -= _rounded(allocation.size)
         self.free += _rounded(allocation.size)
         self.free_blocks += 1
         if order.capture is None:
             order.put(Work("free", allocation.poison, (allocation,)))
+        allocation.check("memory that is freed")
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Give what is free back to the device."""
@@ -269,8 +270,8 @@ class PinnedMemory:
     def __del__(self) -> None:
         allocation = getattr(self, "_allocation", None)
         if allocation is not None and allocation.alive:
+            allocation.free()
             allocation.check("pinned memory that is freed")
-            world().memory.free(allocation)
 
 
 class PinnedMemoryPointer:

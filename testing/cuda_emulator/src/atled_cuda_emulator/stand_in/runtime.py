@@ -181,7 +181,7 @@ def free(ptr: int) -> None:
     if ptr:
         allocation = world().memory.at(ptr, 0, "free")
         world().machine.drain_all(thread.device)
-        world().memory.free(allocation)
+        allocation.free()
 
 
 def hostAlloc(size: int, flags: int) -> int:
@@ -191,7 +191,7 @@ def hostAlloc(size: int, flags: int) -> int:
 
 def freeHost(ptr: int) -> None:
     """Give pinned memory back."""
-    world().memory.free(world().memory.at(ptr, 0, "freeHost"))
+    world().memory.at(ptr, 0, "freeHost").free()
 
 
 def memGetInfo() -> tuple[int, int]:

@@ -48,6 +48,9 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 class Graph:
     """`cupy.cuda.Graph`; made by `end_capture`."""
 
+    graph: int
+    graphExec: int
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         raise RuntimeError("currently this class cannot be initiated by user code")
 
