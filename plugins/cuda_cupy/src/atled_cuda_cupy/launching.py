@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import Call, Prepared
+from atled.plugin import Call, Prepared, four_parts
 from atled_cuda_cupy import compiling, faults
 from atled_cuda_cupy import cupy_names as cp
 from atled_cuda_cupy.devices import Device, device
@@ -107,8 +107,22 @@ class Launch:
 
     def _pack(self, block: Block, given: Sequence[Any], table: int, first: int, numbers: bytes) -> None:
         assert self._packing is not None
+        if not self._where.is_alone:
+            self._check_devices(given)
         values = [one.data.ptr if type(one) is cp.ndarray else 0 if one is None else int(one) for one in given]
         self._packing.pack_into(block.memory, 8 * _HEAD, *values, table, first, numbers, self._tail)
+
+    def _check_devices(self, given: Sequence[Any]) -> None:
+        for one in given:
+            if type(one) is cp.ndarray and one.size and one.data.device_id != self._where.number:
+                raise ValueError(
+                    four_parts(
+                        f"an array on device {one.data.device_id} for a launch on device {self._where.number}",
+                        "kernels reach the memory of their own device only",
+                        "",
+                        "compute under one Context, which moves arrays to its device, or cast(dtype, ctx=...) it there",
+                    )
+                )
 
     def _launching(self, block: Block) -> Callable[[], object]:
         launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where

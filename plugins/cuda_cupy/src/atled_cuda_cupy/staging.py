@@ -22,7 +22,7 @@ class _Buffer:
 
     def __init__(self, nbytes: int) -> None:
         self.memory = cp.alloc_pinned_memory(nbytes)
-        self.values = np.frombuffer((ctypes.c_ubyte * nbytes).from_address(self.memory.ptr), np.uint8)
+        self.values = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(self.memory.ptr))
         self.used = cp.Event(disable_timing=True)
 
 

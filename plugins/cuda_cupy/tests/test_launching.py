@@ -1,0 +1,171 @@
+"""Launches: packed arguments, run-time words, streams, compiling ahead."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled.plugin import ArrayDesc
+from atled_contexts import watch_preparation
+from atled_cuda_cupy import compiling, kernel_files
+from atled_cuda_cupy import cupy_names as cp
+from atled_cuda_cupy.launching import Launch
+
+SCALE = """
+extern "C" __global__ void scale(const float *x, float *y, long long shift, const Floats floats, const Words words) {
+    EACH(i, words.w[0]) y[i] = x[i] * (float)number(floats, 0) + shift + words.w[1] + word(floats, 1);
+}
+"""
+
+
+def scale(where, size, extra=0, **facts):
+    return Launch(where, SCALE, "scale", where.blocks(size), 256, (size, extra), floats=2, **facts)
+
+
+def pair(arrays, size, device_id="0"):
+    x, y = (arrays.allocate(ArrayDesc((size,)), device_id) for _ in range(2))
+    arrays.upload(np.arange(size, dtype="f"), x)
+    return x, y
+
+
+def values_of(arrays, array):
+    values = np.empty(array.shape, array.dtype)
+    arrays.download(array, values)
+    return values
+
+
+def words_of(*numbers):
+    return b"".join(np.array(number).tobytes() for number in numbers)
+
+
+@pytest.mark.parametrize("size", [1, 255, 70001])
+def test_run_gives_numbers_with_the_launch(arrays, where, size):
+    x, y = pair(arrays, size)
+    launch = scale(where, size)
+    for factor in (2.0, 3.5):
+        launch.run((x, y, 4), words_of(factor, 5))
+        np.testing.assert_array_equal(values_of(arrays, y), np.arange(size, dtype="f") * np.float32(factor) + 9)
+
+
+def test_what_is_bound_reads_its_numbers_when_its_turn_comes(arrays, where):
+    x, y = pair(arrays, 300)
+    table = arrays.allocate(ArrayDesc((4,), np.int64), "0")
+    launch = scale(where, 300).bind((x, y, 1), table.data.ptr, 1)
+    for factor in (2.0, -1.0):
+        arrays.put_words(np.array([7, np.float64(factor).view(np.int64), 10, 7]), table)
+        launch()
+        np.testing.assert_array_equal(values_of(arrays, y), np.arange(300, dtype="f") * np.float32(factor) + 11)
+
+
+@pytest.mark.parametrize("extra", [5, 1 << 33])
+def test_large_words_make_indices_wide(arrays, where, extra):
+    x, y = pair(arrays, 3)
+    scale(where, 3, extra).run((x, y, 0), words_of(1.0, 0))
+    np.testing.assert_array_equal(values_of(arrays, y), np.arange(3, dtype="f") + np.float32(extra))
+
+
+def test_a_grid_of_no_blocks_launches_nothing(where):
+    launch = Launch(where, SCALE, "scale", 0, 256, (0, 0), floats=2)
+    launch.run((None, None, 0), b"")
+    launch.bind((None, None, 0), 0, 0)()
+
+
+def test_a_launch_outlives_what_made_it(arrays, where):
+    x, y = pair(arrays, 10)
+    bound = scale(where, 10, 1).bind((x, y, 0), 0, 0)
+    nn.clear_memory_cache()
+    gc.collect()
+    bound()
+    np.testing.assert_array_equal(values_of(arrays, y), np.ones(10))  # words that are not given are 0
+
+
+def test_threads_run_one_launch_at_once(arrays, where):
+    launch, wrong = scale(where, 1000), []
+
+    def work(number):
+        x, y = pair(arrays, 1000)
+        for _ in range(20):
+            launch.run((x, y, number), words_of(1.0, 0))
+            if not np.array_equal(values_of(arrays, y), np.arange(1000, dtype="f") + number):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_work_goes_to_the_current_stream(arrays, where, emulated):
+    x, y = pair(arrays, 8)
+    launch = scale(where, 8)
+    launch.run((x, y, 0), words_of(1.0, 0))
+    stream = cp.Stream(non_blocking=True)
+    with emulated.deferred():
+        with stream:
+            launch.run((x, y, 0), words_of(2.0, 0))
+        assert not stream.done and where.stream.done
+
+
+def test_identical_texts_are_compiled_once(where, monkeypatch):
+    monkeypatch.setattr(compiling, "_modules", {})
+    monkeypatch.setattr(compiling, "_progress", compiling._Progress())
+    texts = []
+    monkeypatch.setattr(compiling, "_compile", lambda where, text, name: texts.append(text))
+    for _ in range(3):
+        compiling.function(where, "a text", "f")
+    compiling.function(where, "another", "f")
+    compiling._threads().submit(int).result()
+    assert sorted(texts) == ["a text", "another"]
+
+
+def test_preparation_is_reported_and_what_the_compiler_says_reaches_who_waits(where):
+    reports = []
+    with watch_preparation(reports.append):
+        text = compiling.kernel_text("this is no CUDA", {"FLOATS": 0, "WORDS": 0, "WIDE": 0})
+        function = compiling.function(where, text, "f")
+        with pytest.raises(Exception, match="this"):
+            _ = function.ptr
+    assert [(report.plugin, report.name) for report in reports][:1] == [("cuda-cupy", "f")]
+    assert reports[-1].is_finished
+
+
+def test_subnormal_numbers_are_kept(arrays, where):
+    x, y = pair(arrays, 1)
+    arrays.upload(np.array([1e-40], "f"), x)
+    scale(where, 1).run((x, y, 0), words_of(0.5, 0))
+    np.testing.assert_array_equal(values_of(arrays, y), np.array([1e-40], "f") * np.float32(0.5))
+
+
+def test_kernels_on_disk_are_read_unless_they_are_damaged(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
+    assert kernel_files.load("key") is None and not kernel_files.has("key")
+    kernel_files.save("key", b"code")
+    assert kernel_files.load("key") == b"code" and kernel_files.has("key")
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert kernel_files.load("key") is None
+
+
+@pytest.mark.parametrize("folder", ["a file", "/proc/nowhere"])
+def test_where_nothing_can_be_written_kernels_are_compiled_again(tmp_path, monkeypatch, folder):
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / folder))
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
+    kernel_files.save("key", b"code")
+    assert kernel_files.load("key") is None
+
+
+def test_a_chain_is_one_launch_in_a_program(cuda):
+    x = nn.Variable.from_numpy_array(np.linspace(-2, 2, 9, dtype=np.float32))
+    with nn.context_scope(cuda):
+        y = F.tanh(x * 2.0) + F.sigmoid(x)
+        with nn.trace() as trace:
+            y.forward()
+    (row,) = (row for row in trace.rows() if row.backend == "cuda")
+    assert row.calls == 1
