@@ -152,3 +152,18 @@ def test_a_device_that_knows_channel_last_pools_so_without_places_as_well(sim, k
     with order, atled_sim.omit({"MaxPooling"}), nn.trace() as trace:
         np.testing.assert_array_equal(train(), expected)
     assert ("MaxPoolingGradByValue" in {row.op for row in trace.rows()}) == knows_it
+
+
+def test_a_device_that_cannot_make_places_computes_the_pair_without_them(sim):
+    with atled_sim.omit({"MaxPooling"}, always=True), nn.trace() as trace:
+        static(sim, leaf(2, 3, 7, 7))
+    rows = {row.op: row.backend for row in trace.rows()}
+    assert rows["MaxPooling"] == rows["MaxPoolingGradByValue"] == "sim"
+
+
+def test_a_device_that_cannot_make_places_leaves_the_pair_to_others_where_it_refuses_the_gradient(sim):
+    quiet = nn.Context(sim.backend, sim.array_class, sim.device_id, fallback="quiet")
+    with atled_sim.omit({"MaxPooling"}, always=True), atled_sim.refuse({"MaxPoolingGradByValue"}), nn.trace() as trace:
+        static(quiet, leaf(2, 3, 7, 7))
+    rows = {row.op: row.backend for row in trace.rows()}
+    assert rows["MaxPooling"] == "reference" and "MaxPoolingGrad" in rows

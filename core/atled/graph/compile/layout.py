@@ -206,7 +206,7 @@ class _Rewriting:
         assert spec is not None and old is not None
         given = list(zip(node.inputs, other.inputs, strict=True))
         descs = tuple(None if value is None else _permuted(value.desc, axes) for value, axes in given)
-        decision = choose(spec, descs, other.attributes, node.context)
+        decision = choose(spec, descs, other.attributes, node.context, may_spare=node.is_sparing)
         if (decision.backend, decision.call.inputs) != (old.backend, descs):
             return False
         forms = [self._reduced(value, axes) for value, axes in given if value is not None and axes]

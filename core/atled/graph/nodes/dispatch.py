@@ -28,6 +28,7 @@ from atled_contexts import (
     clear_selection_cache,
     consider,
     devices,
+    implementations,
     plugin_generation,
     select,
     selection_count,
@@ -92,9 +93,17 @@ def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[
 
 
 def choose(
-    spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], attributes: Mapping[str, Any], context: Context
+    spec: OpSpec,
+    inputs: tuple[ArrayDesc | None, ...],
+    attributes: Mapping[str, Any],
+    context: Context,
+    *,
+    may_spare: bool = True,
 ) -> Decision:
-    """The implementation for a call, cached by what it depends on."""
+    """The implementation for a call, cached by what it depends on.
+
+    may_spare: whether auxiliary outputs may be left out, if the gradient does without them.
+    """
     static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
 
     def make_call(type_config: str, device_id: str) -> Call:
@@ -104,8 +113,32 @@ def choose(
         return _decide_opaque(spec, context, make_call)
     if is_transposed(spec, inputs, attributes, context):
         return _decide_transposed(spec, inputs, attributes, context, make_call)
+    if may_spare and spec.may_spare and _spares(spec, context, make_call):
+        without = partial(_without_auxiliary, make_call)
+        return select(spec.name, context, (inputs, static, "without auxiliary outputs"), without, count=False)
     # A fallback is counted at each run, not here: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static), make_call, count=False)
+
+
+def _without_auxiliary(make_call: Callable[[str, str], Call], type_config: str, device_id: str) -> Call:
+    """The call as one gets it who need not make its auxiliary outputs."""
+    call = make_call(type_config, device_id)
+    first = len(call.outputs) - len(call.spec.auxiliary)
+    return call.without(range(first, len(call.outputs)))
+
+
+def _spares(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> bool:
+    """Whether the first that computes a call without its auxiliary outputs omits them, and so does the gradient.
+
+    Asked for all outputs it may refuse: most libraries do not make the places of maxima.
+    """
+    if not any(made.omits for backend, _ in context.backends for made in implementations(spec.name, backend)):
+        return False
+    candidates = consider(spec.name, context, partial(_without_auxiliary, make_call))
+    chosen = next((candidate for candidate in candidates if candidate.state == "chosen"), None)
+    if chosen is None or chosen.implementation is None:
+        return False
+    return _omits(chosen.implementation, chosen.backend, make_call(chosen.type_config, chosen.device_id), context)
 
 
 def is_sparing(decision: Decision[Call], context: Context) -> bool:
@@ -113,14 +146,17 @@ def is_sparing(decision: Decision[Call], context: Context) -> bool:
 
     Both by one backend: another one would pay for what this one saves.
     """
-    call = decision.call
-    if not decision.implementation.omits or not set(decision.implementation.omits).issuperset(call.spec.auxiliary):
+    return _omits(decision.implementation, decision.backend, decision.call, context)
+
+
+def _omits(made: Implementation, backend: str, call: Call, context: Context) -> bool:
+    if not made.omits or not set(made.omits).issuperset(call.spec.auxiliary):
         return False
     sparing = call.spec.sparing_gradient(call.inputs, call.outputs, call.attributes)
     if sparing is None:
         return False
     op, inputs, attributes = sparing
-    return backend_for(SPECS[op], inputs, attributes, context) == decision.backend
+    return backend_for(SPECS[op], inputs, attributes, context) == backend
 
 
 def is_transposed(
@@ -253,7 +289,7 @@ def _decide_transposed(
     context: Context,
     make_call: Callable[[str, str], Call],
 ) -> Decision[Call]:
-    plain = choose(spec, *in_front(spec, inputs, attributes), context)
+    plain = choose(spec, *in_front(spec, inputs, attributes), context, may_spare=False)
     decision = plain.made_for(spec.name, make_call(plain.type_config, plain.device_id))
     decision.implementation = BetweenTransposes(plain)
     return decision

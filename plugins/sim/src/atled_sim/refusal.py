@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from atled.plugin import Call, op_spec, reload_plugins
+from atled_sim.omission import wants_too_much
 
 _refused: Counter[str] = Counter()
 
@@ -32,4 +33,6 @@ def refuse(ops: Iterable[str]) -> Iterator[None]:
 
 def accepts(call: Call) -> bool | str:
     """What `sim` answers to every call: True, or the reason in words why it does not compute it."""
+    if wants_too_much(call):
+        return f"omit({call.spec.name!r}, always=True) is in force"
     return f"refuse({call.spec.name!r}) is in force" if _refused[call.spec.name] > 0 else True
