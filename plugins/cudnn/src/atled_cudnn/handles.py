@@ -58,6 +58,11 @@ def handle(device: int) -> int | None:
     return found.on_stream(cp.current_stream().ptr)
 
 
+def forget() -> None:
+    """Destroy the handles of this thread."""
+    _thread.handles.clear()
+
+
 @contextmanager
 def on_device(device: int) -> Iterator[None]:
     """A block in which a device is current."""

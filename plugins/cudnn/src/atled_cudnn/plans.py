@@ -100,13 +100,14 @@ _plans: OrderedDict[Wanted, Plan | Refusal] = OrderedDict()
 _properties: dict[int, Properties] = {}
 
 
-def _forget() -> None:
+def forget() -> None:
+    """Plan anew, and ask what the devices are."""
     with _lock:
         _plans.clear()
         _properties.clear()
 
 
-register_cache("cuDNN plans", lambda: len(_plans), _forget)
+register_cache("cuDNN plans", lambda: len(_plans), forget)
 
 
 def find(wanted: Wanted) -> Plan | Refusal:

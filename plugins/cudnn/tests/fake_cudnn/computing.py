@@ -87,7 +87,8 @@ def _convolution(operation: Descriptor, values: Values) -> None:
         elif operation.kind == r.DATA_GRADIENT:
             images[seen] += np.einsum("ngo...,goc->ngc...", maps, weight[(..., *place)])
         else:
-            weight[(..., *place)] = np.einsum("ngc...,ngo...->goc", images[seen], maps)
+            flat = [one.reshape(*one.shape[:3], -1) for one in (images[seen], maps)]
+            weight[(..., *place)] = np.einsum("ngcs,ngos->goc", *flat)
     if operation.kind == r.FORWARD:
         values.put(y, maps.reshape(y.values[902]))
     elif operation.kind == r.DATA_GRADIENT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,9 +13,9 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
 
 import numpy as np
+
 from atled_cuda_emulator.queues import Work
 from atled_cuda_emulator.stand_in.world import queue, thread, world
-
 from fake_cudnn import computing, engines
 from fake_cudnn import rules as r
 from fake_cudnn.descriptors import Descriptor, Refused, refuse_unless
@@ -198,8 +199,6 @@ class FakeCudnn:
         if descriptor.kind == r.PLAN and name == 402:
             return [engines.WORKSPACE[descriptor.one(401).one(300).one(1301)]]
         if descriptor.kind == r.DEVICE_PROPERTIES and name == 2702:
-            import json
-
             return [bytes([byte]) for byte in json.dumps(descriptor.extra).encode() + b"\0"]
         return descriptor.values.get(name, [])
 
@@ -231,7 +230,8 @@ class FakeCudnn:
             self.graphs.setdefault(repr(plain), plain)
 
     def _execute(self, handle_address: int, plan_address: int, pack_address: int) -> None:
-        handle, plan, pack = self._handle(handle_address), self._descriptor(plan_address), self._descriptor(pack_address)
+        handle = self._handle(handle_address)
+        plan, pack = self._descriptor(plan_address), self._descriptor(pack_address)
         refuse_unless((plan.kind, pack.kind) == (r.PLAN, r.VARIANT_PACK), "no plan, or no pack", r.DESCRIPTOR_TYPE)
         refuse_unless(plan.is_final and pack.is_final, "it is not finalized", r.NOT_FINALIZED)
         refuse_unless(handle.device == thread.device, "the handle is of another device")

@@ -1,0 +1,50 @@
+"""Where no GPU can be used, the emulator of CUDA and a stand-in for cuDNN's library on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `fake_cudnn`
+
+import atled_cuda_emulator
+import atled_cuda_emulator.pytest_plugin  # installs the emulator where there is no GPU
+from atled.plugin import reload_plugins
+from atled_cudnn import handles, library, plans, tuning
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine() -> None:
+    if atled_cuda_emulator.installed():
+        from fake_cudnn import FakeCudnn
+
+        library.use(FakeCudnn())
+        reload_plugins()
+    elif reason := atled_cuda_emulator.unusable():
+        pytest.skip(f"there is neither a GPU nor its emulator: {reason}")
+
+
+@pytest.fixture
+def fake() -> Iterator[Any]:
+    """A stand-in of cuDNN that nothing was asked of; without one the test is skipped."""
+    if not atled_cuda_emulator.installed():
+        pytest.skip("a GPU and the real cuDNN are here")
+    from fake_cudnn import FakeCudnn
+
+    before = library.library()
+    made = FakeCudnn()
+    _forget()
+    library.use(made)
+    yield made
+    _forget()
+    library.use(before)
+
+
+def _forget() -> None:
+    plans.forget()
+    tuning.forget()
+    handles.forget()
