@@ -102,3 +102,26 @@ def test_matrices_outside_of_their_memory_are_caught(cupy: Any) -> None:
 def test_products_can_fail(cupy: Any) -> None:
     with fault("gemm"), pytest.raises(cupy.cuda.cublas.CUBLASError, match="EXECUTION_FAILED"):
         batched(cupy, random(1, 2, 2), random(1, 2, 2), FLOAT)
+
+
+def test_the_functions_of_the_library_give_a_status_and_want_a_workspace_when_captured(cupy: Any) -> None:
+    library, alpha, beta = cupy.cuda.cublas.library, scalar(1), scalar(0)
+    x, y, memory = cupy.ones((4, 4), np.float32), cupy.zeros((4, 4), np.float32), cupy.empty(4096, np.uint8)
+    made = ctypes.c_void_p()
+    assert library.cublasCreate_v2(ctypes.addressof(made)) == 0
+    handle, one = made.value, ctypes.addressof(alpha)
+    product = 4, 4, 4, one, x.data.ptr, 0, 4, x.data.ptr, 0, 4, ctypes.addressof(beta), y.data.ptr, 0, 4, 68, -1
+    assert library.cublasGemmEx(handle, 0, 0, *product) == 0
+    assert (y.get() == 4).all()
+    assert library.cublasGemmEx(handle, 0, 0, *product[:6], 3, *product[7:]) == 7
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        assert library.cublasSetWorkspace_v2(handle, memory.data.ptr, 4096) == 0
+        assert library.cublasSetStream_v2(handle, stream.ptr) == 0  # which takes the workspace away
+        with pytest.raises(DeviceFault, match="workspace"):
+            library.cublasGemmEx(handle, 0, 0, *product)
+        assert library.cublasSetWorkspace_v2(handle, memory.data.ptr, 4096) == 0
+        assert library.cublasGemmEx(handle, 0, 0, *product) == 0
+        stream.end_capture()
+    assert library.cublasDestroy_v2(handle) == 0

@@ -36,6 +36,16 @@ def test_with_the_barrier_all_orders_agree(cupy: Any) -> None:
     assert len(set(results(cupy, "s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];"))) == 1
 
 
+def test_kernels_with_and_without_barriers_take_turns(cupy: Any) -> None:
+    waiting = "float kept = x[t]; s[t] = kept; __syncthreads(); x[t] = s[63 - t] + kept;"
+    with thread_order("reverse"):
+        launch(cupy, waiting, cupy.zeros(64, np.float32))
+    launch(cupy, "x[t] = t;", cupy.zeros(64, np.float32))  # all threads on one stack, which is free again behind them
+    x = cupy.asarray(np.arange(64, dtype=np.float32))
+    launch(cupy, waiting, x)
+    assert (x.get() == 63).all()
+
+
 def test_shared_memory_that_nobody_wrote_is_nan(cupy: Any) -> None:
     x = cupy.zeros(64, np.float32)
     launch(cupy, "x[t] = s[t];", x)

@@ -117,6 +117,7 @@ void fail(const char *format, ...) {
 
 // --- threads ----------------------------------------------------------------------------------------------
 void work() {
+    int stack = threads[current].stack;  // whoever runs on it last
     while (next_new < thread_count && !failed) {
         current = order[next_new++];
         Thread &thread = threads[current];
@@ -125,14 +126,15 @@ void work() {
         threads[current].state = DONE;
     }
     void *nobody;
-    free_stacks[free_count++] = threads[current].stack;
+    free_stacks[free_count++] = stack;
     cu_switch(&nobody, scheduler);
 }
 
 void start() {
     int stack = take_stack();
     void *to = fresh(stacks[stack], work);
-    threads[order[next_new]].stack = stack;
+    current = order[next_new];
+    threads[current].stack = stack;
     cu_switch(&scheduler, to);
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from atled_cuda_emulator.errors import OutOfMemoryError
-from atled_cuda_emulator.stand_in import array, cublas, device, driver, memory, raw, runtime, stream
+from atled_cuda_emulator.stand_in import array, cublas, cublas_library, device, driver, memory, raw, runtime, stream
 
 _ARRAYS = """ndarray array asarray empty full zeros ones empty_like zeros_like ascontiguousarray asnumpy
     from_dlpack"""
@@ -55,6 +55,7 @@ def make(version: str) -> dict[str, types.ModuleType]:
         "compiler": _module("cupy.cuda.compiler", _names(raw, "CompileException compile_using_nvrtc")),
         "nvrtc": _module("cupy.cuda.nvrtc", {"getVersion": lambda: (12, 9)}),
     }
+    vars(parts["cublas"])["library"] = cublas_library
     cuda = _module("cupy.cuda", parts | streams | _names(memory, _CUDA))
     vars(cuda).update(_names(device, "Device get_device_id get_cublas_handle"))
     vars(cuda).update(
