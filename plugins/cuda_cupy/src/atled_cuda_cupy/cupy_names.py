@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 from typing import Any
@@ -36,3 +37,14 @@ def __getattr__(name: str) -> Any:  # Any: CuPy has no type information
     cupy = importlib.import_module("cupy")
     found = globals()[name] = functools.reduce(getattr, _NAMES[name].split("."), cupy)
     return found
+
+
+@functools.cache
+def cublas_library() -> Any:  # Any: ctypes' functions, or those of the emulator
+    """libcublas.so, which CuPy finds by the same module; the emulator's where that stands in for CuPy."""
+    cupy = importlib.import_module("cupy")
+    if hasattr(cupy, "__emulator__"):
+        return cupy.cuda.cublas.library
+    from cuda import pathfinder  # comes with CuPy
+
+    return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)

@@ -1,0 +1,129 @@
+"""Products of matrices: by cuBLAS, small ones by tiles of our own, which add the bias and compute formulas as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from atled.plugin import Call, Prepared, Registrar
+from atled_cuda_cupy import cublas
+from atled_cuda_cupy.devices import device
+from atled_cuda_cupy.kernels.sized import computed_bytes, of_one_float, types
+from atled_cuda_cupy.kernels.tiles import choose, finish, tiled
+from atled_cuda_cupy.launching import call_step, queued
+
+_SMALL = 2**21
+"""Multiplications up to which a product takes as long as its launch, so that one launch is better than two."""
+_MOST = 2**31 - 1  # of a size, for cuBLAS
+
+
+class _Shape(NamedTuple):
+    """y(rows, columns) = a(rows, depth) b(depth, columns), `batch` times; transposes: whether a, and b, is given so."""
+
+    rows: int
+    columns: int
+    depth: int
+    batch: int
+    transposes: tuple[bool, bool]
+
+    @property
+    def multiplications(self) -> int:
+        """How many there are."""
+        return self.rows * self.columns * self.depth * self.batch
+
+
+def _shape(call: Call) -> _Shape:
+    a, b = call.inputs[:2]
+    assert a is not None and b is not None
+    if call.spec.name == "Affine":
+        rows = math.prod(a.shape[: call.attributes["base_axis"]])
+        return _Shape(rows, math.prod(b.shape[1:]), b.shape[0], 1, (False, False))
+    rows, columns = call.outputs[0].shape[-2:]
+    transposes = call.attributes["transpose_a"], call.attributes["transpose_b"]
+    depth = a.shape[-2] if transposes[0] else a.shape[-1]
+    return _Shape(rows, columns, depth, math.prod(a.shape[:-2]), transposes)
+
+
+def accepts(call: Call) -> bool | str:
+    """True for what is computed here, else the reason."""
+    if reason := of_one_float(call):
+        return reason
+    shape = _shape(call)
+    largest = max(shape.rows, shape.columns, shape.depth)
+    return largest <= _MOST or f"cuBLAS counts rows and columns in 32 bits, not to {largest}"
+
+
+def prepare(call: Call) -> Prepared:
+    """By tiles where the launch is what takes long, else by cuBLAS."""
+    shape = _shape(call)
+    return _prepare_tiles(call, shape) if shape.multiplications <= _SMALL else _prepare_cublas(call, shape)
+
+
+def _prepare_tiles(call: Call, shape: _Shape) -> Prepared:
+    rows, columns, depth, batch, (of_a, of_b) = shape
+    where, y = device(call.device_id), call.outputs[0]
+    tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8)
+    row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
+    sizes = {
+        "ROW_COUNT": rows,
+        "COLUMN_COUNT": columns,
+        "DEPTH_COUNT": depth,
+        "ROW_TILES": row_tiles,
+        "COLUMN_TILES": column_tiles,
+        "GROUPS": batch,
+        "A_GROUP_STEP": rows * depth,
+        "A_ROW_STEP": 1 if of_a else depth,
+        "A_DEPTH_STEP": rows if of_a else 1,
+        "B_GROUP_STEP": depth * columns,
+        "B_DEPTH_STEP": 1 if of_b else columns,
+        "B_COLUMN_STEP": depth if of_b else 1,
+        "Y_GROUP_STEP": rows * columns,
+        "Y_ROW_STEP": columns,
+    }
+    defines = {"AXES": 0, "A_BY_DEPTH": int(not of_a), "B_BY_DEPTH": int(of_b), "BIAS_BY_ROW": 0}
+    made = tiled(call, "MATRIX", sizes, tiling, row_tiles * column_tiles * batch, defines, (1, max(columns, 1)))
+
+    def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
+        (a, b, *bias, result), attached, workspace = call.split(arguments)
+        return made.steps(a, b, *(bias or [None]), result, attached, workspace)
+
+    return queued(call, steps, workspace=made.workspace, note=made.note)
+
+
+def _prepare_cublas(call: Call, shape: _Shape) -> Prepared:
+    where, y = device(call.device_id), call.outputs[0]
+    own = cublas.workspace_bytes(where, shape.multiplications)
+    has_end = bool(call.after) or (len(call.inputs) > 2 and call.inputs[2] is not None)
+    # What is yet to be added to is rounded once, at the end.
+    is_apart = has_end and (computed_bytes(y) != y.dtype.itemsize or not call.wanted[0])
+    result = {4: "float32", 8: "float64"}[computed_bytes(y)] if is_apart else y.dtype.name
+    multiply = cublas.product(
+        where,
+        *shape[:4],
+        transposes=shape.transposes,
+        dtype=y.dtype.name,
+        result=result,
+        is_tf32=call.precision == "tf32",
+        workspace=own,
+    )
+    source = types(y)["A" if is_apart else "T"]
+    end = finish(where, call, 1, 1, max(shape.columns, 1), source) if has_end else None
+
+    def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
+        (a, b, *bias, result), attached, (workspace,) = call.split(arguments)
+        memory = workspace.data.ptr
+        product = memory + own if is_apart else result.data.ptr
+        made: list[Any] = [call_step(where, multiply(a.data.ptr, b.data.ptr, product, memory))]
+        if end is not None:
+            made.append((end, (product, *(bias or [None]), result, *attached), 0))
+        return made
+
+    workspace = own + (y.size * computed_bytes(y) if is_apart else 0)
+    return queued(call, steps, workspace=workspace, note="cuBLAS")
+
+
+def register(registrar: Registrar) -> None:
+    """Hand both over."""
+    for op in ("Affine", "BatchMatmul"):
+        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="cuBLAS, or tiles", attaches=("y",))
