@@ -94,6 +94,7 @@ def product(
     head = int(of_b), int(of_a), columns, rows, depth, one
 
     def of(a: int, b: int, y: int, memory: int) -> Callable[[int], None]:
+        rest: tuple[int, ...]
         if batch == 1:
             name, call = "cublasGemmEx", library.cublasGemmEx
             rest = (*head, b, kind, b_row, a, kind, a_row, zero, y, made, columns, way, _ALGORITHM)
@@ -138,4 +139,4 @@ def _library() -> Any:  # Any: ctypes' functions, or those of the emulator
 
 def _check(status: int, name: str) -> None:
     if status:
-        raise RuntimeError(f"cuBLAS: {name} failed with status {status} (see cublasStatus_t). ")
+        raise RuntimeError(f"cuBLAS: {name} failed with status {status} (see cublasStatus_t)")

@@ -8,7 +8,17 @@ from typing import Any
 
 from atled.plugin import ArrayDesc, Call, Prepared, Registrar
 from atled_cuda_cupy.devices import device
-from atled_cuda_cupy.kernels.sized import by_axis, computed_bytes, is_wide, kernel, of_one_float, sized, storing, types
+from atled_cuda_cupy.kernels.sized import (
+    by_axis,
+    computed_bytes,
+    either_layout,
+    is_wide,
+    kernel,
+    of_one_float,
+    sized,
+    storing,
+    types,
+)
 from atled_cuda_cupy.kernels.tiles import Tiled, Tiling, choose, finish, tiled
 from atled_cuda_cupy.launching import queued
 
@@ -110,7 +120,7 @@ def prepare(call: Call) -> Prepared:
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
         (x, weight, *bias, y), attached, workspace = call.split(arguments)
-        return made.steps(weight, x, *(bias or [None]), y, attached, workspace)
+        return made.steps((weight, x, *(bias or [None]), y), attached, workspace)
 
     return queued(call, steps, workspace=made.workspace, note=f"implicit product, {made.note}")
 
@@ -181,7 +191,7 @@ def prepare_weight_grad(call: Call) -> Prepared:
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
         (x, gy, gw), attached, workspace = call.split(arguments)
-        return made.steps(gy, x, None, gw, attached, workspace)
+        return made.steps((gy, x, None, gw), attached, workspace)
 
     return queued(call, steps, workspace=made.workspace, note=f"implicit product, {made.note}")
 
@@ -306,7 +316,8 @@ def _prepare_depthwise_weight(call: Call, geometry: _Geometry) -> Prepared:
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
-    for op in (*_FORWARD, *_BACK):
-        attaches = ("gx",) if op.endswith("Grad") else ("y",)
-        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="kernel", attaches=attaches)
-    registrar.implementation(_WEIGHT, "cuda", prepare_weight_grad, accepts=accepts, note="kernel", attaches=("gw",))
+    for op in (*_FORWARD, *_BACK, _WEIGHT):
+        made, output = (prepare_weight_grad, "gw") if op == _WEIGHT else (prepare, "gx" if op.endswith("Grad") else "y")
+        registrar.implementation(
+            op, "cuda", made, accepts=accepts, note="kernel", layout=either_layout, attaches=(output,)
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atled.plugin import ArrayDesc, Call, Prepared, Registrar
 from atled_cuda_cupy.compiling import template, type_names
 from atled_cuda_cupy.devices import device
-from atled_cuda_cupy.kernels.sized import by_axis, is_wide, kernel, of_one_float, sized, storing, types
+from atled_cuda_cupy.kernels.sized import by_axis, either_layout, is_wide, kernel, of_one_float, sized, storing, types
 from atled_cuda_cupy.launching import queued
 
 _PLACES = "uint8", "int32"
@@ -82,7 +82,7 @@ def _prepare(
     given: Sequence[int | None],
     types_of: ArrayDesc | None = None,
     place: ArrayDesc | None = None,
-    more: dict[str, object] | None = None,
+    more: Mapping[str, object] | None = None,
     **facts: Any,
 ) -> Prepared:
     """One launch. given: which of the op's arrays the kernel takes, None for one that is absent.
@@ -188,10 +188,5 @@ def register(registrar: Registrar) -> None:
                 note="kernel",
                 omits=("place",) if op == "MaxPooling" else (),
                 attaches=() if op == "MaxPoolingPlaces" else ("gx" if op in _BACK else "y",),
-                layout=None if op == "GlobalAveragePooling" else _either,
+                layout=None if op == "GlobalAveragePooling" else either_layout,
             )
-
-
-def _either(_: Call) -> str:
-    """Images with the channels last take as long as others."""
-    return ""

@@ -85,8 +85,8 @@ def _prepare_tiles(call: Call, shape: _Shape) -> Prepared:
     made = tiled(call, "MATRIX", sizes, tiling, row_tiles * column_tiles * batch, defines, (1, max(columns, 1)))
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
-        (a, b, *bias, result), attached, workspace = call.split(arguments)
-        return made.steps(a, b, *(bias or [None]), result, attached, workspace)
+        (a, b, *bias, y), attached, workspace = call.split(arguments)
+        return made.steps((a, b, *(bias or [None]), y), attached, workspace)
 
     return queued(call, steps, workspace=made.workspace, note=made.note)
 

@@ -82,8 +82,9 @@ class Tiled(NamedTuple):
     workspace: int
     note: str
 
-    def steps(self, a: Any, b: Any, bias: Any, y: Any, attached: Sequence[Any], workspace: Sequence[Any]) -> list[Any]:
-        """For these arrays; Any: arrays of the device, or None."""
+    def steps(self, own: Sequence[Any], attached: Sequence[Any], workspace: Sequence[Any]) -> list[Any]:
+        """For the arrays a, b, bias, y, and others; Any: arrays of the device, or None."""
+        a, b, bias, y = own
         if self.finish is None:
             return [(self.products, (a, b, bias, y, *attached), 0)]
         return [(self.products, (a, b, None, *workspace), 0), (self.finish, (*workspace, bias, y, *attached), 0)]
