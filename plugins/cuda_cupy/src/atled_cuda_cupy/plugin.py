@@ -9,14 +9,28 @@ from typing import Any
 from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
 from atled_cuda_cupy import devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
-from atled_cuda_cupy.kernels import convolution, elementwise, pooling, products
+from atled_cuda_cupy.kernels import (
+    convolution,
+    elementwise,
+    pooling,
+    products,
+    random,
+    rearranging,
+)
 
 __version__ = "0.1.0"
 
 ARRAY_CLASS = CudaArrayClass()
 """One object for good: arrays made before a reload of the plugins stay on the same device."""
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, convolution, pooling, products)
+FAMILIES: tuple[ModuleType, ...] = (
+    convolution,
+    elementwise,
+    pooling,
+    products,
+    random,
+    rearranging,
+)
 """The families of kernels; each has `register(registrar)`."""
 
 

@@ -12,7 +12,8 @@ from atled_cuda_cupy.kernels.division import divisor
 PACK_BYTES = 16
 """What a thread reads or writes at once."""
 _MOST_ELEMENTS = 8  # of a pack: each has its copy of the formula
-_MOST_NARROW = 2**31 - 2**24  # of elements: an index and the step of a grid together fit into 32 bits
+MOST_NARROW = 2**31 - 2**24
+"""Elements that are counted in 32 bits: an index and the step of a grid together fit."""
 
 
 class Pattern(NamedTuple):
@@ -68,7 +69,7 @@ def broadcasting(program: Program, shapes: Sequence[tuple[int, ...]], itemsizes:
     is_placed = "row" in kinds or "column" in kinds
     pattern = Pattern(kinds, rank, *_packing(itemsize, length if is_placed else 0))
     size = length * math.prod(sizes)
-    is_wide = size >= _MOST_NARROW
+    is_wide = size >= MOST_NARROW
     told = [size]
     if is_placed:
         told += [length, *divisor(length, is_wide)]

@@ -1,17 +1,17 @@
 /* What kernels of formulas are made of; the kernels themselves are written by elementwise.py. */
 
 /* N elements that are read and written at once, in pieces of 16 bytes or less. */
-template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-    T at[N];
+template <class E, int N> struct alignas(sizeof(E) * N < 16 ? sizeof(E) * N : 16) Pack {
+    E at[N];
 };
-template <class T, int N> static __device__ __forceinline__ Pack<T, N> read_pack(const T *x) {
-    return *(const Pack<T, N> *)x;
+template <class E, int N> static __device__ __forceinline__ Pack<E, N> read_pack(const E *x) {
+    return *(const Pack<E, N> *)x;
 }
-template <class T, int N> static __device__ __forceinline__ void write_pack(T *y, const Pack<T, N> &pack) {
-    *(Pack<T, N> *)y = pack;
+template <class E, int N> static __device__ __forceinline__ void write_pack(E *y, const Pack<E, N> &pack) {
+    *(Pack<E, N> *)y = pack;
 }
-template <class T, int N> static __device__ __forceinline__ bool is_aligned(const T *x) {
-    return (unsigned long long)x % alignof(Pack<T, N>) == 0;
+template <class E, int N> static __device__ __forceinline__ bool is_aligned(const E *x) {
+    return (unsigned long long)x % alignof(Pack<E, N>) == 0;
 }
 
 /* at / divisor for at >= 0, by a multiplication where indices have 32 bits; factor, shift: see `_divisor`. */
@@ -34,9 +34,9 @@ static __device__ __forceinline__ float odd_float(double x) {
     return __uint_as_float(is_beyond ? bits - 1 : bits + 1);
 }
 
-/* A value as an element of type T, rounded once. */
-template <class T> struct Element {
-    template <class V> static __device__ __forceinline__ T of(V x) { return store<T>(x); }
+/* A value as an element of type E, rounded once. */
+template <class E> struct Element {
+    template <class V> static __device__ __forceinline__ E of(V x) { return store<E>(x); }
 };
 template <> struct Element<bfloat_t> {
     template <class V> static __device__ __forceinline__ bfloat_t of(V x) { return store<bfloat_t>(x); }
@@ -44,8 +44,8 @@ template <> struct Element<bfloat_t> {
 };
 
 /* A small whole number: by way of a large one, which wraps around as NumPy's do. */
-template <class T> struct Small {
-    template <class V> static __device__ __forceinline__ T of(V x) { return (T)(long long)x; }
+template <class E> struct Small {
+    template <class V> static __device__ __forceinline__ E of(V x) { return (E)(long long)x; }
 };
 template <> struct Element<signed char> : Small<signed char> {};
 template <> struct Element<unsigned char> : Small<unsigned char> {};
@@ -57,6 +57,6 @@ template <> struct Element<unsigned> : Small<unsigned> {};
 template <class To, class From> struct Copied {
     static __device__ __forceinline__ To of(From x) { return Element<To>::of(load(x)); }
 };
-template <class T> struct Copied<T, T> {
-    static __device__ __forceinline__ T of(T x) { return x; }
+template <class E> struct Copied<E, E> {
+    static __device__ __forceinline__ E of(E x) { return x; }
 };

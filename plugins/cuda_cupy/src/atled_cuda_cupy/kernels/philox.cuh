@@ -1,0 +1,26 @@
+/* Philox 4x32-10 (Salmon and others, SC 2011), as the module `philox` of the core says. */
+struct Block {
+    unsigned word[4];
+};
+struct Stream {
+    unsigned long long key, call;
+};
+static __device__ __forceinline__ Stream stream_of(const Floats &floats, int first) {
+    return Stream{(unsigned long long)word(floats, first), (unsigned long long)word(floats, first + 1)};
+}
+/* Words 4 n to 4 n + 3 of a call. */
+static __device__ __forceinline__ Block draw(Stream stream, unsigned long long n) {
+    unsigned a = (unsigned)n, b = (unsigned)(n >> 32), c = (unsigned)stream.call, d = (unsigned)(stream.call >> 32);
+    unsigned key0 = (unsigned)stream.key, key1 = (unsigned)(stream.key >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        unsigned long long first = (unsigned long long)a * 0xD2511F53u, second = (unsigned long long)c * 0xCD9E8D57u;
+        a = (unsigned)(second >> 32) ^ b ^ key0;
+        b = (unsigned)second;
+        c = (unsigned)(first >> 32) ^ d ^ key1;
+        d = (unsigned)first;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return Block{{a, b, c, d}};
+}
