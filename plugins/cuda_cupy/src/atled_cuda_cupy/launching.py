@@ -42,10 +42,10 @@ class Launch:
     source, name: of the kernel, whose parameters are pointers and long longs, then `const Floats floats, const Words
         words`. The prelude is put before it, and the defines before that.
     grid, block: counts, up to three each; a grid with a 0 launches nothing.
-    words: whole numbers for `words.w[i]`; index_t is long long if one has 2^30 or more.
+    words: whole numbers for `words.w[i]`.
     shared: bytes of dynamic shared memory.
     floats: words that the kernel reads by `number` and `word`.
-    wide: whether index_t is long long in any case.
+    wide: whether index_t is long long; None: if one of the words is 2^30 or more.
     """
 
     __slots__ = ("_dimensions", "_floats", "_free", "_function", "_is_empty", "_packing", "_tail", "_where")
@@ -61,11 +61,12 @@ class Launch:
         defines: Mapping[str, object] | None = None,
         shared: int = 0,
         floats: int = 0,
-        wide: bool = False,
+        wide: bool | None = None,
     ) -> None:
         grid, block = _three(grid), _three(block)
         assert all(size <= most for size, most in zip(grid, _LARGEST_GRID, strict=True)), f"{name}: grid {grid}"
-        wide = wide or any(abs(word) >= _NARROW for word in words)
+        if wide is None:
+            wide = any(abs(word) >= _NARROW for word in words)
         given = {"FLOATS": floats, "WORDS": len(words), "WIDE": int(wide), **(defines or {})}
         self._where = where
         self._function = compiling.function(where, compiling.kernel_text(source, given), name, shared)

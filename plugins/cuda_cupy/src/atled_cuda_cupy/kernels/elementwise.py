@@ -128,7 +128,8 @@ def _launch_group(calls: Sequence[Call], members: int) -> Launch:
     words = [chunk, *sizes, *[0] * absent, *ends[:-1], *[_NEVER] * absent]
     dtypes = tuple(desc.dtype.name for desc in operands)
     source = group_text(program, dtypes, pack, members, bool(first.spec.inplace))
-    return Launch(where, source, "group", ends[-1], _THREADS, words, floats=members * len(program.attributes))
+    floats = members * len(program.attributes)
+    return Launch(where, source, "group", ends[-1], _THREADS, words, floats=floats, wide=False)
 
 
 def _program(call: Call) -> Program:
