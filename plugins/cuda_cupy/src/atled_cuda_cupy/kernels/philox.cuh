@@ -24,3 +24,14 @@ static __device__ __forceinline__ Block draw(Stream stream, unsigned long long n
     }
     return Block{{a, b, c, d}};
 }
+
+/* y[at] to y[at + 3], as far as they are there. */
+template <class E> static __device__ __forceinline__ void write_four(E *y, index_t at, index_t size, const Pack<E, 4> &values) {
+    if (at + 4 <= size && is_aligned<E, 4>(y)) {
+        write_pack(y + at, values);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (at + k < size) y[at + k] = values.at[k];
+}
