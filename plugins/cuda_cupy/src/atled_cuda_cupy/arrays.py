@@ -48,6 +48,11 @@ class CudaArrayClass(ArrayClass):
             with device_of(target) as where:
                 where.staging.upload(source, target.data.ptr)
 
+    def put_words(self, words: np.ndarray, target: Any) -> None:
+        """Copy words as `upload` copies values: neither waits for the device."""
+        with device_of(target) as where:
+            where.staging.upload(words, target.data.ptr)
+
     def download(self, source: Any, target: np.ndarray) -> None:
         """Copy to host memory and wait."""
         if source.nbytes:
