@@ -45,6 +45,5 @@ def cublas_library() -> Any:  # Any: ctypes' functions, or those of the emulator
     cupy = importlib.import_module("cupy")
     if hasattr(cupy, "__emulator__"):
         return cupy.cuda.cublas.library
-    from cuda import pathfinder  # comes with CuPy
-
+    pathfinder = importlib.import_module("cuda.pathfinder")  # comes with CuPy
     return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)

@@ -71,7 +71,9 @@ extern "C" __global__ void maximum_of(const T *x, T *y, P *place OPERANDS, const
             A value = load(from[ELEMENT]);
             if (found < 0 || value > best || (value != value && best == best)) best = value, found = TAP;
         }
-        if (HAS_VALUES) STORE_0(y, i, best);
+#if HAS_VALUES
+        STORE_0(y, i, best);
+#endif
         index_t window = LAST ? first_place(words, s) + (s.at[0] * WINDOWS_1 + s.at[1]) * WINDOWS_2 + s.at[2] : i;
         if (place) place[window] = (P)found;
     }
