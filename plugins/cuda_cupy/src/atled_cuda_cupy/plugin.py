@@ -12,6 +12,8 @@ from atled_cuda_cupy.arrays import CudaArrayClass
 from atled_cuda_cupy.kernels import (
     convolution,
     elementwise,
+    embedding,
+    indexing,
     pooling,
     products,
     random,
@@ -26,6 +28,8 @@ ARRAY_CLASS = CudaArrayClass()
 FAMILIES: tuple[ModuleType, ...] = (
     convolution,
     elementwise,
+    embedding,
+    indexing,
     pooling,
     products,
     random,
