@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atled_cuda_emulator import DeviceFault, thread_order
+from atled_cuda_emulator import DeviceFault, compared_orders, thread_order
 
 KERNEL = 'extern "C" __global__ void k(float *x, int n) {{ __shared__ float s[64]; int t = threadIdx.x; {} }}'
 
@@ -140,3 +140,12 @@ def test_a_header_that_nvrtc_lacks_is_refused(cupy: Any) -> None:
 def test_built_in_variables_cannot_be_written(cupy: Any) -> None:
     with pytest.raises(cupy.cuda.compiler.CompileException, match="read-only"):
         launch(cupy, "threadIdx.x = 0;", cupy.zeros(64, np.float32))
+
+
+def test_a_result_that_depends_on_the_order_of_threads_is_caught(cupy: Any) -> None:
+    x = cupy.asarray(np.arange(64, dtype=np.float32))
+    with compared_orders(1):
+        launch(cupy, "s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];", x)
+        assert x.get().tolist() == list(range(63, -1, -1))
+        with pytest.raises(DeviceFault, match="in reverse order give something else"):
+            launch(cupy, "s[t] = x[t]; x[t] = s[63 - t];", x)

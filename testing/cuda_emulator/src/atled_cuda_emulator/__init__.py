@@ -18,6 +18,7 @@ from atled_cuda_emulator.faults import counts, fault
 __all__ = [
     "DeviceFault",
     "check_memory",
+    "compared_orders",
     "compile_bundle",
     "counts",
     "deferred",
@@ -76,6 +77,17 @@ def deferred() -> Iterator[None]:
         machine.deferred = before
         for device in range(world().devices):
             machine.drain_all(device)
+
+
+@contextmanager
+def compared_orders(launches: int) -> Iterator[None]:
+    """Within: so many launches of each kernel with barriers run with threads forward, in reverse and at random. What
+    they leave in the memory that their arguments point to must be the same to the last bit, else DeviceFault."""
+    before, _launching.order.compared = _launching.order.compared, launches
+    try:
+        yield
+    finally:
+        _launching.order.compared = before
 
 
 @contextmanager

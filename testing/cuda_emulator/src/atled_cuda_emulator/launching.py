@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from atled_cuda_emulator import compiling
@@ -26,10 +26,13 @@ class Order:
     threads: str = "forward"
     shuffle_blocks: bool = False
     seed: int = 0
+    compared: int = 0  # so many launches of each kernel with barriers are run in all orders, and must agree
 
 
 order = Order()
-launched: Counter[tuple[str, str]] = Counter()  # by the key of the text and the name of the kernel
+asked: dict[tuple[str, str], compiling.Text] = {}  # kernels that were loaded, by the key of the text and their name
+launched: Counter[tuple[str, str]] = Counter()  # and those that ran
+_compared: Counter[tuple[str, str]] = Counter()
 
 
 class _Record(ctypes.Structure):
@@ -63,6 +66,7 @@ class Function:
         ]
         self.static_shared = record.shared_end - record.shared
         self.most_dynamic_shared = _MOST_SHARED
+        asked[text.key, name] = text
         self.most_threads = text.bounds.get(name, 1024)
 
     def check(self, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
@@ -126,19 +130,39 @@ class Function:
         """Put it into the queue."""
         needs = self.needs(memory, packed)
         sizes = (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block)
-        key = self.text.key, self.name
 
-        def run() -> None:
+        def run_once(threads: str) -> None:
             buffer = ctypes.create_string_buffer(packed, len(packed) or 1)
             library = compiling.runtime()
-            how = THREAD_ORDERS[order.threads], int(order.shuffle_blocks), order.seed
-            launched[key] += 1
+            how = THREAD_ORDERS[threads], int(order.shuffle_blocks), order.seed
             if library.cu_launch(ctypes.c_void_p(self._address), *sizes, shared, buffer, *how):
                 raise DeviceFault(f"{self.name}: {library.cu_message().decode()}")
             for allocation in needs:
                 allocation.check(self.name)
 
+        def run() -> None:
+            key = self.text.key, self.name
+            launched[key] += 1
+            if self.text.waits and _compared[key] < order.compared:
+                _compared[key] += 1
+                self._run_in_all_orders(run_once, dict.fromkeys(needs))
+            else:
+                run_once(order.threads)
+
         queue.put(Work(self.name, run, needs))
+
+    def _run_in_all_orders(self, run_once: Callable[[str], None], needs: Iterable[Allocation]) -> None:
+        """DeviceFault if they do not all leave the same in memory."""
+        before = [(one, one.content()) for one in needs]
+        results = []
+        for threads in THREAD_ORDERS:
+            for one, content in before:
+                one.restore(content)
+            run_once(threads)
+            results.append([one.content() for one, _ in before])
+        for threads, result in zip(THREAD_ORDERS, results, strict=True):
+            if result != results[0]:
+                raise DeviceFault(f"{self.name}: threads in {threads} order give something else than forward")
 
 
 def launch_kernel(

@@ -47,6 +47,14 @@ class Allocation:
         """NaN in every float dtype."""
         ctypes.memset(self.address, 0xFF, self.size)
 
+    def content(self) -> bytes:
+        """All its bytes."""
+        return ctypes.string_at(self.address, self.size)
+
+    def restore(self, content: bytes) -> None:
+        """What `content` gave."""
+        ctypes.memmove(self.address, content, self.size)
+
     def free(self) -> None:
         """cudaFree; the bytes stay as they are, for work that is queued."""
         self._memory.forget(self)

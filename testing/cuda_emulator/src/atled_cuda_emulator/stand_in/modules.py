@@ -40,7 +40,7 @@ def _module(name: str, members: dict[str, Any]) -> types.ModuleType:
 
 def make(version: str) -> dict[str, types.ModuleType]:
     """All modules of the stand-in."""
-    streams = {"Event": stream.Event, "Stream": stream.Stream, "ExternalStream": stream.ExternalStream}
+    streams: dict[str, Any] = {"Event": stream.Event, "Stream": stream.Stream, "ExternalStream": stream.ExternalStream}
     streams |= {"get_current_stream": stream.get_current_stream, "get_elapsed_time": stream.get_elapsed_time}
     parts = {
         "runtime": _module("cupy.cuda.runtime", vars(runtime)),
