@@ -6,10 +6,16 @@ RUN := $(VENV)/bin/python
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml) $(wildcard examples/*/pyproject.toml) $(wildcard testing/*/pyproject.toml)
 # Further arguments of pytest, such as ARGS="tests/core -k relu".
 ARGS ?=
+# Without arguments the tests are run by as many processes as there are processors, file by file; with ARGS by one, as
+# ARGS="tests/core -n auto" asks for more. NumPy's BLAS has a thread in each: its idle ones wait by spinning.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
+IN_PARALLEL := -n auto --dist loadfile --max-worker-restart 0 --durations 10 --durations-min 5
 # Text that the rows of a benchmark to run have in their names; empty: all.
 ROW ?=
 
 export PYTHON
+# The tests start some hundred processes, each of which would compile the whole library.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
@@ -18,7 +24,7 @@ export PYTHON
 
 help:
 	@echo "make demo     train a small network on handwritten digits"
-	@echo "make test     run the tests (ARGS=\"tests/core -k relu\" for some of them)"
+	@echo "make test     run the tests, on all processors (ARGS=\"tests/core -k relu\" for some of them, on one)"
 	@echo "make quick    a selection of the tests, for the loop of editing"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
@@ -50,16 +56,17 @@ demo: $(VENV)/.ready-demo
 	@$(RUN) -m atled demo digits
 
 # The examples have a process of their own: they are what others ship, and a device's driver (Oclgrind brings a compiler)
-# need not bear with everything that the tests before have loaded into theirs.
+# need not bear with everything that the tests before have loaded into theirs. So have the emulator of CUDA and each plugin
+# for GPUs: where there is none, the emulator stands in for CuPy in the whole process.
 test: $(VENV)/.ready-test
-	@$(RUN) -m pytest $(ARGS)
-	@$(if $(ARGS),:,$(RUN) -m pytest examples/*/tests)
-	@$(if $(ARGS),:,$(RUN) -m pytest -p atled_cuda_emulator.pytest_plugin testing/cuda_emulator/tests)
-	@$(if $(ARGS),:,$(RUN) -m pytest -p atled_cuda_emulator.pytest_plugin plugins/cuda_cupy/tests)
+	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
+	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
+	@$(if $(ARGS),:,set -e; for folder in testing/cuda_emulator/tests plugins/cuda_cupy/tests; do \
+	    $(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin $$folder; done)
 
 # Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
 quick: $(VENV)/.ready-test
-	@$(RUN) -m pytest --quick $(ARGS)
+	@$(PYTEST) --quick $(or $(ARGS),$(IN_PARALLEL))
 
 # Intel's runtime for CPUs, AMD's too, from the package index: no system package is needed.
 check-opencl: $(VENV)/.ready-test

@@ -509,7 +509,15 @@ NOTHING = "define i64 @nothing(i64 %block, i64 %part, i64 %parts) {\n ret i64 0\
 
 
 @pytest.fixture
-def turns_at_once() -> Iterator[None]:
+def interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, even where the parent had it ignored, as shells have it for background jobs."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.fixture
+def turns_at_once(interrupts: None) -> Iterator[None]:
     """Programs give the interpreter a turn after every row."""
     native = pool._load()
     native.pool._write(pool_ir.TURN, 0)
@@ -538,12 +546,18 @@ def test_an_interrupt_ends_a_program_between_two_rows(turns_at_once: None) -> No
 def test_a_program_in_another_thread_is_not_interrupted(turns_at_once: None) -> None:
     rows = interrupted_rows(8, at=3)
     results: list[int] = []
-    thread = threading.Thread(target=lambda: results.append(pool.run_program(rows.ctypes.data, 0, 8)))
+    ended = threading.Event()
+
+    def run() -> None:
+        results.append(pool.run_program(rows.ctypes.data, 0, 8))
+        ended.set()
+
+    thread = threading.Thread(target=run)
     with pytest.raises(KeyboardInterrupt):  # in the main thread
         thread.start()
         while True:
-            thread.join(0.01)
-    thread.join()
+            ended.wait(0.01)  # Python 3.11 takes a thread for ended whose `join` was interrupted
+    assert ended.wait(20)
     assert results == [0] and (rows[:, RowWord.TICKS] > 0).all()
 
 
