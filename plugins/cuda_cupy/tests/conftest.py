@@ -68,3 +68,34 @@ def emulated():
     if not is_emulated():
         pytest.skip("the driver of a GPU does not fail on request")
     return atled_cuda_emulator
+
+
+@pytest.fixture
+def compute(where):
+    """`compute(module, prepare, op, inputs, **attributes)`: outputs of a call as a module of kernels prepares it.
+
+    flag: what it wrote into the flag for failures, of those that may fail.
+    """
+    import cupy
+
+    from atled.plugin import ArrayDesc, Call, op_spec
+
+    def run(module, prepare, op, inputs, type_config="float", **attributes):
+        spec = op_spec(op)
+        descs = tuple(None if x is None else ArrayDesc(x.shape, x.dtype) for x in inputs)
+        attributes = spec.check_attributes(attributes, descs)
+        made = spec.infer(*descs, **attributes)
+        outputs = (made,) if isinstance(made, ArrayDesc) else tuple(made)
+        told = {name: value for name, value in attributes.items() if name != "channel_last" or value}
+        call = Call(spec, descs, outputs, told, device_id="0", type_config=type_config)
+        assert module.accepts(call) is True
+        prepared = getattr(module, prepare)(call)
+        given = [None if x is None else cupy.asarray(x) for x in inputs]
+        results = [cupy.empty(desc.shape, desc.dtype) for desc in outputs]
+        workspace = [cupy.empty(prepared.workspace, "uint8")] if prepared.workspace else []
+        flag = cupy.zeros(1, "int64")
+        prepared.run(*given, *results, *workspace, *([flag, 7] if prepared.may_fail else []))
+        run.flag = int(flag.get()[0])
+        return [result.get() for result in results]
+
+    return run

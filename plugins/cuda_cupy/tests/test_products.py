@@ -1,0 +1,121 @@
+"""Products of matrices: by cuBLAS and by tiles, with biases and formulas, in every dtype."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled.functions as F
+from atled_cuda_cupy.kernels import products
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3}
+
+
+@pytest.fixture(params=["cuBLAS", "tiles"])
+def way(request, monkeypatch):
+    """How all products are computed."""
+    monkeypatch.setattr(products, "_SMALL", 0 if request.param == "cuBLAS" else 2**62)
+    nn.ext_utils.get_extension_context("cuda")
+    return request.param
+
+
+def random(*shape, dtype="float32"):
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("transposes", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_products(compute, way, batch, transposes, dtype):
+    a, b = random(*batch, 37, 41, dtype=dtype), random(*batch, 41, 35, dtype=dtype)
+    exact = a.astype("float64") @ b.astype("float64")
+    given = [
+        np.ascontiguousarray(x.swapaxes(-1, -2)) if is_so else x for x, is_so in zip((a, b), transposes, strict=True)
+    ]
+    attributes = {"transpose_a": transposes[0], "transpose_b": transposes[1]}
+    (y,) = compute(products, "prepare", "BatchMatmul", given, **attributes)
+    np.testing.assert_allclose(y, exact, rtol=0, atol=TOLERANCE[dtype] * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_affine(compute, way, has_bias, dtype):
+    x, w, b = random(7, 5, 6, dtype=dtype), random(30, 9, dtype=dtype), random(9, dtype=dtype)
+    exact = x.reshape(7, 30).astype("float64") @ w.astype("float64") + (b if has_bias else 0)
+    (y,) = compute(products, "prepare", "Affine", (x, w, b if has_bias else None))
+    np.testing.assert_allclose(y, exact, rtol=0, atol=TOLERANCE[dtype] * np.abs(exact).max())
+
+
+def test_sums_of_nothing_are_zero(compute, way):
+    (y,) = compute(products, "prepare", "BatchMatmul", (random(3, 0), random(0, 4)))
+    assert (y == 0).all()
+    (y,) = compute(products, "prepare", "Affine", (random(0, 4), random(4, 5), random(5)))
+    assert y.shape == (0, 5)
+
+
+def test_tf32_rounds_factors_where_cublas_computes_and_float_does_not(compute, monkeypatch, emulated):
+    monkeypatch.setattr(products, "_SMALL", 0)
+    a, b = random(16, 16), random(16, 16)
+    exact = a.astype("float64") @ b.astype("float64")
+    errors = {}
+    for type_config in ("float", "tf32"):
+        (y,) = compute(products, "prepare", "BatchMatmul", (a, b), type_config)
+        errors[type_config] = np.abs(y - exact).max()
+    assert errors["float"] < 1e-5 < errors["tf32"] < 1e-2
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_formulas_behind_a_product(cuda, way, keeps):
+    # Of a size of its own for each way, since what was prepared is kept.
+    rows = 20 + 2 * (way == "tiles") + keeps
+    x, w, b = (nn.Variable.from_numpy_array(random(*shape)) for shape in ((rows, 8), (8, 6), (6,)))
+    with nn.context_scope(cuda):
+        y = F.affine(x, w, b)
+        z = F.tanh(y)
+        if not keeps:
+            del y
+        z.forward()
+    assert "Affine+Tanh" in str(z.plan) and (way in str(z.plan))
+    exact = x.d @ w.d + b.d
+    np.testing.assert_allclose(z.d, np.tanh(exact), rtol=1e-4, atol=1e-5)
+    if keeps:
+        np.testing.assert_allclose(y.d, exact, rtol=1e-4, atol=1e-5)
+
+
+def test_a_program_of_products_follows_its_inputs(cuda, monkeypatch):
+    monkeypatch.setattr(products, "_SMALL", 0)
+    x, w = nn.Variable((31, 8)), nn.Variable.from_numpy_array(random(8, 8))
+    with nn.context_scope(cuda):
+        y = F.affine(F.affine(x, w), w)
+        for n in range(4):
+            x.d = random(31, 8) + n
+            y.forward()
+            np.testing.assert_allclose(y.d, x.d @ w.d @ w.d, rtol=1e-4, atol=1e-4)
+    assert "device program of 2" in str(y.plan)
+
+
+def test_threads_have_handles_of_their_own(compute, monkeypatch):
+    monkeypatch.setattr(products, "_SMALL", 0)
+    a, b = random(33, 9), random(9, 5)
+    found = []
+
+    def work():
+        found.append(compute(products, "prepare", "BatchMatmul", (a, b))[0])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for y in found:
+        np.testing.assert_allclose(y, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_what_cublas_finds_wrong_is_an_error_with_its_status(compute, monkeypatch, emulated):
+    monkeypatch.setattr(products, "_SMALL", 0)
+    with emulated.fault("gemm"), pytest.raises(RuntimeError, match="cublasGemmEx failed with status 13"):
+        compute(products, "prepare", "BatchMatmul", (random(4, 4), random(4, 4)))
