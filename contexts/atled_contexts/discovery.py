@@ -430,7 +430,7 @@ def _merge(generation: int, outcomes: Iterable[PluginRecord | Loaded]) -> Regist
     refused = {**_differing_types(loaded), **_conflicts(loaded)}
     kept = [plugin for plugin in loaded if plugin not in refused]
     # Again, since what was refused may have brought the arrays of another one.
-    while homeless := _without_arrays(kept):
+    while homeless := _without_arrays(kept, [*records, *refused.values()]):
         refused.update(homeless)
         kept = [plugin for plugin in kept if plugin not in homeless]
     return Registry(generation, kept, [*records, *refused.values(), *(plugin.record for plugin in kept)])
@@ -484,8 +484,11 @@ def _claims(plugin: Loaded) -> list[tuple[str, str]]:
     return backends + [("array class", name) for name in plugin.registrar.array_classes]
 
 
-def _without_arrays(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
-    """The plugins with a device backend whose device has no array class, or with an array class that is none."""
+def _without_arrays(loaded: list[Loaded], unusable: list[PluginRecord]) -> dict[Loaded, PluginRecord]:
+    """The plugins with a device backend whose device has no array class, or with an array class that is none.
+
+    unusable: the plugins that are, one of which may be the reason.
+    """
     refused: dict[Loaded, PluginRecord] = {}
     if _why_no_array_class is None:
         return refused
@@ -494,6 +497,11 @@ def _without_arrays(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
     for plugin in loaded:
         for info in plugin.record.declared:
             if not info.host and info.device_family not in served:
+                sibling = _of_family(unusable, info.device_family)
+                if sibling is not None:
+                    reason = f"plugin {sibling.name!r}, which brings its arrays, is {sibling.state}: {sibling.reason}"
+                    refused.setdefault(plugin, plugin.record.refused(reason, sibling.remedy))
+                    continue
                 reason = f"backend {info.name!r} computes on a device, and no array class is registered for it"
                 refused.setdefault(plugin, _refused_arrays(plugin, reason, info.name))
         for entry in plugin.registrar.array_classes.values():
@@ -502,6 +510,11 @@ def _without_arrays(loaded: list[Loaded]) -> dict[Loaded, PluginRecord]:
                 reason = f"what it registers as array class {entry.name!r} is none: {wrong}"
                 refused.setdefault(plugin, _refused_arrays(plugin, reason, entry.backend))
     return refused
+
+
+def _of_family(records: list[PluginRecord], family: str) -> PluginRecord | None:
+    """The first of the plugins that has a backend of a device family."""
+    return next((one for one in records if any(info.device_family == family for info in one.declared)), None)
 
 
 def _refused_arrays(plugin: Loaded, reason: str, backend: str) -> PluginRecord:

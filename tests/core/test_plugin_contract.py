@@ -17,6 +17,7 @@ from atled_contexts import (
     Implementation,
     PluginInfo,
     PluginWarning,
+    Unusable,
     hookimpl,
     plugins,
     register_plugin,
@@ -95,6 +96,24 @@ def test_a_device_without_an_array_class_is_unusable_and_doctor_says_why(put, pl
     assert (shown["state"], shown["reason"]) == ("unusable", record.reason)
     with nn.context_scope(nn.Context(["box", "reference"])):
         assert F.relu(nn.NdArray.from_numpy_array([-1.0, 2.0])).data.tolist() == [0.0, 2.0]
+
+
+def test_where_the_plugin_that_brings_the_arrays_is_unusable_its_reason_is_told(put):
+    class Crate:
+        @hookimpl
+        def atled_info(self):
+            backend = BackendInfo("crate", device_family="box")
+            return PluginInfo("crate", API_VERSION, "atled-crate", "1.0", (backend,))
+
+    class Unpacked(DevicePlugin):
+        @hookimpl
+        def atled_probe(self):
+            return Unusable("there is no box", "buy one")
+
+    owner = put(Unpacked(("Boxes",), Boxes=Boxes()))
+    record = put(Crate())
+    assert record.reason == f"plugin {owner.name!r}, which brings its arrays, is unusable: there is no box"
+    assert record.remedy == "buy one"
 
 
 def test_an_array_class_need_not_be_declared_to_be_used(put):

@@ -39,9 +39,11 @@ def fake() -> Iterator[Any]:
     made = FakeCudnn()
     _forget()
     library.use(made)
+    reload_plugins()  # what was prepared with another library is prepared anew
     yield made
     _forget()
     library.use(before)
+    reload_plugins()
 
 
 def _forget() -> None:

@@ -298,12 +298,14 @@ def _is_view(node: IRNode) -> bool:
 
 
 def _is_alike(node: IRNode, other: IRNode) -> bool:
-    """Whether two nodes run at one place, by one backend, under alike conditions."""
+    """Whether two nodes run at one place, by one backend or those of one device, under alike conditions."""
     mine, its = node.decision, other.decision
     assert mine is not None and its is not None
+    place = node.outputs[0].place
     return (
-        (mine.backend, mine.device_id) == (its.backend, its.device_id)
-        and node.outputs[0].place is other.outputs[0].place
+        (mine.backend == its.backend or (place is not None and not place.is_host))
+        and mine.device_id == its.device_id
+        and place is other.outputs[0].place
         and node.context.deterministic == other.context.deterministic
         and node.context.local_errors == other.context.local_errors
     )

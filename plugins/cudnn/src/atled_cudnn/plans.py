@@ -156,9 +156,12 @@ def _choose(wanted: Wanted) -> Plan | Refusal:
     tuned = tuning.find(wanted, here.name)
     if tuned is not None:
         try:
-            return Plan(engines.chosen(graph, here.descriptor, tuned), here.descriptor, wanted.device, "tuned")
+            offer = engines.chosen(graph, here.descriptor, tuned)
+            if not offer.notes & wanted.forbidden:
+                return Plan(offer, here.descriptor, wanted.device, "tuned")
+            tuning.tell(f"its engine {tuned.engine} is not allowed here")
         except CudnnError as error:
-            tuning.tell(f"does not offer what the tuning file names: {error}")
+            tuning.tell(f"its engine {tuned.engine} cannot be had: {error}")
     plans = _offered(wanted, graph, here)
     if tuning.is_searching():
         candidates = list({plan.choice: plan for plan in plans}.values())

@@ -33,7 +33,6 @@ declare_setting(
 _FORMAT = 1
 _RUNS = 5  # of each engine that are measured, after one that is not
 _PATTERN = 0x3C  # bytes of what engines are measured on: small numbers, where zeros would take less power and time
-_EXTRA = 256  # bytes
 
 
 class TuningWarning(UserWarning):
@@ -149,11 +148,11 @@ def _keep(path: str, device_name: str, wanted: Wanted, choice: Choice, seconds: 
 def _measure(wanted: Wanted, plan: Plan) -> float | None:
     """Seconds that a plan takes on arrays of its own; None where it cannot run."""
     try:
-        sizes = [*(nbytes for _, nbytes in wanted.tensors), plan.workspace]
-        memory = [cp.alloc(nbytes + _EXTRA) for nbytes in sizes]
+        sizes = [*(nbytes for _, nbytes in wanted.tensors), max(plan.workspace, 1)]
+        memory = [cp.alloc(nbytes) for nbytes in sizes]
         stream = cp.current_stream()
-        for one in memory:
-            one.memset_async(_PATTERN, one.mem.size, stream)
+        for one, nbytes in zip(memory, sizes, strict=True):
+            one.memset_async(_PATTERN, nbytes, stream)
         pack = plan.bind([number for number, _ in wanted.tensors], [one.ptr for one in memory[:-1]], memory[-1].ptr)
         plan.execute(pack)
         marks = [cp.Event() for _ in range(_RUNS + 1)]
