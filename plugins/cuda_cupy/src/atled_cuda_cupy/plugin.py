@@ -14,10 +14,13 @@ from atled_cuda_cupy.kernels import (
     elementwise,
     embedding,
     indexing,
+    normalization,
     pooling,
     products,
     random,
     rearranging,
+    reduction,
+    softmax,
 )
 
 __version__ = "0.1.0"
@@ -30,10 +33,13 @@ FAMILIES: tuple[ModuleType, ...] = (
     elementwise,
     embedding,
     indexing,
+    normalization,
     pooling,
     products,
     random,
     rearranging,
+    reduction,
+    softmax,
 )
 """The families of kernels; each has `register(registrar)`."""
 

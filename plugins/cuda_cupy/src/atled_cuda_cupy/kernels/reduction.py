@@ -1,0 +1,232 @@
+"""Sums, means, products and extrema over any axes, and what goes by them: norms, the gradient of extrema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.plugin import ArrayDesc, Call, Prepared, Registrar
+from atled_cuda_cupy import cupy_names as cp
+from atled_cuda_cupy.compiling import template, type_names
+from atled_cuda_cupy.devices import Device, device
+from atled_cuda_cupy.kernels.attaching import attached_text
+from atled_cuda_cupy.kernels.walk import Walk, place_words, plan_walk
+from atled_cuda_cupy.launching import Launch, Step, call_step, queued
+
+_OPERATIONS = {
+    "Sum": "SUM",
+    "Mean": "SUM",
+    "ReduceSum": "SUM",
+    "ReduceMean": "SUM",
+    "Prod": "PRODUCT",
+    "Max": "MAXIMUM",
+    "Min": "MINIMUM",
+}
+_MEANS = ("Mean", "ReduceMean")
+_PLAIN_READ = "#define READ_0(x, at) load((x)[at])\n"
+_PLAIN_STORE = "#define STORE_0(y, at, value) (y)[at] = store<Y>(value)\n#define OPERANDS\n"
+_PLAIN = _PLAIN_READ + _PLAIN_STORE
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def accepts(call: Call) -> bool | str:
+    """True for the dtypes that there are kernels for, else the reason."""
+    for desc in (*call.inputs, *call.outputs):
+        if desc is not None and desc.dtype.name not in (*_FLOATS, "int64"):
+            return f"the kernels reduce floats, not {desc.dtype}"
+    return True
+
+
+def walking(
+    where: Device,
+    walk: Walk,
+    name: str,
+    defines: Mapping[str, object],
+    *,
+    floats: int = 0,
+    text: str = "",
+) -> Launch:
+    """The kernel of a file NAME.cuh, which walks; text: what stands before it."""
+    source, defines = text + template("walk") + template(name), {**walk.defines, **defines}
+    return Launch(where, source, name, walk.grid, walk.block, walk.words, defines, 0, floats, walk.wide)
+
+
+def aligned(size: int) -> int:
+    """So many bytes, or a few more; of none some, so that there is a workspace in any case."""
+    return max(16, -(-size // 16) * 16)
+
+
+class Reducing:
+    """The launches of one reduction.
+
+    x, axes: what is reduced.  operation: as reduction.cuh calls it.  result: dtype of what is stored.
+    sum_type: in which type it is accumulated; default that in which elements are computed.
+    divisor: of the result.  call: whose formulas are to be computed, if any.
+    workspace: bytes that the launches want.
+    """
+
+    def __init__(
+        self,
+        where: Device,
+        x: ArrayDesc,
+        axes: Collection[int],
+        operation: str,
+        result: Any,  # Any: a dtype
+        *,
+        sum_type: str = "",
+        divisor: int = 1,
+        call: Call | None = None,
+    ) -> None:
+        stored, real = type_names(x.dtype)
+        sum_type = sum_type or real
+        self._divisor = divisor
+        self._has_places = operation in ("MAXIMUM", "MINIMUM")
+        before, after = (call.before, call.after) if call else ({}, {})
+        self._before_floats = sum(len(formula.spec.float_names) for formula in before.values())
+        self._before_arrays = sum(len(formula.inputs) for formula in before.values())
+        vector = 1 if before else 16 // x.dtype.itemsize
+        walk = plan_walk(x.shape, axes, where.multiprocessors, vector=vector, peels=not self._has_places)
+        floats = call.float_count if call else 0
+        types = {"T": stored, "A": real, "ACC": sum_type, "Y": type_names(result)[0]}
+        defines = {**types, "OP": operation, "HAS_FORMULA": int(bool(before)), "OF_PARTS": 0, "IS_PART": 0}
+        self._parts = walk.parts
+        self._part_bytes = aligned(walk.results * walk.parts * (8 if sum_type == "double" else 4))
+        self.workspace = 0
+        self._second: Launch | None = None
+        if walk.parts == 1:
+            text = attached_text(call, reads=(0,), stores=(0,), real=real) if call else _PLAIN
+            self._first = walking(where, walk, "reduce", defines, floats=floats, text=text)
+            return
+        self.workspace = self._part_bytes + self._has_places * 8 * walk.results * walk.parts
+        text = attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real) if call else _PLAIN
+        first = {**defines, "Y": sum_type, "IS_PART": 1}
+        self._first = walking(where, walk, "reduce", first, floats=floats, text=text)
+        again = plan_walk((walk.parts, walk.results), (0,), where.multiprocessors, splits=False)
+        text = attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real) if call else _PLAIN_STORE
+        text += _PLAIN_READ
+        second = {**defines, "T": sum_type, "A": sum_type, "HAS_FORMULA": 0, "OF_PARTS": 1}
+        self._second = walking(where, again, "reduce", second, floats=floats, text=text)
+
+    def steps(self, x: Any, y: Any, place: Any, attached: Sequence[Any], workspace: Any) -> list[Step]:  # Any: arrays
+        """Its launches, for arrays; place: of extrema, or None."""
+        if self._second is None:
+            return [(self._first, (x, None, y, place, self._divisor, *attached), 0)]
+        before, after = attached[: self._before_arrays], attached[self._before_arrays :]
+        places = workspace.data.ptr + self._part_bytes if self._has_places else None
+        return [
+            (self._first, (x, None, workspace, places, 1, *before), 0),
+            (self._second, (workspace, places, y, place, self._divisor, *after), self._before_floats),
+        ]
+
+
+def prepare_reduction(call: Call) -> Prepared:
+    """A reduction in one launch or two."""
+    (x,), name = call.inputs, call.spec.name
+    assert x is not None
+    axes = call.attributes.get("axes", range(x.ndim))
+    operation, where = _OPERATIONS[name], device(call.device_id)
+    count = math.prod(x.shape[axis] for axis in axes)
+    sum_type = "double" if operation == "PRODUCT" else ""
+    divisor = count if name in _MEANS else 1
+    made = Reducing(where, x, axes, operation, call.outputs[0].dtype, sum_type=sum_type, divisor=divisor, call=call)
+
+    def steps(*arguments: Any) -> Sequence[Step]:  # Any: arrays of this device
+        (x, y, *place), attached, (*workspace,) = call.split(arguments)
+        return made.steps(x, y, place[0] if place else None, attached, workspace[0] if workspace else None)
+
+    return queued(call, steps, workspace=made.workspace, note="kernel")
+
+
+def prepare_scaling(call: Call) -> Prepared:
+    """ScaleToNorm and VATNoise: sums of squares in double, then each element by that of its result."""
+    x = call.inputs[0]
+    assert x is not None
+    is_noise = call.spec.name == "VATNoise"
+    axes = range(call.attributes["base_axis"], x.ndim) if is_noise else call.attributes["axes"]
+    where = device(call.device_id)
+    squares = Reducing(where, x, axes, "SQUARES", np.float64, sum_type="double")
+    walk = plan_walk(x.shape, axes, where.multiprocessors, vector=16 // x.dtype.itemsize, peels=True)
+    defines = {"T": type_names(x.dtype)[0], "LEAST": "1e-8" if is_noise else "0.0"}
+    scale = walking(where, walk, "scale_to_norm", defines, floats=1)
+    sums = aligned(8 * walk.results)
+
+    def steps(x: Any, *arguments: Any) -> Sequence[Step]:  # Any: as above
+        (y, norm), workspace = (arguments[1], None) if is_noise else arguments[:2], arguments[2]
+        parts = behind(workspace, sums, squares.workspace)
+        return [*squares.steps(x, workspace, None, (), parts), (scale, (x, workspace, y, norm), 0)]
+
+    return queued(call, steps, workspace=sums + squares.workspace, note="kernel")
+
+
+def behind(workspace: Any, offset: int, size: int) -> Any:  # Any: arrays
+    """The part of a workspace that begins there."""
+    return cp.ndarray((size,), np.uint8, workspace.data + offset)
+
+
+def zeros(where: Device, array: Any) -> Sequence[Step]:  # Any: an array
+    """What makes all bytes of an array 0."""
+    address, size = array.data.ptr, array.nbytes
+    return [call_step(where, lambda stream: cp.runtime.memsetAsync(address, 0, size, stream))] if size else []
+
+
+def prepare_put(call: Call) -> Prepared:
+    """MaxMinGrad: zeros, then each gradient to its place."""
+    axes, gx = call.attributes["axes"], call.outputs[0]
+    where = device(call.device_id)
+    put = _placing(call, gx, axes, "put")
+
+    def steps(gy: Any, index: Any, gx: Any, flag: Any, number: int) -> Sequence[Step]:  # Any: as above
+        return [*zeros(where, gx), (put, (gy, index, gx, flag, number), 0)]
+
+    return queued(call, steps, may_fail="an index is out of range", note="kernel")
+
+
+def prepare_take(call: Call) -> Prepared:
+    """MaxMinGather: the element at each place."""
+    (x, _), axes = call.inputs, call.attributes["axes"]
+    assert x is not None
+    take = _placing(call, x, axes, "take")
+    return queued(call, lambda *given: [(take, given, 0)], may_fail="an index is out of range", note="kernel")
+
+
+def _placing(call: Call, whole: ArrayDesc, axes: Collection[int], name: str) -> Launch:
+    where, (defines, words) = device(call.device_id), place_words(whole.shape, axes)
+    grid = min(-(-words[0] // 256), 32 * where.multiprocessors)
+    source, defines["T"] = template("walk") + template("places"), type_names(whole.dtype)[0]
+    return Launch(where, source, name, grid, 256, words, defines, wide=whole.size >= 2**30)
+
+
+def prepare_copy(call: Call) -> Prepared:
+    """ClipGradByNorm: a copy, whose gradient is another op's matter."""
+    where = device(call.device_id)
+
+    def steps(x: Any, y: Any) -> Sequence[Step]:  # Any: as above
+        source, target, size = x.data.ptr, y.data.ptr, y.nbytes
+        on_device = cp.runtime.memcpyDeviceToDevice
+        copy = call_step(where, lambda stream: cp.runtime.memcpyAsync(target, source, size, on_device, stream))
+        return [copy] if size else []
+
+    return queued(call, steps, note="copy")
+
+
+_PREPARES: dict[Callable[[Call], Prepared], str] = {
+    prepare_reduction: " ".join(_OPERATIONS),
+    prepare_scaling: "ScaleToNorm VATNoise",
+    prepare_put: "MaxMinGrad",
+    prepare_take: "MaxMinGather",
+    prepare_copy: "ClipGradByNorm",
+}
+
+
+def register(registrar: Registrar) -> None:
+    """Hand them over."""
+    for prepare, ops in _PREPARES.items():
+        for op in ops.split():
+            facts: dict[str, Any] = {}
+            if prepare is prepare_reduction:
+                facts = {"attaches": ("x", "y")}
+            omits = {"Max": ("index",), "Min": ("index",), "ScaleToNorm": ("norm",)}.get(op, ())
+            registrar.implementation(op, "cuda", prepare, accepts=accepts, note="kernel", omits=omits, **facts)
