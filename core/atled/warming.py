@@ -15,6 +15,7 @@ from atled_contexts import (
     PluginError,
     Preparation,
     backend_info,
+    devices,
     implementations,
     warmings,
     watch_preparation,
@@ -95,7 +96,8 @@ def _prepare_samples(spec: OpSpec, backend: str, type_config: str) -> bool:
     if not offered or spec.views or spec.opaque:
         return False
     any_accepted = False
-    for call in SampleCalls(spec).of(type_config):
+    (device, *_) = devices(backend)
+    for call in SampleCalls(spec, device).of(type_config):
         accepting = [made for made in offered if made.accepts is None or made.accepts(call) is True]
         if accepting:
             any_accepted = True

@@ -43,10 +43,14 @@ def all_specs() -> tuple[OpSpec, ...]:
 
 
 class SampleCalls:
-    """The calls that the samples of a spec make, by type config, on no device: what is made of them depends on none."""
+    """The calls that the samples of a spec make, by type config.
 
-    def __init__(self, spec: OpSpec) -> None:
+    device_id: on which device; "": on none, for what depends on none.
+    """
+
+    def __init__(self, spec: OpSpec, device_id: str = "") -> None:
         self.spec = spec
+        self.device_id = device_id
         self._arrays = [(sample, sample.draw()) for sample in spec.samples()]
         self._made: dict[str, list[Call]] = {}
 
@@ -64,4 +68,4 @@ class SampleCalls:
         ]
         attributes = self.spec.check_attributes(sample.attributes, descs)
         inputs = [*descs, _RANDOM_STATE] if self.spec.random else descs
-        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, "")
+        return describe_call(self.spec, inputs, attributes, Context("reference"), type_config, self.device_id)
