@@ -79,17 +79,23 @@ def product(
     result: str,
     is_tf32: bool,
     workspace: int,
+    pitches: tuple[int, int, int] | None = None,
+    adds: bool = False,
 ) -> Callable[..., Callable[[int], None]]:
     """Of the addresses of a, b, y and workspace what puts y = a b, matrices by rows, into a stream.
 
     transposes: whether a, and b, is given transposed.  dtype, result: of a and b, and of y.
+    pitches: elements from row to row of a, b and y, where a row is part of a longer one; of a single product.
+    adds: whether it is added to what y holds.
     """
     library = _library()
     way = _IN_DOUBLE if dtype == "float64" else _IN_TF32 if is_tf32 else _IN_FLOAT
     one, zero = _SCALARS[way]
+    before = one if adds else zero
     of_a, of_b = transposes
     kind, made = _TYPES[dtype], _TYPES[result]
-    a_row, b_row = rows if of_a else depth, depth if of_b else columns  # elements in a row of each
+    packed = rows if of_a else depth, depth if of_b else columns, columns  # elements in a row of each
+    a_row, b_row, y_row = pitches or packed
     # By columns, as cuBLAS sees them, the matrices are transposed: y' = b' a'.
     head = int(of_b), int(of_a), columns, rows, depth, one
 
@@ -97,11 +103,11 @@ def product(
         rest: tuple[int, ...]
         if batch == 1:
             name, call = "cublasGemmEx", library.cublasGemmEx
-            rest = (*head, b, kind, b_row, a, kind, a_row, zero, y, made, columns, way, _ALGORITHM)
+            rest = (*head, b, kind, b_row, a, kind, a_row, before, y, made, y_row, way, _ALGORITHM)
         else:
             name, call = "cublasGemmStridedBatchedEx", library.cublasGemmStridedBatchedEx
             factors = (b, kind, b_row, depth * columns, a, kind, a_row, rows * depth)
-            rest = (*head, *factors, zero, y, made, columns, rows * columns, batch, way, _ALGORITHM)
+            rest = (*head, *factors, before, y, made, columns, rows * columns, batch, way, _ALGORITHM)
 
         def multiply(stream: int) -> None:
             handle = _handles.by_device.get(where.number)

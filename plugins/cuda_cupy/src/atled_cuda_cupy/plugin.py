@@ -10,6 +10,7 @@ from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registra
 from atled_cuda_cupy import devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
 from atled_cuda_cupy.kernels import (
+    channel_activation,
     convolution,
     elementwise,
     embedding,
@@ -19,6 +20,7 @@ from atled_cuda_cupy.kernels import (
     products,
     random,
     rearranging,
+    recurrent,
     reduction,
     softmax,
 )
@@ -29,6 +31,7 @@ ARRAY_CLASS = CudaArrayClass()
 """One object for good: arrays made before a reload of the plugins stay on the same device."""
 
 FAMILIES: tuple[ModuleType, ...] = (
+    channel_activation,
     convolution,
     elementwise,
     embedding,
@@ -38,6 +41,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     products,
     random,
     rearranging,
+    recurrent,
     reduction,
     softmax,
 )

@@ -30,7 +30,7 @@ def accepts(call: Call) -> bool | str:
     return True
 
 
-def _accepts_floats(call: Call) -> bool | str:
+def accepts_floats(call: Call) -> bool | str:
     """True for dtypes that kernels compute with, else the reason."""
     dtype = call.outputs[0].dtype
     return dtype.name in ("float16", "bfloat16", "float32", "float64") or f"no kernel computes in {dtype}"
@@ -320,6 +320,6 @@ _COMPUTING = (prepare_diagonal, prepare_pad, prepare_shift_grad, prepare_slice_g
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
     for prepare, ops in _OPS.items():
-        fits = _accepts_floats if prepare in _COMPUTING else accepts
+        fits = accepts_floats if prepare in _COMPUTING else accepts
         for op in ops.split():
             registrar.implementation(op, "cuda", prepare, accepts=fits, note="kernel")
