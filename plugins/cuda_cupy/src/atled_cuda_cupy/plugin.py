@@ -22,6 +22,7 @@ from atled_cuda_cupy.kernels import (
     rearranging,
     recurrent,
     reduction,
+    single_formulas,
     softmax,
 )
 
@@ -43,6 +44,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     rearranging,
     recurrent,
     reduction,
+    single_formulas,
     softmax,
 )
 """The families of kernels; each has `register(registrar)`."""

@@ -14,7 +14,7 @@ struct Floats {
 };
 
 static __device__ __forceinline__ long long word(const Floats &floats, int i) {
-    return floats.table ? floats.table[floats.first + i] : floats.own[i];
+    return floats.table ? __ldg(floats.table + floats.first + i) : floats.own[i]; /* never changes within a launch */
 }
 
 static __device__ __forceinline__ double number(const Floats &floats, int i) {
