@@ -50,7 +50,7 @@ def limited(where):
 def mended(where):
     """The device, which is taken for whole again after the test."""
     yield where
-    where.loss.reason = ""
+    where.loss.refusal = None
 
 
 def test_want_of_memory_says_what_was_asked_what_is_free_and_what_holds_it(arrays, limited):
@@ -139,12 +139,12 @@ def test_a_kernel_s_fault_loses_the_device_for_good_and_is_told(arrays, mended, 
     ):
         uses[use]()
     assert isinstance(told.value.__cause__, (cp.RuntimeError, cp.DriverError))
-    for later in set(USES) - {"bound", "program"}:  # those ask the driver, which answers with the same error
+    for later in set(USES) - {"bound", "run", "program"}:  # those ask the driver, which answers with the same error
         with pytest.raises(DeviceLostError, match="CUDA has given up this process"):
             uses[later]()
 
 
-@pytest.mark.parametrize("use", ["bound", "program"])
+@pytest.mark.parametrize("use", ["bound", "run", "program"])
 def test_what_is_launched_behind_a_loss_is_told_the_same(arrays, mended, emulated, use):
     uses = launched(arrays, mended)
     with emulated.fault("memset", status=719, device_lost=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 
 from atled.plugin import four_parts, lock_across_forks
@@ -54,8 +56,8 @@ class Device:
         return max(1, min(-(-count // (block * each)), self.multiprocessors * (self.threads // block)))
 
     def __enter__(self) -> Device:
-        faults.check_process()
-        self.loss.check()
+        if self.loss.refusal is not None:
+            raise self.loss.refusal()
         if not self.is_alone:
             before = cp.runtime.getDevice()
             _thread.before.append(before)
@@ -91,7 +93,8 @@ def device(device_id: str) -> Device:
 
 def device_ids() -> list[str]:
     """The ids of all devices. Starts CUDA."""
-    faults.check_process()
+    if _parent:
+        raise faults.forked(_parent)
     return [str(number) for number in range(cp.runtime.getDeviceCount())]
 
 
@@ -113,6 +116,28 @@ def _found(device_id: str) -> Device:
                 )
             )
         if device_id not in _devices:
-            faults.started()
             _devices[device_id] = Device(int(device_id), len(ids) == 1)
         return _devices[device_id]
+
+
+_parent = 0  # the process from which this one was forked, if that uses CUDA
+
+
+def _before_fork() -> None:
+    global _parent
+    _parent = _parent or (os.getpid() if _devices else 0)
+
+
+def _after_fork_in_parent() -> None:
+    global _parent
+    if _parent == os.getpid():
+        _parent = 0
+
+
+def _after_fork_in_child() -> None:
+    for known in _devices.values():
+        known.loss.refusal = functools.partial(faults.forked, _parent)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import NoReturn
 
 from atled.plugin import DeviceLostError, four_parts
@@ -26,27 +28,27 @@ _LOST = {
 
 
 class Loss:
-    """Whether a device is lost; reason: why, "" while it is not."""
+    """Whether a device cannot be used any more.
 
-    __slots__ = ("_number", "reason")
+    refusal: gives the error for who tries; None while it can be used.
+    """
+
+    __slots__ = ("_number", "refusal")
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self.reason = ""
-
-    def check(self) -> None:
-        """Raise where the device was lost before."""
-        if self.reason:
-            raise DeviceLostError(f"CudaCachedArray:{self._number}", self.reason)
+        self.refusal: Callable[[], Exception] | None = None
 
     def tell(self, error: Exception) -> NoReturn:
         """Raise what an error of CUDA means; from the first one that loses the device on, that it is lost."""
-        self.check()
+        if self.refusal is not None:
+            raise self.refusal() from error
         status = getattr(error, "status", 0)
         if status not in _LOST:
             raise error
-        self.reason = f"{_LOST[status]} ({error}); CUDA has given up this process"
-        raise DeviceLostError(f"CudaCachedArray:{self._number}", self.reason) from error
+        reason = f"{_LOST[status]} ({error}); CUDA has given up this process"
+        self.refusal = functools.partial(DeviceLostError, f"CudaCachedArray:{self._number}", reason)
+        raise self.refusal() from error
 
 
 def errors() -> tuple[type[Exception], type[Exception]]:
@@ -54,33 +56,13 @@ def errors() -> tuple[type[Exception], type[Exception]]:
     return cp.RuntimeError, cp.DriverError
 
 
-_started_in = 0
-_is_forked = False
-
-
-def started() -> None:
-    """CUDA is started in this process: it cannot be used in its children."""
-    global _started_in
-    _started_in = os.getpid()
-
-
-def check_process() -> None:
-    """Raise where this process is a child of one that uses CUDA."""
-    if _is_forked:
-        raise RuntimeError(
-            four_parts(
-                "use of a device of CUDA",
-                f"process {os.getpid()} was forked from process {_started_in}, which uses CUDA: that does not work",
-                "",
-                "start processes by multiprocessing.get_context('spawn'), or fork before CUDA is first used",
-            )
+def forked(parent: int) -> RuntimeError:
+    """The error for a process whose parent uses CUDA."""
+    return RuntimeError(
+        four_parts(
+            "use of a device of CUDA",
+            f"process {os.getpid()} was forked from process {parent}, which uses CUDA: that does not work",
+            "",
+            "start processes by multiprocessing.get_context('spawn'), or fork before CUDA is first used",
         )
-
-
-def _after_fork() -> None:
-    global _is_forked
-    _is_forked = _is_forked or bool(_started_in)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    )

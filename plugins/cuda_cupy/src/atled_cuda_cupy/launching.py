@@ -16,22 +16,25 @@ from atled_cuda_cupy.devices import Device, device
 _LARGEST_GRID = 2**31 - 1, 65535, 65535
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_...
 _HEAD = 6  # words of a block in front of the arguments: five for the driver, then the size
+_AHEAD = 8 * _HEAD
 _NARROW = 2**30  # so that a stride of the grid can be added in 32 bits
 
 
 class Block:
     """The memory of a launch's arguments, and in front of them what `cuLaunchKernel` wants to know of it.
 
-    address: of what the driver is given as `extra`.  memory: all of it.
+    address: of what the driver is given as `extra`.  memory: all of it.  launch: puts the kernel into the current
+        stream of the current device.
     """
 
-    __slots__ = ("address", "memory")
+    __slots__ = ("address", "launch", "memory")
+    launch: Callable[[], None]
 
     def __init__(self, size: int) -> None:
         words = np.zeros(_HEAD + -(-size // 8), np.int64)
         self.memory = words.data
         self.address: int = words.ctypes.data
-        ahead = self.address + 8 * _HEAD
+        ahead = self.address + _AHEAD
         words[:_HEAD] = _BUFFER_POINTER, ahead, _BUFFER_SIZE, ahead - 8, _END, size
 
 
@@ -48,7 +51,18 @@ class Launch:
     wide: whether index_t is long long; None: if one of the words is 2^30 or more.
     """
 
-    __slots__ = ("_dimensions", "_floats", "_free", "_function", "_is_empty", "_packing", "_tail", "_where")
+    __slots__ = (
+        "_array",
+        "_dimensions",
+        "_floats",
+        "_free",
+        "_function",
+        "_is_empty",
+        "_pack_into",
+        "_packing",
+        "_tail",
+        "_where",
+    )
 
     def __init__(
         self,
@@ -87,10 +101,19 @@ class Launch:
             return _nothing
         block = self._block(given)
         self._pack(block, given, table, first, b"")
-        return self._launching(block)
+        launch, where = block.launch, self._where
+
+        def launch_among_several() -> None:
+            with where:
+                launch()
+
+        return launch if where.is_alone else launch_among_several
 
     def run(self, given: Sequence[Any], numbers: bytes) -> None:
-        """Put it into the queue; given: as above.  numbers: its words."""
+        """Put it into the queue of the device, which is the current one.
+
+        given: as above.  numbers: its words.
+        """
         if self._is_empty:
             return
         try:
@@ -98,20 +121,24 @@ class Launch:
         except IndexError:
             block = self._block(given)
         self._pack(block, given, 0, 0, numbers)
-        self._launching(block)()
+        block.launch()
         self._free.append(block)  # the driver has copied it
 
     def _block(self, given: Sequence[Any]) -> Block:
         if self._packing is None:
             self._packing = struct.Struct(f"{len(given)}qqq{self._floats}s{len(self._tail)}s")
-        return Block(self._packing.size)
+            self._pack_into = self._packing.pack_into
+            self._array = cp.ndarray
+        block = Block(self._packing.size)
+        block.launch = self._launching(block.address, block.memory)
+        return block
 
     def _pack(self, block: Block, given: Sequence[Any], table: int, first: int, numbers: bytes) -> None:
-        assert self._packing is not None
         if not self._where.is_alone:
             self._check_devices(given)
-        values = [one.data.ptr if type(one) is cp.ndarray else 0 if one is None else int(one) for one in given]
-        self._packing.pack_into(block.memory, 8 * _HEAD, *values, table, first, numbers, self._tail)
+        array = self._array
+        values = [one.data.ptr if type(one) is array else 0 if one is None else int(one) for one in given]
+        self._pack_into(block.memory, _AHEAD, *values, table, first, numbers, self._tail)
 
     def _check_devices(self, given: Sequence[Any]) -> None:
         for one in given:
@@ -125,22 +152,18 @@ class Launch:
                     )
                 )
 
-    def _launching(self, block: Block) -> Callable[[], object]:
-        launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where
-        function, dimensions, extra = self._function.ptr, self._dimensions, block.address
+    def _launching(self, extra: int, memory: object) -> Callable[[], None]:
+        launch_kernel, current_stream, loss = cp.launch_kernel, cp.current_stream, self._where.loss
+        function, dimensions = self._function.ptr, self._dimensions
         known = faults.errors()
 
-        def launch(alive: object = (block, self._function)) -> None:  # they live as long
+        def launch(alive: object = (memory, self._function)) -> None:  # they live as long
             try:
                 launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
             except known as error:
-                where.loss.tell(error)
+                loss.tell(error)
 
-        def launch_among_several() -> None:
-            with where:
-                launch()
-
-        return launch if where.is_alone else launch_among_several
+        return launch
 
 
 class CallStep:
