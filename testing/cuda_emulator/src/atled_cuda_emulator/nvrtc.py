@@ -67,7 +67,12 @@ def compile_texts(texts: Sequence[str], architecture: str, options: Sequence[str
 def _part(number: int, text: str) -> str:
     """The text in a namespace of its own; its macros end with it."""
     macros = dict.fromkeys(_MACRO.findall(text))
-    lines = [f"namespace {_NAMESPACE}{number} {{", f'#line 1 "{_NAMESPACE}{number}"', _C_LINKAGE.sub('extern "C++"', text), "}"]
+    lines = [
+        f"namespace {_NAMESPACE}{number} {{",
+        f'#line 1 "{_NAMESPACE}{number}"',
+        _C_LINKAGE.sub('extern "C++"', text),
+        "}",
+    ]
     return "\n".join([*lines, *(f"#undef {name}" for name in macros), ""])
 
 
@@ -120,7 +125,9 @@ def _compile(source: str, architecture: str, options: Sequence[str]) -> str:
 def _path() -> Path | None:
     spec = importlib.util.find_spec("nvidia")
     folders = spec.submodule_search_locations if spec else None
-    found = [path for folder in folders or () for path in Path(folder).glob("*/lib/libnvrtc.so.*") if "alt" not in path.name]
+    found = [
+        path for folder in folders or () for path in Path(folder).glob("*/lib/libnvrtc.so.*") if "alt" not in path.name
+    ]
     return max(found, default=None)
 
 

@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER",
         help="fail if a kernel that a .cu or .cuh file there defines, or one that was asked for, never ran",
     )
+    group.addoption("--cuda-texts", metavar="FOLDER", help="write the text of each kernel there, for other compilers")
     group.addoption("--cuda-count", metavar="FILE", help="write how many kernels ran, as JSON")
 
 
@@ -113,6 +114,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if file := option("--cuda-count"):
         facts = {"kernels": count.asked, "ran": count.ran, "launches": launching.launched.total()}
         Path(file).write_text(json.dumps(facts | {"never ran": count.problems()}, indent=2) + "\n")
+    if folder := option("--cuda-texts"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for text in {text.key: text for text in launching.asked.values()}.values():
+            (Path(folder) / f"{text.key}.cu").write_text(text.source)
     if option("--cuda-sources") and count.problems() and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
