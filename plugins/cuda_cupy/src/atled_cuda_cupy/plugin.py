@@ -14,6 +14,7 @@ from atled_cuda_cupy.kernels import (
     convolution,
     elementwise,
     embedding,
+    errors,
     indexing,
     normalization,
     pooling,
@@ -24,6 +25,7 @@ from atled_cuda_cupy.kernels import (
     reduction,
     single_formulas,
     softmax,
+    sorting,
 )
 
 __version__ = "0.1.0"
@@ -36,6 +38,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     convolution,
     elementwise,
     embedding,
+    errors,
     indexing,
     normalization,
     pooling,
@@ -46,6 +49,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     reduction,
     single_formulas,
     softmax,
+    sorting,
 )
 """The families of kernels; each has `register(registrar)`."""
 

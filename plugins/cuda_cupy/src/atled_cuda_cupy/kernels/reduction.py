@@ -27,8 +27,17 @@ _OPERATIONS = {
 }
 _MEANS = ("Mean", "ReduceMean")
 _PLAIN_READ = "#define READ_0(x, at) load((x)[at])\n"
-_PLAIN_STORE = "#define STORE_0(y, at, value) (y)[at] = store<Y>(value)\n#define OPERANDS\n"
-_PLAIN = _PLAIN_READ + _PLAIN_STORE
+_PLAIN_STORE = "#define STORE_0(y, at, value) (y)[at] = store<Y>(value)\n"
+_NO_OPERANDS = "#define OPERANDS\n"
+_DIVERGENCE = """
+/* p (log(p + 1e-8) - log(q + 1e-8)); of near ones by what they differ, since the logarithms would cancel. */
+static __device__ __forceinline__ A divergence(A p, A q) {
+    const A least = A(1e-8), apart = p - q, whole = q + least;
+    return p * (2 * fabs(apart) < whole ? log1p(apart / whole) : log(p + least) - log(whole));
+}
+#define READ_0(p, at) divergence(load((p)[at]), load(q[at]))
+#define OPERANDS , const T *q
+"""
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -59,12 +68,17 @@ def aligned(size: int) -> int:
     return max(16, -(-size // 16) * 16)
 
 
+def _plain(reads: str) -> str:
+    return (reads or _PLAIN_READ + _NO_OPERANDS) + _PLAIN_STORE
+
+
 class Reducing:
     """The launches of one reduction.
 
     x, axes: what is reduced.  operation: as reduction.cuh calls it.  result: dtype of what is stored.
     sum_type: in which type it is accumulated; default that in which elements are computed.
     divisor: of the result.  call: whose formulas are to be computed, if any.
+    reads: defines READ_0 and OPERANDS, where elements are made from one more array.
     workspace: bytes that the launches want.
     """
 
@@ -79,6 +93,7 @@ class Reducing:
         sum_type: str = "",
         divisor: int = 1,
         call: Call | None = None,
+        reads: str = "",
     ) -> None:
         stored, real = type_names(x.dtype)
         sum_type = sum_type or real
@@ -86,26 +101,31 @@ class Reducing:
         self._has_places = operation in ("MAXIMUM", "MINIMUM")
         before, after = (call.before, call.after) if call else ({}, {})
         self._before_floats = sum(len(formula.spec.float_names) for formula in before.values())
-        self._before_arrays = sum(len(formula.inputs) for formula in before.values())
-        vector = 1 if before else 16 // x.dtype.itemsize
+        self._before_arrays = sum(len(formula.inputs) for formula in before.values()) + bool(reads)
+        is_made = bool(before or reads)
+        vector = 1 if is_made else 16 // x.dtype.itemsize
         walk = plan_walk(x.shape, axes, where.multiprocessors, vector=vector, peels=not self._has_places)
         floats = call.float_count if call else 0
         types = {"T": stored, "A": real, "ACC": sum_type, "Y": type_names(result)[0]}
-        defines = {**types, "OP": operation, "HAS_FORMULA": int(bool(before)), "OF_PARTS": 0, "IS_PART": 0}
+        defines = {**types, "OP": operation, "HAS_FORMULA": int(is_made), "OF_PARTS": 0, "IS_PART": 0}
         self._parts = walk.parts
         self._part_bytes = aligned(walk.results * walk.parts * (8 if sum_type == "double" else 4))
         self.workspace = 0
         self._second: Launch | None = None
         if walk.parts == 1:
-            text = attached_text(call, reads=(0,), stores=(0,), real=real) if call else _PLAIN
+            text = attached_text(call, reads=(0,), stores=(0,), real=real) if call else _plain(reads)
             self._first = walking(where, walk, "reduce", defines, floats=floats, text=text)
             return
         self.workspace = self._part_bytes + self._has_places * 8 * walk.results * walk.parts
-        text = attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real) if call else _PLAIN
+        text = attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real) if call else _plain(reads)
         first = {**defines, "Y": sum_type, "IS_PART": 1}
         self._first = walking(where, walk, "reduce", first, floats=floats, text=text)
         again = plan_walk((walk.parts, walk.results), (0,), where.multiprocessors, splits=False)
-        text = attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real) if call else _PLAIN_STORE
+        text = (
+            attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real)
+            if call
+            else _PLAIN_STORE + _NO_OPERANDS
+        )
         text += _PLAIN_READ
         second = {**defines, "T": sum_type, "A": sum_type, "HAS_FORMULA": 0, "OF_PARTS": 1}
         self._second = walking(where, again, "reduce", second, floats=floats, text=text)
@@ -136,6 +156,19 @@ def prepare_reduction(call: Call) -> Prepared:
     def steps(*arguments: Any) -> Sequence[Step]:  # Any: arrays of this device
         (x, y, *place), attached, (*workspace,) = call.split(arguments)
         return made.steps(x, y, place[0] if place else None, attached, workspace[0] if workspace else None)
+
+    return queued(call, steps, workspace=made.workspace, note="kernel")
+
+
+def prepare_divergence(call: Call) -> Prepared:
+    """KLMultinomial: a sum over the elements of two arrays."""
+    p, where = call.inputs[0], device(call.device_id)
+    assert p is not None
+    axes = range(call.attributes["base_axis"], p.ndim)
+    made = Reducing(where, p, axes, "SUM", p.dtype, reads=_DIVERGENCE)
+
+    def steps(p: Any, q: Any, y: Any, *workspace: Any) -> Sequence[Step]:  # Any: as above
+        return made.steps(p, y, None, (q,), workspace[0] if workspace else None)
 
     return queued(call, steps, workspace=made.workspace, note="kernel")
 
@@ -218,6 +251,7 @@ _PREPARES: dict[Callable[[Call], Prepared], str] = {
     prepare_put: "MaxMinGrad",
     prepare_take: "MaxMinGather",
     prepare_copy: "ClipGradByNorm",
+    prepare_divergence: "KLMultinomial",
 }
 
 

@@ -14,7 +14,7 @@ from atled_cuda_cupy.kernels.attaching import attached_text
 from atled_cuda_cupy.kernels.reduction import accepts, zeros
 from atled_cuda_cupy.launching import Launch, Step, queued
 
-_MAY_FAIL = "a label is out of range"
+MAY_FAIL = "a label is out of range"
 _HELD_BYTES = 128  # of a row, in the registers of a thread
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of packs held: few, so that few kernels are compiled
 _UNROLL = 4
@@ -109,7 +109,7 @@ def prepare_softmax(call: Call) -> Prepared:
         return [(launch, (x, target, y, p, flag, number, *attached), 0)]
 
     if is_loss:
-        return queued(call, loss_steps, may_fail=_MAY_FAIL, note="kernel")
+        return queued(call, loss_steps, may_fail=MAY_FAIL, note="kernel")
     return queued(call, steps, note="kernel")
 
 
@@ -122,7 +122,7 @@ def prepare_loss_grad(call: Call) -> Prepared:
     chunk = max(1, -(-rows.classes // (parts * step))) * step
     parts = max(1, -(-rows.classes // chunk))
     launch = _launch(call, rows, "softmax_loss_grad", (rows.blocks, parts), parts=chunk)
-    return queued(call, lambda *given: [(launch, given, 0)], may_fail=_MAY_FAIL, note="kernel")
+    return queued(call, lambda *given: [(launch, given, 0)], may_fail=MAY_FAIL, note="kernel")
 
 
 def prepare_categorical(call: Call) -> Prepared:
@@ -138,7 +138,7 @@ def prepare_categorical(call: Call) -> Prepared:
     def steps(*given: Any) -> Sequence[Step]:  # Any: as above
         return [*(zeros(where, given[3]) if is_grad else ()), (launch, given, 0)]
 
-    return queued(call, steps, may_fail=_MAY_FAIL, note="kernel")
+    return queued(call, steps, may_fail=MAY_FAIL, note="kernel")
 
 
 def register(registrar: Registrar) -> None:
