@@ -56,7 +56,8 @@ class HookSpecs:
     def atled_warm(self, backend: str, type_config: str) -> Iterable[Warming]:  # type: ignore[empty-body]  # as above
         """What is slow to prepare and can be prepared before the first call of an op, such as kernels to compile.
 
-        Without this hook, a warm-up only prepares the samples of the op specs.
+        Without this hook, a warm-up only prepares the samples of the op specs. It is asked before these and behind
+        them: a plugin that compiles in threads names what is underway then, and `prepare` waits for it.
         """
 
     @hookspec

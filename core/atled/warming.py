@@ -46,7 +46,8 @@ def warm_up(backend: str, type_config: str = "float", progress: Progress | None 
     """Have a backend compile, or otherwise prepare and keep, what programs under a type config are going to need.
 
     First what its plugin names (`atled_warm`), then the samples of every op spec and of the first gradients of
-    formulas. Chains that plans fuse are not among them: they are known when a graph is. Running it again is quick.
+    formulas, then what the plugin names after these. Chains that plans fuse are not among them: they are known when a
+    graph is. Running it again is quick.
 
     progress: called as progress(done, total, name) before each piece.
     PluginError: there is no usable backend of that name. ValueError: it has no such type config, or its dtypes
@@ -85,6 +86,12 @@ def warm_up(backend: str, type_config: str = "float", progress: Progress | None 
             if progress is not None:
                 progress(done, total, spec.name)
             ops += _prepare_samples(spec, backend, type_config)
+        late = [piece for piece in warmings(backend, type_config) if not piece.is_ready]
+        for done, piece in enumerate(late, total):
+            if progress is not None:
+                progress(done, total + len(late), piece.name)
+            piece.prepare()
+        total += len(late)
     if progress is not None:
         progress(total, total, "")
     return WarmUp(backend, type_config, prepared, len(pieces) - len(missing), ops, time.perf_counter() - start)

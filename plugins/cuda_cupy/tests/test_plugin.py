@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import atled as nn
 import atled.functions as F
 import atled.solvers as S
 from atled.commands import main
+from atled.warming import warm_up
 from atled_contexts import reload_plugins
+from atled_cuda_cupy import compiling
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,21 @@ def test_steps_let_memory_neither_grow_nor_stay(cuda, where, arrays):
     nn.clear_memory_cache()
     gc.collect()
     assert in_use() == before
+
+
+def test_a_warm_up_waits_for_what_threads_compile(where, monkeypatch):
+    gate, seen = threading.Event(), []
+    monkeypatch.setattr(compiling, "_compile", lambda where, text, name: gate.wait())
+    monkeypatch.setattr(compiling, "_progress", compiling._Progress())
+    monkeypatch.setattr("atled.warming.all_specs", lambda: ())
+
+    def progress(done, total, name):
+        seen.append((done, total, name))
+        gate.set()
+
+    compiling.function(where, "a text that nobody else has", "slow")
+    warm_up("cuda", progress=progress)
+    assert seen == [(0, 1, "slow (1)"), (1, 1, "")] and not compiling.underway()
 
 
 def test_compiled_kernels_are_counted_and_forgotten(cuda):

@@ -189,6 +189,7 @@ def _join(where: Device) -> None:
         stream.wait_event(where.stream.record(cp.Event(disable_timing=True)))
 
 
+@functools.lru_cache(256)
 def _filling(where: Device, width: int, size: int) -> Launch:
     defines = {"PATTERN": _PATTERNS[width]}
     return Launch(where, template("fill"), "fill", where.blocks(size), 256, (size,), defines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, lock_across_forks, register_cache, report_preparation
 from atled_cuda_cupy import cupy_names as cp
-from atled_cuda_cupy import kernel_files
+from atled_cuda_cupy import kernel_files, machine
 from atled_cuda_cupy.devices import Device
 
 _FOLDER = Path(__file__).with_name("kernels")
@@ -119,10 +119,18 @@ def function(where: Device, text: str, name: str, shared: int = 0) -> Function:
                 _modules.pop(next(iter(_modules)))
             _progress.begin()
             module = _modules[key] = _threads().submit(_compile, where, text, name)
+            _underway[module] = name
+            module.add_done_callback(lambda done: _underway.pop(done, None))
     return Function(where, module, name, shared)
 
 
+def underway() -> Mapping[str, Callable[[], object]]:
+    """What is being compiled now, by name, and what waits for it."""
+    return {f"{name} ({number})": module.result for number, (module, name) in enumerate([*_underway.items()], 1)}
+
+
 _modules: dict[tuple[int, str], Future[Any]] = {}
+_underway: dict[Future[Any], str] = {}
 register_cache("cuda kernels", lambda: len(_modules), _modules.clear)
 
 
@@ -178,15 +186,11 @@ def _made(where: Device, text: str, name: str) -> bytes:
     # Not by RawModule, which has subnormal numbers be 0.
     code, _ = cp.compile_using_nvrtc(text, OPTIONS)
     code = code if isinstance(code, bytes) else code.encode()
-    kernel_files.save(_key(where, text), code)
+    if not machine.emulator():  # which keeps what it compiles itself
+        kernel_files.save(_key(where, text), code)
     return code
 
 
 def _key(where: Device, text: str) -> str:
     parts = (cp.version, str(cp.nvrtc.getVersion()), str(where.capability), *OPTIONS, text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def is_kept(where: Device, text: str) -> bool:
-    """Whether a text was compiled before, by this process or another."""
-    return (where.number, text) in _modules or kernel_files.has(_key(where, text))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, hookimpl
-from atled_cuda_cupy import devices, probing
+from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, Warming, hookimpl
+from atled_cuda_cupy import compiling, devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
 from atled_cuda_cupy.kernels import (
     channel_activation,
@@ -82,6 +82,11 @@ class CudaPlugin:
     def atled_devices(self, backend: str) -> list[str]:
         """The devices, by number."""
         return devices.device_ids()
+
+    @hookimpl
+    def atled_warm(self, backend: str, type_config: str) -> list[Warming]:
+        """The kernels that threads still compile, after implementations were prepared."""
+        return [Warming(name, wait) for name, wait in compiling.underway().items()]
 
     @hookimpl
     def atled_facts(self) -> Mapping[str, str]:
