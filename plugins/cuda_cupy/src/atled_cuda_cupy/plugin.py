@@ -10,6 +10,7 @@ from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registra
 from atled_cuda_cupy import compiling, devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
 from atled_cuda_cupy.kernels import (
+    augmentation,
     channel_activation,
     convolution,
     elementwise,
@@ -34,6 +35,7 @@ ARRAY_CLASS = CudaArrayClass()
 """One object for good: arrays made before a reload of the plugins stay on the same device."""
 
 FAMILIES: tuple[ModuleType, ...] = (
+    augmentation,
     channel_activation,
     convolution,
     elementwise,

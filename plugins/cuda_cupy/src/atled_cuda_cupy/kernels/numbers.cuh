@@ -3,8 +3,6 @@
 #define NORMAL 1
 #define WHOLE 2
 
-static __device__ __forceinline__ double uniform(unsigned word) { return (word >> 8) * 0x1p-24; }
-
 /* a + b x, rounded twice, as the reference does it: no fused multiply-add. */
 static __device__ __forceinline__ double scaled(double a, double b, double x) {
 #ifdef CUDA_EMULATOR
@@ -12,15 +10,6 @@ static __device__ __forceinline__ double scaled(double a, double b, double x) {
     return a + product;
 #else
     return __dadd_rn(a, __dmul_rn(b, x));
-#endif
-}
-
-/* Sine and cosine of 2 pi x. */
-static __device__ __forceinline__ void circle(double x, double *sine, double *cosine) {
-#ifdef CUDA_EMULATOR
-    sincos(6.283185307179586 * x, sine, cosine);
-#else
-    sincospi(2.0 * x, sine, cosine); /* no reduction of large arguments, which takes local memory */
 #endif
 }
 

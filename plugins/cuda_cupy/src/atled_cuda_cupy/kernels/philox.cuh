@@ -35,3 +35,22 @@ template <class E> static __device__ __forceinline__ void write_four(E *y, index
     for (int k = 0; k < 4; k++)
         if (at + k < size) y[at + k] = values.at[k];
 }
+
+/* In [0, 1), by the upper 24 bits of a word. */
+static __device__ __forceinline__ double uniform(unsigned word) { return (word >> 8) * 0x1p-24; }
+
+/* Sine and cosine of 2 pi x. */
+static __device__ __forceinline__ void circle(double x, double *sine, double *cosine) {
+#ifdef CUDA_EMULATOR
+    sincos(6.283185307179586 * x, sine, cosine);
+#else
+    sincospi(2.0 * x, sine, cosine); /* no reduction of large arguments, which takes local memory */
+#endif
+}
+
+/* Word n of a call. */
+static __device__ __forceinline__ unsigned drawn_word(Stream stream, unsigned long long n) {
+    const Block block = draw(stream, n / 4);
+    const unsigned lane = (unsigned)(n % 4);
+    return lane == 0 ? block.word[0] : lane == 1 ? block.word[1] : lane == 2 ? block.word[2] : block.word[3];
+}

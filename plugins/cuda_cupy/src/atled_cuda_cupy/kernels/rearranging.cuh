@@ -5,12 +5,6 @@
 #define NEAREST 2
 #define REFLECT 3
 
-static __device__ __forceinline__ unsigned drawn_word(Stream stream, unsigned long long n) {
-    const Block block = draw(stream, n / 4);
-    const unsigned lane = (unsigned)(n % 4);
-    return lane == 0 ? block.word[0] : lane == 1 ? block.word[1] : lane == 2 ? block.word[2] : block.word[3];
-}
-
 static __device__ __forceinline__ index_t place_of(index_t i, index_t size, index_t number, index_t offset) {
 #if RULE == ADD
     return i + number;
