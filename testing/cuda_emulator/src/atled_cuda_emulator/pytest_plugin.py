@@ -6,18 +6,18 @@ import ctypes
 import importlib.util
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import atled_cuda_emulator
 from atled_cuda_emulator import launching
-
-_GLOBAL = re.compile(r"__global__[^(;]*?(?:__launch_bounds__\s*\([^)]*\))?[^(;]*?\b(\w+)\s*\(")
+from atled_cuda_emulator.compiling import Text
 
 
 def _has_gpu() -> bool:
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cuda-sources",
         metavar="FOLDER",
-        help="fail if a kernel that a .cu or .cuh file there defines, or one that was asked for, never ran",
+        help="fail if a kernel that a .cu or .cuh file there defines, or one that was loaded, never ran",
     )
     group.addoption("--cuda-texts", metavar="FOLDER", help="write the text of each kernel there, for other compilers")
     group.addoption("--cuda-count", metavar="FILE", help="write how many kernels ran, as JSON")
@@ -87,46 +87,74 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         return (yield)
 
 
-class _Count:
-    """Which kernels ran, of those that there are."""
+_WORKERS = "atled_cuda_emulator"  # what a process of pytest-xdist hands to the one that started it
 
-    def __init__(self, folder: str | None) -> None:
-        self.asked = len(launching.asked)
-        self.ran = len(launching.launched)
-        self.idle = sorted(name for key, name in launching.asked if (key, name) not in launching.launched)
-        ran = {name for _, name in launching.launched}
-        paths = sorted(path for path in Path(folder or "").glob("**/*.cu*")) if folder else []
-        defined = {name: path.name for path in paths for name in _GLOBAL.findall(path.read_text())}
-        self.unused = [f"{name} of {file}" for name, file in sorted(defined.items()) if name not in ran]
 
-    def problems(self) -> list[str]:
-        """What never ran."""
-        never = [f"the kernel {one} never ran" for one in self.unused]
-        return never + [f"a kernel {name} was loaded and never ran" for name in self.idle]
+class _Kernels:
+    """Which kernels were loaded and which ran, in this process and in those that it started."""
+
+    def __init__(self) -> None:
+        self.asked: set[tuple[str, str]] = set()
+        self.ran: Counter[tuple[str, str]] = Counter()
+
+    def add(self, asked: Iterable[Sequence[str]], ran: Iterable[tuple[Sequence[str], int]]) -> None:
+        """Those of one process; each by the key of its text and its name."""
+        self.asked.update((key, name) for key, name in asked)
+        for (key, name), count in ran:
+            self.ran[key, name] += count
+
+    def problems(self, folder: str | None) -> list[str]:
+        """What never ran: of all that was loaded, and of all that the sources in a folder define."""
+        names = {name for _, name in self.ran}
+        paths = sorted(Path(folder).glob("**/*.cu*")) if folder else []
+        defined = {name: path.name for path in paths for name in Text(path.read_text("utf-8")).kernels}
+        never = [
+            f"the kernel {name} of {file} never ran" for name, file in sorted(defined.items()) if name not in names
+        ]
+        idle = Counter(name for key, name in self.asked if (key, name) not in self.ran)
+        return never + [
+            f"{count} variants of the kernel {name} were loaded and never ran" for name, count in sorted(idle.items())
+        ]
+
+
+_kernels = _Kernels()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:  # Any: of pytest-xdist
+    """What a process counted."""
+    output = getattr(node, "workeroutput", {})
+    if _WORKERS in output:
+        _kernels.add(*output[_WORKERS])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the count; a kernel that never ran makes the run fail."""
     if not atled_cuda_emulator.installed():
         return
-    option = session.config.getoption
-    count = _Count(option("--cuda-sources"))
-    if file := option("--cuda-count"):
-        facts = {"kernels": count.asked, "ran": count.ran, "launches": launching.launched.total()}
-        Path(file).write_text(json.dumps(facts | {"never ran": count.problems()}, indent=2) + "\n")
-    if folder := option("--cuda-texts"):
+    if folder := session.config.getoption("--cuda-texts"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         for text in {text.key: text for text in launching.asked.values()}.values():
             (Path(folder) / f"{text.key}.cu").write_text(text.source)
-    if option("--cuda-sources") and count.problems() and session.exitstatus == 0:
+    mine = [list(key) for key in launching.asked], [(list(key), n) for key, n in launching.launched.items()]
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_WORKERS] = mine
+        return
+    _kernels.add(*mine)
+    option = session.config.getoption
+    problems = _kernels.problems(option("--cuda-sources"))
+    if file := option("--cuda-count"):
+        facts = {"kernels": len(_kernels.asked), "ran": len(_kernels.ran), "launches": _kernels.ran.total()}
+        Path(file).write_text(json.dumps(facts | {"never ran": problems}, indent=2) + "\n")
+    if option("--cuda-sources") and problems and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """How many kernels ran."""
-    if atled_cuda_emulator.installed() and launching.asked:
-        count = _Count(config.getoption("--cuda-sources"))
-        terminalreporter.write_line(f"CUDA kernels that ran on the emulator: {count.ran} of {count.asked}")
-        if config.getoption("--cuda-sources"):
-            for problem in count.problems():
+    if _kernels.asked:
+        ran, asked, launches = len(_kernels.ran), len(_kernels.asked), _kernels.ran.total()
+        terminalreporter.write_line(f"CUDA kernels that ran on the emulator: {ran} of {asked}, in {launches} launches")
+        if folder := config.getoption("--cuda-sources"):
+            for problem in _kernels.problems(folder):
                 terminalreporter.write_line(problem, red=True)
