@@ -26,6 +26,7 @@ _FARTHEST = 2**28  # places along an axis, padding included: sums of them count 
 _MOST_MAPS = 4  # per channel, for the kernels that take each channel by itself
 _MOST_TAPS = 27  # of kernels that the compiler is told
 _MOST_AT_ONCE = 9  # taps whose sums a thread has in registers
+_DIVISORS = "CHANNEL_COUNT", "FILTER_COUNT", "SIZE_1", "SIZE_2", "SIZE_COUNT", "WINDOWS_1", "WINDOWS_2", "WINDOWS_COUNT"
 _LEAST_WINDOWS = 1024  # that a block sums at least
 
 _FORWARD = "Convolution", "DepthwiseConvolution"
@@ -248,13 +249,17 @@ def _tiled(
 def _depthwise_sizes(geometry: _Geometry) -> tuple[dict[str, int], Sequence[str], dict[str, object]]:
     """Sizes, those of them that the compiler is told, and what else it is told."""
     sizes = {
-        "CHANNELS": geometry.image.channels,
+        "CHANNEL_COUNT": geometry.image.channels,
         "MAPS": geometry.each,
+        "FILTER_COUNT": geometry.maps.channels,
+        "SIZE_COUNT": math.prod(geometry.image.size),
+        "WINDOWS_COUNT": math.prod(geometry.maps.size),
         **by_axis("SIZE", geometry.image.size, 1),
         **by_axis("WINDOWS", geometry.maps.size, 1),
         **geometry.windows(),
     }
-    known = [f"KERNEL_{axis}" for axis in range(3)] if geometry.taps <= _MOST_TAPS else []
+    told = ("KERNEL", "STRIDE", "DILATION") if geometry.taps <= _MOST_TAPS else ()
+    known = ["MAPS", *(f"{one}_{axis}" for one in told for axis in range(3))]
     return sizes, known, {"AXES": geometry.axes, "CHANNEL_LAST": int(geometry.is_last)}
 
 
@@ -272,6 +277,7 @@ def _prepare_depthwise(call: Call, geometry: _Geometry) -> Prepared:
         256,
         {**defines, **types(y)},
         known=known,
+        divisors=_DIVISORS,
         floats=call.float_count,
         wide=is_wide(call),
     )
@@ -302,6 +308,7 @@ def _prepare_depthwise_weight(call: Call, geometry: _Geometry) -> Prepared:
         256,
         {**defines, **types(gw), "AT_ONCE": at_once},
         known=known,
+        divisors=_DIVISORS,
         wide=is_wide(call),
     )
     end = finish(where, call, parts, 1, 1, source=types(gw)["A"])

@@ -1,21 +1,21 @@
 /* Convolution of each channel by itself, with MAPS output maps for each. Sizes in capitals are words, defined by
    convolution.py; small kernels are known when this is compiled, so that loops over taps unroll. */
 
-/* Of number i of an array in its order of memory: its image, its channel, and its place among `places`. */
-static __device__ __forceinline__ index_t taken_apart(index_t i, index_t channels, index_t places, index_t *image,
-                                                      index_t *channel) {
-    index_t outer = i / (CHANNEL_LAST ? channels : places), inner = i % (CHANNEL_LAST ? channels : places);
-    *channel = CHANNEL_LAST ? inner : outer % channels;
-    *image = outer / (CHANNEL_LAST ? places : channels);
-    return CHANNEL_LAST ? outer % places : inner;
-}
+#define REMAINDER(i, over, size) ((i) - (over) * (size))
 
-static __device__ __forceinline__ void split(index_t i, index_t size1, index_t size2, index_t *at) {
-    at[2] = AXES > 1 ? i % size2 : i;
-    i = AXES > 1 ? i / size2 : 0;
-    at[1] = AXES > 2 ? i % size1 : i;
-    at[0] = AXES > 2 ? i / size1 : 0;
-}
+/* Of number i of an array in its order of memory: its image, its channel among X, and its place among the Y. */
+#define TAKEN_APART(i, X, Y)                                                                                           \
+    index_t outer = CHANNEL_LAST ? OVER(i, X##_COUNT) : OVER(i, Y##_COUNT);                                            \
+    index_t place = CHANNEL_LAST ? outer : REMAINDER(i, outer, Y##_COUNT);                                             \
+    index_t image = CHANNEL_LAST ? OVER(outer, Y##_COUNT) : OVER(outer, X##_COUNT);                                    \
+    index_t channel = CHANNEL_LAST ? REMAINDER(i, outer, X##_COUNT) : REMAINDER(outer, image, X##_COUNT);              \
+    if (CHANNEL_LAST) place -= image * Y##_COUNT;
+
+/* Place i of Y along the axes. */
+#define SPLIT(i, Y, at)                                                                                                \
+    index_t at[3] = {0, 0, i};                                                                                         \
+    if (AXES > 1) at[1] = OVER(i, Y##_2), at[2] = REMAINDER(i, at[1], Y##_2);                                          \
+    if (AXES > 2) at[0] = OVER(at[1], Y##_1), at[1] = REMAINDER(at[1], at[0], Y##_1);
 
 /* Where a window that begins at `start` has a tap, or -1 if that is outside. */
 static __device__ __forceinline__ index_t seen(const Words &words, const index_t *start, index_t tap0, index_t tap1,
@@ -28,16 +28,15 @@ static __device__ __forceinline__ index_t seen(const Words &words, const index_t
 /* y(n, f, t): weight(f) x(n, f / MAPS), windows t. */
 extern "C" __global__ void depthwise(const T *x, const T *weight, const T *bias, T *y OPERANDS, const Floats floats,
                                      const Words words) {
-    index_t step = CHANNEL_LAST ? CHANNELS : 1, size = SIZE_0 * SIZE_1 * SIZE_2;
+    index_t step = CHANNEL_LAST ? CHANNEL_COUNT : 1, size = SIZE_COUNT;
     index_t taps = KERNEL_0 * KERNEL_1 * KERNEL_2;
     EACH(i, COUNT) {
-        index_t image, map, at[3];
-        index_t window = taken_apart(i, CHANNELS * MAPS, WINDOWS_0 * WINDOWS_1 * WINDOWS_2, &image, &map);
-        split(window, WINDOWS_1, WINDOWS_2, at);
+        TAKEN_APART(i, FILTER, WINDOWS)
+        SPLIT(place, WINDOWS, at)
         at[0] = at[0] * STRIDE_0 - PAD_0, at[1] = at[1] * STRIDE_1 - PAD_1, at[2] = at[2] * STRIDE_2 - PAD_2;
-        const T *from = x + image * size * CHANNELS + map / MAPS * (CHANNEL_LAST ? 1 : size);
-        const T *factor = weight + map * taps;
-        A sum = bias ? load(bias[map]) : (A)0;
+        const T *from = x + image * size * CHANNEL_COUNT + channel / MAPS * (CHANNEL_LAST ? 1 : size);
+        const T *factor = weight + channel * taps;
+        A sum = bias ? load(bias[channel]) : (A)0;
         for (index_t tap0 = 0; tap0 < KERNEL_0; tap0++)
 #pragma unroll
             for (index_t tap1 = 0; tap1 < KERNEL_1; tap1++)
@@ -62,13 +61,12 @@ static __device__ __forceinline__ index_t meeting(index_t place, index_t tap, in
 /* gx(n, c, s): sums over maps f of channel c of weight(f) gy(n, f), elements s. */
 extern "C" __global__ void depthwise_back(const T *gy, const T *weight, const T *bias, T *gx OPERANDS,
                                           const Floats floats, const Words words) {
-    index_t windows = WINDOWS_0 * WINDOWS_1 * WINDOWS_2, step = CHANNEL_LAST ? CHANNELS * MAPS : 1;
+    index_t windows = WINDOWS_COUNT, step = CHANNEL_LAST ? CHANNEL_COUNT * MAPS : 1;
     index_t map_step = CHANNEL_LAST ? 1 : windows, taps = KERNEL_0 * KERNEL_1 * KERNEL_2;
     EACH(i, COUNT) {
-        index_t image, channel, at[3];
-        index_t element = taken_apart(i, CHANNELS, SIZE_0 * SIZE_1 * SIZE_2, &image, &channel);
-        split(element, SIZE_1, SIZE_2, at);
-        const T *from = gy + image * windows * CHANNELS * MAPS + channel * MAPS * map_step;
+        TAKEN_APART(i, CHANNEL, SIZE)
+        SPLIT(place, SIZE, at)
+        const T *from = gy + image * windows * CHANNEL_COUNT * MAPS + channel * MAPS * map_step;
         const T *factor = weight + channel * MAPS * taps;
         A sum = bias ? load(bias[channel]) : (A)0;
         for (index_t tap0 = 0; tap0 < KERNEL_0; tap0++)
@@ -91,10 +89,10 @@ extern "C" __global__ void depthwise_back(const T *gy, const T *weight, const T 
    for one map, and stores it where `finish` finds it. */
 extern "C" __global__ void depthwise_weight(const T *x, const T *gy, A *gw, const Floats floats, const Words words) {
     __shared__ A shared[32];
-    index_t windows = WINDOWS_0 * WINDOWS_1 * WINDOWS_2, size = SIZE_0 * SIZE_1 * SIZE_2;
-    index_t taps = KERNEL_0 * KERNEL_1 * KERNEL_2, maps = CHANNELS * MAPS;
+    index_t windows = WINDOWS_COUNT, size = SIZE_COUNT;
+    index_t taps = KERNEL_0 * KERNEL_1 * KERNEL_2, maps = FILTER_COUNT;
     index_t map = blockIdx.x % maps, part = blockIdx.x / maps, channel = map / MAPS;
-    index_t step = CHANNEL_LAST ? CHANNELS : 1, map_step = CHANNEL_LAST ? maps : 1;
+    index_t step = CHANNEL_LAST ? CHANNEL_COUNT : 1, map_step = CHANNEL_LAST ? maps : 1;
     x += CHANNEL_LAST ? channel : channel * size;
     gy += CHANNEL_LAST ? map : map * windows;
     index_t last = min((index_t)(IMAGES * windows), (part + 1) * PART_DEPTH);
@@ -104,14 +102,17 @@ extern "C" __global__ void depthwise_weight(const T *x, const T *gy, A *gw, cons
 #pragma unroll
         for (int tap = 0; tap < AT_ONCE; tap++) {
             sums[tap] = 0;
-            split(first_tap + tap, KERNEL_1, KERNEL_2, tap_at[tap]);
+            index_t number = first_tap + tap;
+            tap_at[tap][2] = number % KERNEL_2;
+            tap_at[tap][1] = number / KERNEL_2 % KERNEL_1;
+            tap_at[tap][0] = number / KERNEL_2 / KERNEL_1;
         }
         for (index_t i = part * PART_DEPTH + threadIdx.x; i < last; i += blockDim.x) {
-            index_t image = i / windows, window = i % windows, at[3];
-            split(window, WINDOWS_1, WINDOWS_2, at);
+            index_t image = OVER(i, WINDOWS_COUNT), window = REMAINDER(i, image, windows);
+            SPLIT(window, WINDOWS, at)
             at[0] = at[0] * STRIDE_0 - PAD_0, at[1] = at[1] * STRIDE_1 - PAD_1, at[2] = at[2] * STRIDE_2 - PAD_2;
             A factor = load(gy[image * windows * maps + window * map_step]);
-            const T *from = x + image * size * CHANNELS;
+            const T *from = x + image * size * CHANNEL_COUNT;
 #pragma unroll
             for (int tap = 0; tap < AT_ONCE; tap++) {
                 index_t element = seen(words, at, tap_at[tap][0], tap_at[tap][1], tap_at[tap][2]);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def divisor(number: int, is_wide: bool) -> tuple[int, int]:
-    """The words with which `quotient` of elementwise.cuh divides by a number; itself where indices have 64 bits.
+    """The words with which `quotient` of prelude.cuh divides by a number; itself where indices have 64 bits.
 
     Source: Granlund, Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figure 4.1.
     """

@@ -14,16 +14,6 @@ template <class E, int N> static __device__ __forceinline__ bool is_aligned(cons
     return (unsigned long long)x % alignof(Pack<E, N>) == 0;
 }
 
-/* at / divisor for at >= 0, by a multiplication where indices have 32 bits; factor, shift: see `_divisor`. */
-static __device__ __forceinline__ index_t quotient(index_t at, index_t factor, index_t shift) {
-#if WIDE
-    return at / factor;
-#else
-    unsigned n = (unsigned)at;
-    return (index_t)(((unsigned)(((unsigned long long)n * (unsigned)factor) >> 32) + n) >> shift);
-#endif
-}
-
 /* A float next to a double, so that rounding it once more is as rounding the double: inexact ones are odd. */
 static __device__ __forceinline__ float odd_float(double x) {
     float y = (float)x;

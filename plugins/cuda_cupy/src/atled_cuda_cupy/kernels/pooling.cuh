@@ -9,15 +9,19 @@ struct Spot {
     index_t outer, inner, at[3];
 };
 
-static __device__ __forceinline__ Spot spot(const Words &words, index_t i, index_t size0, index_t size1, index_t size2) {
-    Spot s;
-    s.inner = LAST ? i % INNER : 0;
-    i = LAST ? i / INNER : i;
-    s.at[2] = i % size2, i /= size2;
-    s.at[1] = AXES > 1 ? i % size1 : 0, i = AXES > 1 ? i / size1 : i;
-    s.at[0] = AXES > 2 ? i % size0 : 0, s.outer = AXES > 2 ? i / size0 : i;
-    return s;
-}
+#define REMAINDER(i, over, size) ((i) - (over) * (size))
+/* Number i of all of X, which is WINDOWS, SIZE or CELLS. */
+#define SPOT(s, i, X)                                                                                                  \
+    Spot s;                                                                                                            \
+    {                                                                                                                  \
+        index_t rest = LAST ? OVER(i, INNER) : i, over = OVER(rest, X##_2);                                            \
+        s.inner = LAST ? REMAINDER(i, rest, INNER) : 0;                                                                \
+        s.at[2] = REMAINDER(rest, over, X##_2), rest = over;                                                           \
+        over = AXES > 1 ? OVER(rest, X##_1) : rest;                                                                    \
+        s.at[1] = AXES > 1 ? REMAINDER(rest, over, X##_1) : 0, rest = over;                                            \
+        over = AXES > 2 ? OVER(rest, X##_0) : rest;                                                                    \
+        s.at[0] = AXES > 2 ? REMAINDER(rest, over, X##_0) : 0, s.outer = over;                                         \
+    }
 
 /* Where the values of a spot's image and channel begin, each array having `size` of them. */
 static __device__ __forceinline__ index_t begin(const Words &words, const Spot &s, index_t size) {
@@ -34,10 +38,11 @@ static __device__ __forceinline__ index_t first_place(const Words &words, const 
 #define STEP (LAST ? INNER : 1)
 
 /* The taps of a window that are elements of x, in C order: `at`, `tap` and `e`, their distance from the first element. */
-#define EACH_TAP(s)                                                                                                    \
-    for (index_t tap0 = 0; tap0 < KERNEL_0; tap0++)                                                                    \
-        UNROLL for (index_t tap1 = 0; tap1 < KERNEL_1; tap1++)                                                         \
-            UNROLL for (index_t tap2 = 0; tap2 < KERNEL_2; tap2++)                                                     \
+#define EACH_TAP(s) EACH_UP_TO(s, KERNEL)
+#define EACH_UP_TO(s, X)                                                                                               \
+    for (index_t tap0 = 0; tap0 < X##_0; tap0++)                                                                       \
+        UNROLL for (index_t tap1 = 0; tap1 < X##_1; tap1++)                                                            \
+            UNROLL for (index_t tap2 = 0; tap2 < X##_2; tap2++)                                                        \
                 if (index_t at0 = s.at[0] * STRIDE_0 - PAD_0 + tap0, at1 = s.at[1] * STRIDE_1 - PAD_1 + tap1,          \
                     at2 = s.at[2] * STRIDE_2 - PAD_2 + tap2;                                                           \
                     at0 >= 0 && at0 < SIZE_0 && at1 >= 0 && at1 < SIZE_1 && at2 >= 0 && at2 < SIZE_2)
@@ -45,12 +50,16 @@ static __device__ __forceinline__ index_t first_place(const Words &words, const 
 #define TAP ((tap0 * KERNEL_1 + tap1) * KERNEL_2 + tap2)
 #define ELEMENT (((at0 * SIZE_1 + at1) * SIZE_2 + at2) * STEP)
 
+/* The elements of a window, and those behind it, before the next one. */
+#define EACH_OF_CELL(s) EACH_UP_TO(s, STRIDE)
+#define IS_TAP (tap0 < KERNEL_0 && tap1 < KERNEL_1 && tap2 < KERNEL_2)
+
 /* The windows that see an element: each with the number of the tap that sees it. */
 static __device__ __forceinline__ index_t first_window(index_t at, index_t kernel, index_t stride) {
     return at < kernel ? 0 : (at - kernel) / stride + 1; /* the least with window * stride + kernel > at */
 }
 #define EACH_WINDOW(s)                                                                                                 \
-    index_t end0 = min((s.at[0] + PAD_0) / STRIDE_0 + 1, WINDOWS_0), end1 = min((s.at[1] + PAD_1) / STRIDE_1 + 1, WINDOWS_1), \
+    index_t end0 = min((s.at[0] + PAD_0) / STRIDE_0 + 1, WINDOWS_0), end1 = min((s.at[1] + PAD_1) / STRIDE_1 + 1, WINDOWS_1),\
             end2 = min((s.at[2] + PAD_2) / STRIDE_2 + 1, WINDOWS_2);                                                   \
     for (index_t window0 = first_window(s.at[0] + PAD_0, KERNEL_0, STRIDE_0); window0 < end0; window0++)               \
         for (index_t window1 = first_window(s.at[1] + PAD_1, KERNEL_1, STRIDE_1); window1 < end1; window1++)           \
@@ -63,7 +72,7 @@ static __device__ __forceinline__ index_t first_window(index_t at, index_t kerne
 /* Of equal maxima the first counts, and the first NaN of all. y or place may be null. */
 extern "C" __global__ void maximum_of(const T *x, T *y, P *place OPERANDS, const Floats floats, const Words words) {
     EACH(i, COUNT) {
-        Spot s = spot(words, i, WINDOWS_0, WINDOWS_1, WINDOWS_2);
+        SPOT(s, i, WINDOWS)
         const T *from = x + begin(words, s, ELEMENTS);
         A best = 0;
         index_t found = -1;
@@ -84,7 +93,7 @@ extern "C" __global__ void maximum_back(const T *gy, const P *place, T *gx OPERA
                                         const Floats floats, const Words words) {
     EACH(i, PLACES) if ((long long)place[i] < 0 || (long long)place[i] >= KERNEL) fail(flag, failure);
     EACH(i, COUNT) {
-        Spot s = spot(words, i, SIZE_0, SIZE_1, SIZE_2);
+        SPOT(s, i, SIZE)
         const T *from = gy + begin(words, s, WINDOWS);
         const P *found = place + first_place(words, s);
         A sum = 0;
@@ -93,11 +102,26 @@ extern "C" __global__ void maximum_back(const T *gy, const P *place, T *gx OPERA
     }
 }
 
+/* The same where windows do not overlap: by cells, which are a window and what lies before the next one. */
+extern "C" __global__ void maximum_back_apart(const T *gy, const P *place, T *gx OPERANDS, long long *flag,
+                                              long long failure, const Floats floats, const Words words) {
+    EACH(i, PLACES) if ((long long)place[i] < 0 || (long long)place[i] >= KERNEL) fail(flag, failure);
+    EACH(i, COUNT) {
+        SPOT(s, i, CELLS)
+        bool is_window = s.at[0] < WINDOWS_0 && s.at[1] < WINDOWS_1 && s.at[2] < WINDOWS_2;
+        index_t window = (s.at[0] * WINDOWS_1 + s.at[1]) * WINDOWS_2 + s.at[2];
+        index_t found = is_window ? (index_t)place[first_place(words, s) + window] : -1;
+        A value = is_window ? load(gy[begin(words, s, WINDOWS) + window * STEP]) : (A)0;
+        index_t base = begin(words, s, ELEMENTS);
+        EACH_OF_CELL(s) STORE_0(gx, base + ELEMENT, IS_TAP && found == TAP ? value : (A)0);
+    }
+}
+
 /* The elements of x at places; 0 where a place is outside of x. */
 extern "C" __global__ void gather(const T *x, const P *place, T *y OPERANDS, long long *flag, long long failure,
                                   const Floats floats, const Words words) {
     EACH(i, COUNT) {
-        Spot s = spot(words, i, WINDOWS_0, WINDOWS_1, WINDOWS_2);
+        SPOT(s, i, WINDOWS)
         index_t window = (s.at[0] * WINDOWS_1 + s.at[1]) * WINDOWS_2 + s.at[2];
         index_t tap = (index_t)place[first_place(words, s) + window];
         if (tap < 0 || tap >= KERNEL) fail(flag, failure);
@@ -123,7 +147,7 @@ static __device__ __forceinline__ index_t covered(index_t window, index_t size, 
 
 extern "C" __global__ void sums(const T *x, T *y OPERANDS, const Floats floats, const Words words) {
     EACH(i, COUNT) {
-        Spot s = spot(words, i, WINDOWS_0, WINDOWS_1, WINDOWS_2);
+        SPOT(s, i, WINDOWS)
         const T *from = x + begin(words, s, ELEMENTS);
         A sum = 0;
         EACH_TAP(s) sum += load(from[ELEMENT]);
@@ -133,7 +157,7 @@ extern "C" __global__ void sums(const T *x, T *y OPERANDS, const Floats floats, 
 
 extern "C" __global__ void sums_back(const T *gy, T *gx OPERANDS, const Floats floats, const Words words) {
     EACH(i, COUNT) {
-        Spot s = spot(words, i, SIZE_0, SIZE_1, SIZE_2);
+        SPOT(s, i, SIZE)
         const T *from = gy + begin(words, s, WINDOWS);
         A sum = 0;
         EACH_WINDOW(s) sum += load(from[WINDOW * STEP]) / DIVISOR(window0, window1, window2);
@@ -141,10 +165,21 @@ extern "C" __global__ void sums_back(const T *gy, T *gx OPERANDS, const Floats f
     }
 }
 
+extern "C" __global__ void sums_back_apart(const T *gy, T *gx OPERANDS, const Floats floats, const Words words) {
+    EACH(i, COUNT) {
+        SPOT(s, i, CELLS)
+        bool is_window = s.at[0] < WINDOWS_0 && s.at[1] < WINDOWS_1 && s.at[2] < WINDOWS_2;
+        index_t window = (s.at[0] * WINDOWS_1 + s.at[1]) * WINDOWS_2 + s.at[2];
+        A value = is_window ? load(gy[begin(words, s, WINDOWS) + window * STEP]) / DIVISOR(s.at[0], s.at[1], s.at[2]) : (A)0;
+        index_t base = begin(words, s, ELEMENTS);
+        EACH_OF_CELL(s) STORE_0(gx, base + ELEMENT, IS_TAP ? value : (A)0);
+    }
+}
+
 /* Each element over a window: here windows are elements of y, and KERNEL says how often one is repeated. */
 extern "C" __global__ void repeated(const T *x, T *y OPERANDS, const Floats floats, const Words words) {
     EACH(i, COUNT) {
-        Spot s = spot(words, i, WINDOWS_0, WINDOWS_1, WINDOWS_2);
+        SPOT(s, i, WINDOWS)
         index_t element = ((s.at[0] / KERNEL_0) * SIZE_1 + s.at[1] / KERNEL_1) * SIZE_2 + s.at[2] / KERNEL_2;
         STORE_0(y, i, load(x[begin(words, s, ELEMENTS) + element * STEP]));
     }

@@ -57,6 +57,18 @@ class _Geometry:
         }
 
     @property
+    def are_windows_apart(self) -> bool:
+        """Whether they do not overlap, and few elements lie between them."""
+        pairs = zip(self.kernel, self.stride, strict=True)
+        return all(size <= step for size, step in pairs) and math.prod(self.stride) <= 2 * _MOST_TAPS
+
+    @property
+    def cells(self) -> list[int]:
+        """How many cells, which are a window and what lies before the next one, cover an image."""
+        each = zip(self.size, self.pad, self.stride, strict=True)
+        return [-(-(size + pad) // step) for size, pad, step in each]
+
+    @property
     def farthest(self) -> int:
         """The farthest place along an axis that is counted."""
         each = zip(self.size, self.pad, self.kernel, self.stride, strict=True)
@@ -94,17 +106,23 @@ def _prepare(
     defines = {**_NEUTRAL, **defines, **(more or {})}
     if place is not None:
         defines["P"] = type_names(place.dtype)[0]
-    sizes = {"COUNT": output.size, **geometry.sizes()}
     is_known = math.prod(geometry.kernel) <= _MOST_TAPS
+    over, count = "SIZE" if call.spec.name in _BACK else "WINDOWS", output.size
+    sizes = geometry.sizes()
+    if call.spec.name in _BACK and is_known and geometry.are_windows_apart:
+        name, over = f"{name}_apart", "CELLS"
+        sizes |= by_axis("CELLS", geometry.cells, 1)
+        count = geometry.outer * geometry.inner * math.prod(geometry.cells)
     launch = sized(
         where,
         storing(call) + kernel("pooling", name),
         name,
-        sizes,
-        where.blocks(max(output.size, sizes["PLACES"])) if output.size + sizes["PLACES"] else 0,
+        {"COUNT": count, **sizes},
+        where.blocks(max(count, sizes["PLACES"])) if count + sizes["PLACES"] else 0,
         256,
         defines,
-        known=[f"KERNEL_{axis}" for axis in range(3)] if is_known else (),
+        known=[f"{one}_{axis}" for one in ("KERNEL", "STRIDE") for axis in range(3)] if is_known else (),
+        divisors=["INNER", *(f"{over}_{axis}" for axis in range(3))],
         floats=call.float_count,
         wide=is_wide(call),
     )

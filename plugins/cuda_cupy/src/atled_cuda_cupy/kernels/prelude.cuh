@@ -26,6 +26,16 @@ struct __align__(8) Words {
     index_t w[WORDS > 0 ? WORDS : 1];
 };
 
+/* at / divisor for at >= 0, by a multiplication where indices have 32 bits; factor, shift: see division.py. */
+static __device__ __forceinline__ index_t quotient(index_t at, index_t factor, index_t shift) {
+#if WIDE
+    return at / factor;
+#else
+    unsigned n = (unsigned)at;
+    return (index_t)(((unsigned)(((unsigned long long)n * (unsigned)factor) >> 32) + n) >> shift);
+#endif
+}
+
 /* Every element i below n, each once, by all threads of the grid. */
 #define EACH(i, n)                                                                                                     \
     for (index_t i = blockIdx.x * (index_t)blockDim.x + threadIdx.x; i < (n); i += (index_t)gridDim.x * blockDim.x)

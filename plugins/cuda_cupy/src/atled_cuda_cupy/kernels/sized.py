@@ -12,8 +12,10 @@ from atled.plugin import ArrayDesc, Call
 from atled_cuda_cupy.compiling import template, type_names
 from atled_cuda_cupy.devices import Device
 from atled_cuda_cupy.kernels.attaching import attached_text
+from atled_cuda_cupy.kernels.division import divisor
 from atled_cuda_cupy.launching import Launch
 
+_NARROW = 2**30  # strides of a grid are added to places in memory
 _FLOATS = "float16", "bfloat16", "float32", "float64"
 
 
@@ -27,17 +29,22 @@ def sized(
     defines: Mapping[str, object],
     *,
     known: Collection[str] = (),
+    divisors: Collection[str] = (),
     floats: int = 0,
     wide: bool = False,
 ) -> Launch:
     """A kernel of a text that speaks of sizes by their names.
 
-    known: those that the compiler is told.  wide: whether places in memory take 64 bits.
+    known: those that the compiler is told.  divisors: those by which OVER divides, none of them known.
+    wide: whether places in memory take 64 bits.
     """
-    words = [one for one in sizes if one not in known]
+    wide = wide or any(abs(size) >= _NARROW for size in sizes.values())
+    words = {one: size for one, size in sizes.items() if one not in known}
+    for one in divisors:
+        words[f"{one}_FACTOR"], words[f"{one}_SHIFT"] = divisor(sizes[one], wide)
     named = {**{one: sizes[one] for one in known}, **{one: f"words.w[{n}]" for n, one in enumerate(words)}}
-    values = [sizes[one] for one in words]
-    return Launch(where, text, name, grid, block, values, {**named, **defines}, floats=floats, wide=wide)
+    text = f"#define OVER(i, NAME) quotient(i, NAME##_FACTOR, NAME##_SHIFT)\n{text}"
+    return Launch(where, text, name, grid, block, [*words.values()], {**named, **defines}, floats=floats, wide=wide)
 
 
 @functools.cache
@@ -77,7 +84,7 @@ def of_one_float(call: Call, among: Collection[str] = ()) -> str:
 def is_wide(call: Call) -> bool:
     """Whether places in the arrays of a call take 64 bits; strides of a grid are added to them."""
     descs = (*call.inputs, *call.outputs, *call.reads, *call.writes)
-    return any(desc is not None and desc.size >= 2**30 for desc in descs)
+    return any(desc is not None and desc.size >= _NARROW for desc in descs)
 
 
 def computed_bytes(desc: ArrayDesc) -> int:
