@@ -79,7 +79,8 @@ extern "C" __global__ void depthwise_back(const T *gy, const T *weight, const T 
                     index_t window2 = meeting(at[2] + PAD_2, tap2, DILATION_2, STRIDE_2, WINDOWS_2);
                     if (window0 < 0 || window1 < 0 || window2 < 0) continue;
                     const T *met = from + ((window0 * WINDOWS_1 + window1) * WINDOWS_2 + window2) * step;
-                    for (index_t map = 0; map < MAPS; map++) sum += load(factor[map * taps]) * load(met[map * map_step]);
+                    for (index_t map = 0; map < MAPS; map++)
+                        sum += load(factor[map * taps]) * load(met[map * map_step]);
                 }
         STORE_0(gx, i, sum);
     }

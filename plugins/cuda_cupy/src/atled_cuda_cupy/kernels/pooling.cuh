@@ -37,7 +37,7 @@ static __device__ __forceinline__ index_t first_place(const Words &words, const 
 #define KERNEL (KERNEL_0 * KERNEL_1 * KERNEL_2)
 #define STEP (LAST ? INNER : 1)
 
-/* The taps of a window that are elements of x, in C order: `at`, `tap` and `e`, their distance from the first element. */
+/* The taps of a window that are elements of x, in C order: TAP is its number, ELEMENT where it is in x. */
 #define EACH_TAP(s) EACH_UP_TO(s, KERNEL)
 #define EACH_UP_TO(s, X)                                                                                               \
     for (index_t tap0 = 0; tap0 < X##_0; tap0++)                                                                       \
@@ -59,8 +59,9 @@ static __device__ __forceinline__ index_t first_window(index_t at, index_t kerne
     return at < kernel ? 0 : (at - kernel) / stride + 1; /* the least with window * stride + kernel > at */
 }
 #define EACH_WINDOW(s)                                                                                                 \
-    index_t end0 = min((s.at[0] + PAD_0) / STRIDE_0 + 1, WINDOWS_0), end1 = min((s.at[1] + PAD_1) / STRIDE_1 + 1, WINDOWS_1),\
-            end2 = min((s.at[2] + PAD_2) / STRIDE_2 + 1, WINDOWS_2);                                                   \
+    index_t end0 = min((s.at[0] + PAD_0) / STRIDE_0 + 1, WINDOWS_0);                                                   \
+    index_t end1 = min((s.at[1] + PAD_1) / STRIDE_1 + 1, WINDOWS_1);                                                   \
+    index_t end2 = min((s.at[2] + PAD_2) / STRIDE_2 + 1, WINDOWS_2);                                                   \
     for (index_t window0 = first_window(s.at[0] + PAD_0, KERNEL_0, STRIDE_0); window0 < end0; window0++)               \
         for (index_t window1 = first_window(s.at[1] + PAD_1, KERNEL_1, STRIDE_1); window1 < end1; window1++)           \
             for (index_t window2 = first_window(s.at[2] + PAD_2, KERNEL_2, STRIDE_2); window2 < end2; window2++)
@@ -126,7 +127,8 @@ extern "C" __global__ void gather(const T *x, const P *place, T *y OPERANDS, lon
         index_t tap = (index_t)place[first_place(words, s) + window];
         if (tap < 0 || tap >= KERNEL) fail(flag, failure);
         index_t at0 = s.at[0] * STRIDE_0 - PAD_0 + tap / (KERNEL_1 * KERNEL_2);
-        index_t at1 = s.at[1] * STRIDE_1 - PAD_1 + tap / KERNEL_2 % KERNEL_1, at2 = s.at[2] * STRIDE_2 - PAD_2 + tap % KERNEL_2;
+        index_t at1 = s.at[1] * STRIDE_1 - PAD_1 + tap / KERNEL_2 % KERNEL_1;
+        index_t at2 = s.at[2] * STRIDE_2 - PAD_2 + tap % KERNEL_2;
         bool is = at0 >= 0 && at0 < SIZE_0 && at1 >= 0 && at1 < SIZE_1 && at2 >= 0 && at2 < SIZE_2;
         STORE_0(y, i, is ? load(x[begin(words, s, ELEMENTS) + ELEMENT]) : (A)0);
     }
@@ -134,7 +136,8 @@ extern "C" __global__ void gather(const T *x, const P *place, T *y OPERANDS, lon
 
 /* By what the sum of a window is divided along one axis: the places that it covers, those of the padding included if
    they count. */
-static __device__ __forceinline__ index_t covered(index_t window, index_t size, index_t kernel, index_t pad, index_t stride) {
+static __device__ __forceinline__ index_t covered(index_t window, index_t size, index_t kernel, index_t pad,
+                                                  index_t stride) {
     index_t first = window * stride - pad, margin = COUNTS_PAD ? pad : 0;
     return max(min(first + kernel, size + margin) - max(first, -margin), (index_t)0);
 }
@@ -170,7 +173,8 @@ extern "C" __global__ void sums_back_apart(const T *gy, T *gx OPERANDS, const Fl
         SPOT(s, i, CELLS)
         bool is_window = s.at[0] < WINDOWS_0 && s.at[1] < WINDOWS_1 && s.at[2] < WINDOWS_2;
         index_t window = (s.at[0] * WINDOWS_1 + s.at[1]) * WINDOWS_2 + s.at[2];
-        A value = is_window ? load(gy[begin(words, s, WINDOWS) + window * STEP]) / DIVISOR(s.at[0], s.at[1], s.at[2]) : (A)0;
+        A value = is_window ? load(gy[begin(words, s, WINDOWS) + window * STEP]) : (A)0;
+        value /= DIVISOR(s.at[0], s.at[1], s.at[2]); /* at least 1 */
         index_t base = begin(words, s, ELEMENTS);
         EACH_OF_CELL(s) STORE_0(gx, base + ELEMENT, IS_TAP ? value : (A)0);
     }

@@ -59,7 +59,8 @@ static __device__ __forceinline__ void split(index_t i, index_t size1, index_t s
 #endif
 }
 
-static __device__ __forceinline__ index_t placed(const Words &words, Entry &entry, index_t at0, index_t at1, index_t at2) {
+static __device__ __forceinline__ index_t placed(const Words &words, Entry &entry, index_t at0, index_t at1,
+                                                 index_t at2) {
     entry.at[0] = (int)at0, entry.at[1] = (int)at1, entry.at[2] = (int)at2;
     return at0 * PLACE_0 + at1 * PLACE_1 + at2 * PLACE_2;
 }
@@ -296,13 +297,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 2 : 3) til
             A down[TALL], across[BROAD];
 #pragma unroll
             for (int i = 0; i < TALL; i += RUN_OF(TALL)) {
-                Run<RUN_OF(TALL)> run = *(const Run<RUN_OF(TALL)> *)&a_tiles[stage][k][top + APART(i, TALL, ROWS)];
+                const A *from = &a_tiles[stage][k][top + APART(i, TALL, ROWS)];
+                Run<RUN_OF(TALL)> run = *(const Run<RUN_OF(TALL)> *)from;
 #pragma unroll
                 for (int r = 0; r < RUN_OF(TALL); r++) down[i + r] = run.values[r];
             }
 #pragma unroll
             for (int j = 0; j < BROAD; j += RUN_OF(BROAD)) {
-                Run<RUN_OF(BROAD)> run = *(const Run<RUN_OF(BROAD)> *)&b_tiles[stage][k][left + APART(j, BROAD, COLUMNS)];
+                const A *from = &b_tiles[stage][k][left + APART(j, BROAD, COLUMNS)];
+                Run<RUN_OF(BROAD)> run = *(const Run<RUN_OF(BROAD)> *)from;
 #pragma unroll
                 for (int r = 0; r < RUN_OF(BROAD); r++) across[j + r] = run.values[r];
             }
