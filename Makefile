@@ -17,7 +17,7 @@ export PYTHON
 # The tests start some hundred processes, each of which would compile the whole library.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cudnn check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -28,6 +28,7 @@ help:
 	@echo "make quick    a selection of the tests, for the loop of editing"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
+	@echo "make check-cudnn  install cuDNN (0.6 GB) and have it plan what backend cudnn asks for, without a GPU (3 minutes)"
 	@echo "make check-lowest  install the lowest version of every dependency and test the core on them"
 	@echo "make check-growth  see that memory stays bounded over 5,000 shapes and 2,000 formulas (some minutes)"
 	@echo "make bench    compare speed with other libraries, below 15 minutes (ROW=softmax for the rows of that name)"
@@ -61,7 +62,7 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
 	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
-	@$(if $(ARGS),:,set -e; for folder in testing/cuda_emulator/tests plugins/cuda_cupy/tests; do \
+	@$(if $(ARGS),:,set -e; for folder in testing/cuda_emulator/tests plugins/cuda_cupy/tests plugins/cudnn/tests; do \
 	    $(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin $$folder; done)
 
 # Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
@@ -80,6 +81,10 @@ check-torch: $(VENV)/.ready-test
 	@$(RUN) -m pip --disable-pip-version-check --quiet install -e "examples/atled-torch[torch]"
 	@$(RUN) -m pytest examples/atled-torch/tests $(ARGS)
 	@$(RUN) -m atled demo digits --context torch
+
+# Into .venv-cudnn; nothing is computed, since no GPU is needed.
+check-cudnn: $(VENV)/.ready-test
+	@$(RUN) tools/check_cudnn.py $(ARGS)
 
 # Into .venv-lowest, with the oldest Python declared. ARGS for other tests than the core.
 check-lowest: $(VENV)/.ready-demo
@@ -172,5 +177,6 @@ generated: $(VENV)/.ready-test
 clean:
 	[ ! -f $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
 	[ ! -f .venv-lowest/pyvenv.cfg ] || rm -rf .venv-lowest
+	rm -rf .venv-cudnn
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist plugins/*/dist testing/*/dist demo-out
 	find . -path ./.benchenv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """The real cuDNN where there is no GPU: it plans for devices that are described to it.
 
-Its libraries need a libcuda.so.1 to be loaded. Where there is none, one is compiled in which loading a kernel succeeds, and
-whatever needs a device says that there is none.
+Its libraries need a libcuda.so.1 to be loaded. Where there is none, one is compiled in which loading a kernel succeeds,
+and whatever needs a device says that there is none.
 """
 
 from __future__ import annotations

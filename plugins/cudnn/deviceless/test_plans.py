@@ -1,4 +1,4 @@
-"""Every call that the plugin accepts has a plan of the real cuDNN, for an H100 and an H200, and so has all the kit made.
+"""Every call that the plugin accepts has a plan of the real cuDNN, for an H100 and an H200; so has what the kit made.
 
 CUDNN_GRAPHS: file of operation graphs that the stand-in for cuDNN got in a run of the conformance kit.
 """

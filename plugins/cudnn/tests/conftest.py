@@ -29,10 +29,21 @@ def _machine() -> None:
 
 
 @pytest.fixture
-def fake() -> Iterator[Any]:
-    """A stand-in of cuDNN that nothing was asked of; without one the test is skipped."""
-    if not atled_cuda_emulator.installed():
+def fake(cudnn: Any) -> Any:
+    """The stand-in for cuDNN, which nothing was asked of; without one the test is skipped."""
+    if cudnn is None:
         pytest.skip("a GPU and the real cuDNN are here")
+    return cudnn
+
+
+@pytest.fixture
+def cudnn() -> Iterator[Any]:
+    """Plans are made anew: by a stand-in that nothing was asked of, or by the real cuDNN, which is None."""
+    if not atled_cuda_emulator.installed():
+        _forget()
+        yield None
+        _forget()
+        return
     from fake_cudnn import FakeCudnn
 
     before = library.library()

@@ -53,7 +53,7 @@ def test_a_handle_is_destroyed_when_its_thread_ends(fake):
     assert seen == [1] and not fake.handles
 
 
-def test_threads_at_once_give_what_one_gives(fake):
+def test_threads_at_once_give_what_one_gives(cudnn):
     expected, found = convolved(), []
     threads = [threading.Thread(target=lambda: found.append(convolved())) for _ in range(4)]
     for thread in threads:
@@ -95,7 +95,7 @@ def test_another_device_is_left_as_it_was():
     assert cp.runtime.getDevice() == before
 
 
-def test_programs_give_what_single_steps_give(fake):
+def test_programs_give_what_single_steps_give(cudnn):
     with nn.context_scope(context()):
         x, w, b = leaf(2, 4, 8, 8), leaf(8, 4, 3, 3, seed=1), leaf(8, seed=2)
         h = F.tanh(F.convolution(x, w, b, pad=(1, 1)))
@@ -115,7 +115,7 @@ def test_programs_give_what_single_steps_give(fake):
         assert not np.array_equal(results[2][position], first)
 
 
-def test_convolution_is_part_of_a_program_of_the_device(fake):
+def test_convolution_is_part_of_a_program_of_the_device(cudnn):
     with nn.context_scope(context()):
         y = F.tanh(F.convolution(leaf(2, 4, 8, 8), leaf(8, 4, 3, 3, seed=1)))
         for _ in range(3):

@@ -82,7 +82,7 @@ def test_bias_residual_and_rectifier_are_fused_with_the_convolution(fake, functi
 
 
 @pytest.mark.parametrize("function", FUSED, ids=lambda function: function.__name__)
-def test_what_is_fused_has_its_gradients(fake, function):
+def test_what_is_fused_has_its_gradients(cudnn, function):
     agree(function, *ARRAYS[: function.__code__.co_argcount])
 
 
@@ -129,7 +129,7 @@ def test_where_tensor_cores_compute_the_channels_come_last(fake):
 
 
 @pytest.mark.parametrize("type_config", ["float", "double"])
-def test_elsewhere_they_stay_where_they_are(fake, type_config):
+def test_elsewhere_they_stay_where_they_are(cudnn, type_config):
     with nn.context_scope(get_extension_context("cudnn", type_config=type_config, fallback="quiet")):
         y = F.convolution(*leaves(values(2, 8, 6, 6), values(16, 8, 3, 3)))
         y.forward()
@@ -159,7 +159,7 @@ def test_where_it_is_confirmed_maxima_are_pooled_both_ways_without_places(fake, 
 
 
 def test_where_it_is_not_cuda_pools_maxima_with_places(fake):
-    assert not confirmed.FIRST_MAXIMUM
+    assert (fake.version, "NVIDIA Emulated") not in confirmed.FIRST_MAXIMUM
     with nn.trace() as trace:
         agree(pooled, np.round(values(2, 3, 7, 6)))
     assert {row.op: row.backend for row in trace.rows() if row.backend != "reference"}["MaxPooling"] != "cudnn"
@@ -173,7 +173,7 @@ def test_maxima_without_places_are_refused_where_places_are_wanted(fake):
     assert pooling.accepts(call.without((1,))) is True
 
 
-def test_a_network_learns_as_on_the_reference(fake):
+def test_a_network_learns_as_on_the_reference(cudnn):
     def train(context):
         nn.clear_parameters()
         rng = np.random.default_rng(1)
@@ -197,4 +197,4 @@ def test_a_network_learns_as_on_the_reference(fake):
 
     ours = train(get_extension_context("cudnn", fallback="quiet"))
     np.testing.assert_allclose(ours, train(nn.Context(["reference:float"])), rtol=1e-4)
-    assert fake.executed
+    assert cudnn is None or cudnn.executed
