@@ -1,8 +1,8 @@
 """Has the real cuDNN plan what backend `cudnn` asks it for, for an H100 and an H200, on a machine without a GPU.
 
-`python tools/check_cudnn.py [ARGUMENT OF PYTEST ...]` installs cuDNN and NVRTC (0.6 GB) into `.venv-cudnn`, apart from the
-virtual environment, where plugins would find them. Then the conformance kit runs on the stand-in for cuDNN, which writes
-down what it was given, and the real one plans all of that, and every call that the plugin accepts.
+`python tools/check_cudnn.py [ARGUMENT OF PYTEST ...]` installs cuDNN and NVRTC (0.6 GB) into `.venv-cudnn`, apart from
+the virtual environment, where plugins would find them. Then the conformance kit runs on the stand-in for cuDNN, which
+writes down what it was given, and the real one plans all of that, and every call that the plugin accepts.
 """
 
 from __future__ import annotations

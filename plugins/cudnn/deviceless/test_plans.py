@@ -156,7 +156,7 @@ def test_every_graph_that_the_kit_made_is_finalized():
     if not path:
         pytest.skip("CUDNN_GRAPHS names no file: make check-cudnn makes one")
     written = json.loads(Path(path).read_text("utf-8"))
-    assert len(written) > 100
+    assert len(written) > 60
     for plain in written:
         graph = node(plain)
         is_float = f"[901, 1, [{DATA_TYPES['float32']}]]" in json.dumps(plain)

@@ -32,4 +32,4 @@ def test_the_kit_finds_the_values_right(tmp_path):
     assert done.returncode == 0, done.stdout[-5000:]
     found = json.loads(report.read_text())
     assert found["failed"] == 0 and found["passed"] > 350, found
-    assert len(json.loads(graphs.read_text())) > 90
+    assert len(json.loads(graphs.read_text())) > 60
