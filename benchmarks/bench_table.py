@@ -203,22 +203,33 @@ def _devices() -> list[Row]:
     """What the engine costs on a device without kernels; peers: the cpu, which computes, and a time to keep below."""
 
     def row(name: str, case: str, goal: Goal, **more: Any) -> Row:
-        libraries = ("atled", "cpu", *(peer for peer in goal.peers if peer != "cpu"))
+        return one("empty device", "atled", name, case, goal, **more)
+
+    def one(kind: str, ours: str, name: str, case: str, goal: Goal, **more: Any) -> Row:
+        libraries = (ours, "cpu", *(peer for peer in goal.peers if peer != "cpu"))
         given = {"unit": "us", "tolerance": None, "goal": goal, **more}
-        return Row(f"empty device: {name}", f"bench_rows.device:{case}", libraries, **given)
+        return Row(f"{kind}: {name}", f"bench_rows.device:{case}", libraries, **given)
+
+    def cuda(found: Row) -> Row:
+        """The same on an empty driver of CUDA."""
+        assert found.goal is not None
+        name, case = found.name.removeprefix("empty device: "), found.case.removeprefix("bench_rows.device:")
+        given = {"arguments": found.arguments, "per": found.per, "of": found.of}
+        return one("empty CUDA driver", "cuda", name, case, found.goal, **given)
 
     plans = [
         row(f"bound plan, {count} arrays", "bound_plan", Goal(3, ["cpu"]), arguments={"arrays": count})
         for count in (2, 200)
     ]
     lenet = {"network": "lenet", "limit_us": 20}
-    return [
+    rows = [
         row("imperative add", "addition", Goal(2.5, ["cpu"]), per=DEVICE_ADDITIONS, of="op"),
         *plans,
         row("compiled step, LeNet", "compiled_step", Goal(1, ["limit"]), arguments=lenet, of="step"),
         row("dynamic step, MLP", "dynamic_step", Goal(1.5, ["cpu"]), arguments={"layers": 8}, of="step"),
         row("Adam, 40 parameters", "adam_update", Goal(1, ["cpu"]), arguments={"arrays": 40}, of="update"),
     ]
+    return [*rows, *map(cuda, rows)]
 
 
 DEVICE_ROWS = _devices()

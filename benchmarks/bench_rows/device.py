@@ -1,6 +1,7 @@
 """What the engine costs on a device: the simulated one with kernels that compute nothing, beside the cpu.
 
-Every case runs first on the device that computes. What it launches, copies and replays there the empty one must, too.
+The same for GPUs on a driver that does nothing, which is what the plugin costs besides. Every case of the simulated
+device runs first on the device that computes. What it launches, copies and replays there the empty one must, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bench_rows import empty_driver
 from bench_rows.networks import NETWORKS, initial_parameters
 from bench_rows.recorded import recorded
 from bench_rows.training import RecordedLayers
@@ -31,13 +33,22 @@ def _case(library: str, make: Callable[[Any], Run], limit_us: float = 0) -> Case
     """The case of a library.
 
     make: makes what is run, from the API.
-    library: "atled" is the empty device, "cpu" the backend of that name, "limit" a time that the row must keep below.
+    library: "atled" is the empty device, "cuda" GPUs on an empty driver, "cpu" the backend of that name, "limit" a time
+        that the row must keep below.
     """
     _opened.close()
     if library == "limit":
         return Case(lambda: limit_us * 1e-6, is_reading=True)
     if library == "cpu":
         return Case(make(recorded("atled")))
+    if library == "cuda":
+        empty_driver.install()
+        api = recorded("atled")
+        api.nn.set_default_context(api.nn.get_extension_context("cuda", fallback="raise"))
+        run = make(api)
+        for _ in range(_SETTLING_RUNS):
+            run()
+        return Case(run)
     api = recorded("atled")
     sim = importlib.import_module("atled_sim")
     api.nn.set_default_context(api.nn.get_extension_context("sim", fallback="raise"))

@@ -92,6 +92,7 @@ class Call:
     """
 
     __slots__ = (
+        "_ends",
         "after",
         "attributes",
         "before",
@@ -105,6 +106,8 @@ class Call:
         "type_config",
         "wanted",
     )
+
+    _ends: tuple[int, int]  # behind the arrays that are read, and behind those that are written; made by `split`
 
     def __init__(
         self,
@@ -205,11 +208,16 @@ class Call:
 
     def split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """The arguments of `run`: the arrays of the op, those that its formulas read besides and make, all others."""
-        reads, arrays = len(self.reads), len(self.reads) + len(self.writes)
-        inputs, outputs = arguments[:reads], arguments[reads:arrays]
-        own_reads, own_writes = len(self.inputs), len(self.outputs)
-        own = (*inputs[:own_reads], *outputs[:own_writes])
-        return own, (*inputs[own_reads:], *outputs[own_writes:]), arguments[arrays:]
+        try:
+            reads, arrays = self._ends
+        except AttributeError:
+            reads = len(self.reads)
+            reads, arrays = self._ends = reads, reads + len(self.writes)  # a device's launch asks at each run
+        own_reads, own_writes = len(self.inputs), reads + len(self.outputs)
+        if own_reads == reads and own_writes == arrays:
+            return arguments[:arrays], (), arguments[arrays:]
+        own = (*arguments[:own_reads], *arguments[reads:own_writes])
+        return own, (*arguments[own_reads:reads], *arguments[own_writes:arrays]), arguments[arrays:]
 
     @property
     def float_count(self) -> int:
