@@ -205,10 +205,12 @@ def test_what_is_not_aligned_is_copied_or_refused(arrays):
     np.testing.assert_array_equal(nn.NdArray.from_dlpack(shifted, copy=True).data, np.arange(1, 9))
 
 
-def test_what_is_not_c_contiguous_is_refused(arrays):
-    matrix = made(arrays, np.zeros((3, 4), "f"))
-    with pytest.raises(BufferError, match=r"strides \(4, 16\)"):
-        nn.NdArray.from_dlpack(matrix.T)
+def test_what_is_not_c_contiguous_is_copied_or_refused(arrays):
+    values = np.arange(24, dtype="f").reshape(2, 3, 4)
+    transposed = made(arrays, values).transpose(2, 0, 1)
+    with pytest.raises(BufferError, match=r"strides \(4, 48, 16\)"):
+        nn.NdArray.from_dlpack(transposed)
+    np.testing.assert_array_equal(nn.NdArray.from_dlpack(transposed, copy=True).data, values.transpose(2, 0, 1))
 
 
 def test_the_interface_of_cuda_arrays_names_address_and_stream(cuda, where):

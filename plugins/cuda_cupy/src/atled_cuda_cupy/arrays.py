@@ -19,6 +19,7 @@ from atled_cuda_cupy.launching import Launch
 _ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
 _ALIGNMENT = 16  # bytes: what kernels read at once
 _CUDA = 2  # kDLCUDA
+_NARROW = 2**30  # where 32 bits do not count elements any more, a stride of the grid added
 _PATTERNS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
 
@@ -149,15 +150,22 @@ class CudaArrayClass(ArrayClass):
     def from_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:
         """An array over memory of others; our stream waits for theirs."""
         array, desc = self._taken(source, device_id)
+        if not array.flags.c_contiguous:
+            shown = f"of a C-contiguous array of shape {array.shape}"
+            raise BufferError(f"its strides {array.strides} are not those {shown}")
         if array.data.ptr % _ALIGNMENT:
             raise BufferError(f"it begins at no multiple of {_ALIGNMENT} bytes")
         return array, desc
 
     def copy_dlpack(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:
-        """A copy, also of what begins anywhere."""
+        """A copy, also of what begins anywhere and has any strides."""
         array, desc = self._taken(source, device_id)
         target = self.allocate(desc, device_id)
-        self.copy(array, target)
+        if array.flags.c_contiguous:
+            self.copy(array, target)
+        else:
+            with device_of(target) as where:
+                _gathering(where, array).run((array, target), b"")
         return target, desc
 
     def cuda_array_interface(self, source: Any) -> dict[str, Any]:
@@ -170,16 +178,22 @@ class CudaArrayClass(ArrayClass):
     def _taken(self, source: Any, device_id: str) -> tuple[Any, ArrayDesc]:
         with device(device_id):
             array = cp.from_dlpack(source)
-        if not array.flags.c_contiguous:
-            raise BufferError(
-                f"its strides {array.strides} are not those of a C-contiguous array of shape {array.shape}"
-            )
         return array, ArrayDesc(array.shape, array.dtype)
 
 
 def device_of(array: Any) -> Device:
     """The device that an array lives on."""
     return device(str(array.data.device_id))
+
+
+def _gathering(where: Device, array: Any) -> Launch:
+    """What makes an array of any strides C-contiguous."""
+    defines = {"PATTERN": _PATTERNS[array.dtype.itemsize], "RANK": array.ndim}
+    steps = [step // array.dtype.itemsize for step in array.strides]
+    furthest = sum((size - 1) * step for size, step in zip(array.shape, steps, strict=True))
+    words, wide = (array.size, *array.shape, *steps), max(array.size, furthest) >= _NARROW
+    blocks, text = where.blocks(array.size), template("gather_strided")
+    return Launch(where, text, "gather_strided", blocks, 256, words, defines, wide=wide)
 
 
 def _join(where: Device) -> None:
