@@ -6,10 +6,11 @@ RUN := $(VENV)/bin/python
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml) $(wildcard examples/*/pyproject.toml) $(wildcard testing/*/pyproject.toml)
 # Further arguments of pytest, such as ARGS="tests/core -k relu".
 ARGS ?=
-# Without arguments the tests are run by as many processes as there are processors, file by file; with ARGS by one, as
-# ARGS="tests/core -n auto" asks for more. NumPy's BLAS has a thread in each: its idle ones wait by spinning.
+# Without arguments the tests are run by as many processes as there are processors, each of which begins with a part of
+# the files; with ARGS by one, as ARGS="tests/core -n auto" asks for more. NumPy's BLAS has one thread in each: its idle
+# ones wait by spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
-IN_PARALLEL := -n auto --dist loadfile --max-worker-restart 0 --durations 10 --durations-min 5
+IN_PARALLEL := -n auto -o console_output_style=classic --dist worksteal --max-worker-restart 0 --durations 10 --durations-min 5
 # Text that the rows of a benchmark to run have in their names; empty: all.
 ROW ?=
 

@@ -1,4 +1,4 @@
-"""What every run of the tests shares: how many processes there are, and what the garbage collector need not look at."""
+"""What every run of the tests shares: how many processes there are, what they show, what the collector passes over."""
 
 from __future__ import annotations
 
@@ -20,3 +20,26 @@ def pytest_collection_finish() -> None:
     """The tests themselves are some million objects, which each `gc.collect()` of a test would go through."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer dots where there are several processes; with -v a line per test, as ever."""
+    if getattr(config.option, "numprocesses", None) and config.get_verbosity() <= 0:
+        config.pluginmanager.register(_Dots())
+
+
+class _Dots:
+    """One dot for a hundred tests that pass: each dot wakes whoever reads them, and nobody counts tens of thousands."""
+
+    def __init__(self) -> None:
+        self._passed = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Category, letter, word; None leaves it to others."""
+        if report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
+            return None
+        self._passed += 1
+        if self._passed % 5000 == 0:
+            return "passed", f". {self._passed}\n", ""
+        return "passed", "" if self._passed % 100 else ".", ""

@@ -321,7 +321,10 @@ def test_the_environment_gives_the_count_of_threads(monkeypatch: pytest.MonkeyPa
     assert pool.thread_count() == 3
     monkeypatch.delenv("ATLED_NUM_THREADS")
     if hasattr(os, "sched_getaffinity"):
+        monkeypatch.setattr("atled_cpu_numba.threads._granted", lambda: 1 << 20)
         assert pool.thread_count() == len(os.sched_getaffinity(0))
+    monkeypatch.setattr("atled_cpu_numba.threads._granted", lambda: 1)
+    assert pool.thread_count() == 1
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "100000"])

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
+from pathlib import Path
 
 
 def usable_processors() -> int:
-    """Count of processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Count of processors that this process may run on, or of those whose time its container may take."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count, _granted())
+
+
+@functools.cache  # asked for each kernel that is prepared
+def _granted() -> int:
+    """How many processors' time Linux gives to this container, as `docker run --cpus` says; very many where all."""
+    return parse_quota(*(path.read_text().strip() for path in _QUOTA if path.is_file()))
+
+
+_QUOTA = [Path("/sys/fs/cgroup", name) for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")]
+
+
+def parse_quota(*texts: str) -> int:
+    """From the files of control groups: "QUOTA PERIOD", or both apart; a quota "max" or "-1" is none."""
+    words = " ".join(texts).split()
+    if len(words) < 2 or not words[0].isdecimal() or not words[1].isdecimal():
+        return 1 << 20
+    return max(1, math.ceil(int(words[0]) / max(1, int(words[1]))))
 
 
 def most_threads() -> int:
