@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gc
 
+import hypothesis
 import pytest
 
 from atled_cpu_numba.threads import usable_processors
+
+# An example that takes long on a busy machine is no failure.
+hypothesis.settings.register_profile("atled", deadline=None)
+hypothesis.settings.load_profile("atled")
 
 
 @pytest.hookimpl(optionalhook=True)
