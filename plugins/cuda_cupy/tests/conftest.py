@@ -74,28 +74,44 @@ def emulated():
 def compute(where):
     """`compute(module, prepare, op, inputs, **attributes)`: outputs of a call as a module of kernels prepares it.
 
-    flag: what it wrote into the flag for failures, of those that may fail.
+    shift: bytes by which all arrays are off the places where 16 bytes can be loaded at once.
+    flag: what it wrote into the flag for failures, of those that may fail.  inputs: as it left them.
     """
     import cupy
 
     from atled.plugin import ArrayDesc, Call, op_spec
 
-    def run(module, prepare, op, inputs, type_config="float", **attributes):
+    def empty(shape, dtype, shift):
+        if not shift:
+            return cupy.empty(shape, dtype)
+        size = ArrayDesc(shape, dtype).nbytes
+        return cupy.ndarray(shape, dtype, cupy.empty(size + shift, "uint8").data + shift)
+
+    def filled(x, shift):
+        array = empty(x.shape, x.dtype, shift)
+        array.set(x)
+        return array
+
+    def run(module, prepare, op, inputs, type_config="float", shift=0, **attributes):
         spec = op_spec(op)
         descs = tuple(None if x is None else ArrayDesc(x.shape, x.dtype) for x in inputs)
         attributes = spec.check_attributes(attributes, descs)
         made = spec.infer(*descs, **attributes)
         outputs = (made,) if isinstance(made, ArrayDesc) else tuple(made)
+        floats = [attributes[name] for name in spec.float_names]
         told = {name: value for name, value in attributes.items() if name != "channel_last" or value}
+        told = {name: value for name, value in told.items() if name not in spec.float_names}
         call = Call(spec, descs, outputs, told, device_id="0", type_config=type_config)
         assert module.accepts(call) is True
         prepared = getattr(module, prepare)(call)
-        given = [None if x is None else cupy.asarray(x) for x in inputs]
-        results = [cupy.empty(desc.shape, desc.dtype) for desc in outputs]
+        given = [None if x is None else filled(x, shift) for x in inputs]
+        results = [empty(desc.shape, desc.dtype, shift) for desc in outputs]
         workspace = [cupy.empty(prepared.workspace, "uint8")] if prepared.workspace else []
         flag = cupy.zeros(1, "int64")
-        prepared.run(*given, *results, *workspace, *([flag, 7] if prepared.may_fail else []))
+        failure = [flag, 7] if prepared.may_fail else [flag] if prepared.heeds_failure else []
+        prepared.run(*given, *results, *workspace, *failure, *floats)
         run.flag = int(flag.get()[0])
+        run.inputs = [None if x is None else x.get() for x in given]
         return [result.get() for result in results]
 
     return run

@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #if IS_PART
         y[blockIdx.y * (size_t)RESULTS + k] = state.value;
 #else
-        STORE_0(y, k, A(count == 1 ? state.value : state.value / ACC(count)));
+        STORE_0(y, k, count == 1 ? state.value : state.value / ACC(count));
 #endif
 #if HAS_PLACE
         if (place) place[(IS_PART ? blockIdx.y * (size_t)RESULTS : 0) + k] = IS_PART || state.r > 0 ? state.r : 0;
