@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atled_cuda_emulator import DeviceFault, compared_orders, thread_order
+from atled_cuda_emulator import DeviceFault, checked_accesses, compared_orders, thread_order
 
 KERNEL = 'extern "C" __global__ void k(float *x, int n) {{ __shared__ float s[64]; int t = threadIdx.x; {} }}'
 
@@ -149,3 +149,31 @@ def test_a_result_that_depends_on_the_order_of_threads_is_caught(cupy: Any) -> N
         assert x.get().tolist() == list(range(63, -1, -1))
         with pytest.raises(DeviceFault, match="in reverse order give something else"):
             launch(cupy, "s[t] = x[t]; x[t] = s[63 - t];", x)
+
+
+CHECKED = {
+    "float v = x[t + 1]; if (v == 5) x[0] = v;": "a read of 4 bytes, 0 bytes behind the end of an allocation of 256",
+    "float v = x[t + 70]; if (v == 5) x[0] = v;": "a read of 4 bytes, 24 bytes behind the end",
+    "if (!t) x[t + 64 * n] = 1;": "a write of 4 bytes",
+    "if (t > 1) x[0] = ((float4 *)(x + t))->y;": "a misaligned access",
+    "float own[4]; for (int i = 0; i < 4; i++) own[i] = x[i]; x[t] = own[t % 5];": "an index beyond an array",
+    "s[t] = x[t]; x[t] = s[t + n];": "an index beyond an array",
+    "x[t] = n * 1000000000;": "an overflow of a product",
+    "x[t] = n / (t - 3);": "a division by zero",
+    "x[t] = 1 << n;": "a shift by more bits",
+}
+
+
+@pytest.mark.parametrize("body", CHECKED)
+def test_an_access_that_only_looks_right_is_caught_where_accesses_are_checked(cupy: Any, body: str) -> None:
+    x = cupy.zeros(64, np.float32)
+    with checked_accesses(), pytest.raises(DeviceFault, match=CHECKED[body]):
+        launch(cupy, body, x)
+
+
+def test_checked_accesses_let_right_ones_pass(cupy: Any) -> None:
+    x = cupy.asarray(np.arange(64, dtype=np.float32))
+    body = "float own[2] = {x[t], 1}; s[t] = own[n % 2]; __syncthreads(); x[t] = s[63 - t];"
+    with checked_accesses():
+        launch(cupy, body, x)
+    assert x.get().tolist() == list(range(63, -1, -1))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from atled_cuda_emulator import compiling as _compiling
 from atled_cuda_emulator import faults as _faults
 from atled_cuda_emulator import launching as _launching
 from atled_cuda_emulator.compiling import compile_bundle, unusable
@@ -18,6 +19,7 @@ from atled_cuda_emulator.faults import counts, fault
 __all__ = [
     "DeviceFault",
     "check_memory",
+    "checked_accesses",
     "compared_orders",
     "compile_bundle",
     "counts",
@@ -88,6 +90,17 @@ def compared_orders(launches: int) -> Iterator[None]:
         yield
     finally:
         _launching.order.compared = before
+
+
+@contextmanager
+def checked_accesses() -> Iterator[None]:
+    """Within: kernels whose modules are made here are compiled so that reads and writes outside of all memory of the
+    device, misaligned ones, overflows of signed numbers and indices beyond arrays are DeviceFaults. Slow; needs g++."""
+    before, _compiling.checked = _compiling.checked, True
+    try:
+        yield
+    finally:
+        _compiling.checked = before
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -35,6 +36,11 @@ _PLACES = [
     "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector",
 ]
+_RUNTIME_FLAGS = ["-std=c++17", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-w", "-nostdinc++", "-fno-exceptions"]
+_CHECKED = "-fsanitize=kernel-address --param asan-instrumentation-with-call-threshold=0 --param asan-stack=0"
+_CHECKED += " --param asan-globals=0 -fno-wrapv"
+_CHECKED += " -fsanitize=alignment,bounds,signed-integer-overflow,shift-exponent,integer-divide-by-zero,bool"
+checked = False  # whether texts are compiled so that each access to memory is checked
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _BOUNDS = r"(?:__launch_bounds__\s*\(([^)]*)\)\s*)?"
 _KERNEL = re.compile(rf"__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(")
@@ -47,6 +53,7 @@ _C_LINKAGE = re.compile(r'extern\s+"C"')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _MOST_TEXTS = 40  # in one bundle: more take the compiler long enough for the other processor to stand idle
 _PROCESSES = 2
+_MOST_BYTES = 2 << 30  # kept on disk
 
 
 class CompileError(Exception):
@@ -87,7 +94,8 @@ class Text:
     @functools.cached_property
     def key(self) -> str:
         """What the machine code depends on, as one word."""
-        parts = [self.source, "\0".join(self.names), "\0".join(self.options), _toolchain_key()]
+        how = "checked" if checked else ""
+        parts = [self.source, "\0".join(self.names), "\0".join(self.options), how, _toolchain_key()]
         return hashlib.sha256("\1".join(parts).encode()).hexdigest()[:32]
 
     def part(self, number: int) -> str:
@@ -154,9 +162,10 @@ def _toolchain_key() -> str:
     if name is None:
         raise CompileError(unusable())
     version = subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout
-    files = [(DEVICE_CODE / file).read_text() for file in ("cuda_emulator.h", "runtime.cpp")]
-    recipe = Path(__file__).read_text()  # what surrounds a text
-    return hashlib.sha256("\0".join([version, recipe, *files]).encode()).hexdigest()[:16]
+    header = (DEVICE_CODE / "cuda_emulator.h").read_text("utf-8")
+    flags = " ".join((*_FLAGS, *_PLACES, _CHECKED))
+    parts = (version, header, flags, inspect.getsource(Text))  # the last: what surrounds a text
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _run_compiler(arguments: Sequence[str], source: str, made: Path) -> None:
@@ -182,13 +191,25 @@ def _run_compiler(arguments: Sequence[str], source: str, made: Path) -> None:
     os.replace(temporary, made)
 
 
+def _forget_oldest() -> None:
+    """Keep at most `_MOST_BYTES` of compiled texts."""
+    found = sorted(((path.stat().st_mtime, path) for path in kept_in().glob("*.so")), reverse=True)
+    total = 0
+    for _, path in found:
+        total += path.stat().st_size
+        if total > _MOST_BYTES:
+            path.unlink(missing_ok=True)
+
+
 @functools.cache
 def runtime() -> ctypes.PyDLL:
     """What runs kernels; the global interpreter lock stays held, for it has one state for all threads."""
-    path = kept_in() / f"runtime-{_toolchain_key()}.so"
+    source = (DEVICE_CODE / "runtime.cpp").read_text("utf-8")
+    key = hashlib.sha256((_toolchain_key() + source).encode()).hexdigest()[:16]
+    path = kept_in() / f"runtime-{key}.so"
     if not path.exists():
-        flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-w", "-nostdinc++", "-fno-exceptions", "-fno-rtti"]
-        _run_compiler(flags, (DEVICE_CODE / "runtime.cpp").read_text(), path)
+        _forget_oldest()
+        _run_compiler(_RUNTIME_FLAGS, source, path)
     library = ctypes.PyDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     library.cu_message.restype = ctypes.c_char_p
     return library
@@ -225,7 +246,7 @@ def _compile_together(texts: Sequence[Text]) -> None:
     # Barriers make a kernel's threads slow to run, so that optimizing pays.
     level = "-O1" if texts[0].waits else "-O0"
     try:
-        _run_compiler([*_FLAGS, *_PLACES, level], source, path)
+        _run_compiler([*_FLAGS, *_PLACES, level, *(_CHECKED.split() if checked else ())], source, path)
     except CompileError as e:
         if len(texts) == 1:
             _errors[texts[0].key] = str(e)

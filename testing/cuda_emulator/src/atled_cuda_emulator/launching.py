@@ -135,6 +135,9 @@ class Function:
             buffer = ctypes.create_string_buffer(packed, len(packed) or 1)
             library = compiling.runtime()
             how = THREAD_ORDERS[threads], int(order.shuffle_blocks), order.seed
+            if compiling.checked:
+                ranges = memory.ranges()
+                library.cu_allocations(ctypes.c_void_p(ranges.ctypes.data), len(ranges))
             if library.cu_launch(ctypes.c_void_p(self._address), *sizes, shared, buffer, *how):
                 raise DeviceFault(f"{self.name}: {library.cu_message().decode()}")
             for allocation in needs:

@@ -80,6 +80,8 @@ class Memory:
         self._freed_bytes = 0
         self._lock = threading.RLock()  # finalizers free as well
         self.used: dict[int | None, int] = {}
+        self._changes = 0
+        self._ranges: tuple[int, np.ndarray] = (-1, np.empty(0, np.uintp))
 
     def allocate(self, size: int, device: int | None, limit: int | None = None) -> Allocation:
         """cudaMalloc (of whole units), or cudaHostAlloc for device None."""
@@ -91,6 +93,7 @@ class Memory:
             bisect.insort(self._starts, allocation.address)
             self._by_start[allocation.address] = allocation
             self.used[device] = self.used.get(device, 0) + size
+            self._changes += 1
         return allocation
 
     def forget(self, allocation: Allocation) -> None:
@@ -98,6 +101,7 @@ class Memory:
         with self._lock:
             assert allocation.alive, "freed twice"
             allocation.alive = False
+            self._changes += 1
             self.used[allocation.device] -= allocation.size
             self._freed.append(allocation)
             self._freed_bytes += allocation.size
@@ -106,6 +110,15 @@ class Memory:
                 self._freed_bytes -= oldest.size
                 self._starts.pop(bisect.bisect_left(self._starts, oldest.address))
                 del self._by_start[oldest.address]
+
+    def ranges(self) -> np.ndarray:
+        """Begin and end of all that is alive, by address."""
+        with self._lock:
+            if self._ranges[0] != self._changes:
+                alive = [one for one in map(self._by_start.__getitem__, self._starts) if one.alive]
+                pairs = [(one.address, one.end) for one in alive]
+                self._ranges = self._changes, np.array(pairs, np.uintp).reshape(-1, 2)
+            return self._ranges[1]
 
     def find(self, address: int) -> Allocation | None:
         """The allocation with this address in it, or at its end; also one that was freed lately."""

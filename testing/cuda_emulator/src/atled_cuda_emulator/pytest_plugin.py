@@ -50,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run so many launches of each kernel with barriers in three orders of threads, which must agree",
     )
     group.addoption("--cuda-deferred", action="store_true", help="streams work when something waits, not before")
+    group.addoption("--cuda-checked", action="store_true", help="check each access to memory; slower, needs g++")
     group.addoption("--cuda-shuffle", type=int, metavar="SEED", help="run the blocks of each launch in a random order")
     group.addoption(
         "--cuda-sources",
@@ -80,6 +81,8 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     with ExitStack() as modes:
         if atled_cuda_emulator.installed():
             modes.enter_context(atled_cuda_emulator.compared_orders(option("--cuda-orders")))
+            if option("--cuda-checked"):
+                modes.enter_context(atled_cuda_emulator.checked_accesses())
             if option("--cuda-deferred"):
                 modes.enter_context(atled_cuda_emulator.deferred())
             if (seed := option("--cuda-shuffle")) is not None:

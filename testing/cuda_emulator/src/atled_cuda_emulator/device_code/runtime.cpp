@@ -1,6 +1,7 @@
 // Runs kernels: the threads of a block one after the other in one OS thread. A thread that waits keeps its stack, and
 // the next ones run on another; so a kernel without barriers is a plain loop, and one with barriers needs no mark.
 #include "cuda_emulator.h"
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,10 +118,11 @@ void fail(const char *format, ...) {
 
 // --- threads ----------------------------------------------------------------------------------------------
 void work() {
-    int stack = threads[current].stack;  // whoever runs on it last
+    int stack = threads[current].stack;
     while (next_new < thread_count && !failed) {
         current = order[next_new++];
         Thread &thread = threads[current];
+        thread.stack = stack;
         cu_thread_index = thread.index;
         kernel->call(arguments);
         threads[current].state = DONE;
@@ -252,6 +254,89 @@ unsigned cu_ballot(unsigned mask, int predicate, int place) {
     return result;
 }
 
+// --- accesses that the compiler reports: text compiled with `checked` ------------------------------------------------
+}  // extern "C"
+namespace {
+struct Range { cu_address begin, end; };
+const Range *allocations;  // sorted; alive
+int allocation_count;
+unsigned shared_size;
+Range last;                // where the access before was
+cu_address last_page;      // of a library's variables
+enum { PAGE = 4096 };
+
+int within(cu_address at, unsigned size, cu_address begin, cu_address end) {
+    return begin <= at && at + size <= end;
+}
+
+int find(cu_address at, unsigned size) {
+    int low = 0, high = allocation_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (allocations[middle].begin <= at) low = middle + 1;
+        else high = middle;
+    }
+    if (!low || !within(at, size, allocations[low - 1].begin, allocations[low - 1].end)) return 0;
+    last = allocations[low - 1];
+    return 1;
+}
+
+void accessed(cu_address at, unsigned size, const char *how) {
+    if (within(at, size, last.begin, last.end)) return;
+    cu_address top = (cu_address)stacks[threads[current].stack];
+    if (within(at, size, top - STACK, top) || find(at, size)) return;
+    if (within(at, size, (cu_address)cu_dynamic_shared, (cu_address)cu_dynamic_shared + shared_size)) return;
+    if (within(at, size, (cu_address)arguments, (cu_address)arguments + kernel->total)) return;
+    if (at / PAGE == last_page) return;
+    Dl_info found;
+    if (dladdr((void *)at, &found)) {  // static shared memory, tables of constants
+        last_page = at / PAGE;
+        return;
+    }
+    char text[200];
+    int place = allocation_count;
+    while (place && allocations[place - 1].begin > at) place--;
+    long long behind = place ? (long long)(at - allocations[place - 1].end) : -1;
+    long long size_of = place ? (long long)(allocations[place - 1].end - allocations[place - 1].begin) : 0;
+    if (behind >= 0 && behind < PAGE)
+        snprintf(text, sizeof text, "a %s of %u bytes, %lld bytes behind the end of an allocation of %lld", how, size, behind, size_of);
+    else
+        snprintf(text, sizeof text, "a %s of %u bytes at %p, which is no memory of a device", how, size, (void *)at);
+    cu_fault(text, 0);
+}
+
+struct Location { const char *file; unsigned line, column; };
+struct Mismatch { Location where; const void *type; unsigned char log_alignment, kind; };
+void undefined(const char *what, const void *data) { cu_fault(what, (int)((const Location *)data)->line); }
+}  // namespace
+extern "C" {
+#define CU_ACCESS(size)                                                                                    \
+    void __asan_load##size##_noabort(cu_address at) { accessed(at, size, "read"); }                        \
+    void __asan_store##size##_noabort(cu_address at) { accessed(at, size, "write"); }
+CU_ACCESS(1) CU_ACCESS(2) CU_ACCESS(4) CU_ACCESS(8) CU_ACCESS(16)
+void __asan_loadN_noabort(cu_address at, size_t size) { accessed(at, (unsigned)size, "read"); }
+void __asan_storeN_noabort(cu_address at, size_t size) { accessed(at, (unsigned)size, "write"); }
+void __asan_handle_no_return() {}
+#define CU_UNDEFINED(name, text) void __ubsan_handle_##name(const void *data) { undefined(text, data); }
+CU_UNDEFINED(add_overflow, "an overflow of a sum")
+CU_UNDEFINED(sub_overflow, "an overflow of a difference")
+CU_UNDEFINED(mul_overflow, "an overflow of a product")
+CU_UNDEFINED(negate_overflow, "an overflow of a negation")
+CU_UNDEFINED(divrem_overflow, "a division by zero, or that overflows")
+CU_UNDEFINED(shift_out_of_bounds, "a shift by more bits than there are")
+CU_UNDEFINED(out_of_bounds, "an index beyond an array")
+CU_UNDEFINED(load_invalid_value, "a bool that is neither 0 nor 1")
+void __ubsan_handle_type_mismatch_v1(const Mismatch *data, cu_address at) {
+    if (at & (((cu_address)1 << data->log_alignment) - 1)) undefined("a misaligned access", data);
+}
+
+// The memory that kernels may use from here on; it has to live as long.
+void cu_allocations(const void *ranges, int count) {
+    allocations = (const Range *)ranges;
+    allocation_count = count;
+    last = {0, 0};
+}
+
 // --- what the host calls -----------------------------------------------------------------------------------------
 const char *cu_message() { return message; }
 
@@ -271,6 +356,8 @@ int cu_launch(const CuKernel *what, const unsigned *grid, const unsigned *block,
     char *dynamic = (char *)aligned_alloc(256, (shared + 2 * GUARD + 255) / 256 * 256);
     memset(dynamic + shared, GUARD_BYTE, GUARD);
     cu_dynamic_shared = dynamic;
+    shared_size = shared;
+    last = {0, 0};
     unsigned blocks = grid[0] * grid[1] * grid[2], *places = 0;
     if (shuffle) {
         places = (unsigned *)malloc(blocks * sizeof *places);
