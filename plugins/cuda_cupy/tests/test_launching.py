@@ -169,3 +169,13 @@ def test_a_chain_is_one_launch_in_a_program(cuda):
             y.forward()
     (row,) = (row for row in trace.rows() if row.backend == "cuda")
     assert row.calls == 1
+
+
+def test_a_thread_that_never_touched_the_device_launches_what_others_bound(arrays, where, monkeypatch):
+    monkeypatch.setattr(where, "is_alone", True)  # else every launch makes its device current
+    x, y = pair(arrays, 8)
+    bound = scale(where, 8, 3).bind((x, y, 0), 0, 0)
+    thread = threading.Thread(target=bound)
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(values_of(arrays, y), np.full(8, 3))

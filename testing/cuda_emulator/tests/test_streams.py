@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,6 +135,29 @@ def test_a_stream_of_another_device_is_refused(cupy: Any) -> None:
     kernel = cupy.RawKernel(ADD, "add")
     with pytest.raises(cupy.cuda.driver.CUDADriverError, match="INVALID_HANDLE"):
         kernel((1,), (4,), (x, np.float32(1)), stream=stream)
+
+
+def test_the_driver_knows_no_context_in_a_thread_that_did_nothing_yet(cupy: Any) -> None:
+    x = cupy.zeros(4, np.float32)
+    function = cupy.RawKernel('extern "C" __global__ void one(float *x) { x[threadIdx.x] = 1; }', "one").kernel.ptr
+    address = np.array([x.data.ptr])
+    params = np.array([address.ctypes.data])
+    said = []
+
+    def launch() -> None:
+        cupy.cuda.driver.launchKernel(function, 1, 1, 1, 4, 1, 1, 0, 0, params.ctypes.data, 0)
+
+    def work() -> None:
+        with pytest.raises(cupy.cuda.driver.CUDADriverError, match="INVALID_CONTEXT"):
+            launch()
+        cupy.cuda.runtime.setDevice(0)
+        launch()
+        said.append(x.get().tolist())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert said == [[1] * 4]
 
 
 # --- graphs -----------------------------------------------------------------------------------------------

@@ -55,19 +55,31 @@ class Device:
         """How many blocks of so many threads: enough for `count` elements, `each` per thread, or to fill the device."""
         return max(1, min(-(-count // (block * each)), self.multiprocessors * (self.threads // block)))
 
+    def is_first_in_thread(self) -> bool:
+        """Whether the thread has not made it current yet."""
+        return self.number not in _thread.touched
+
     def __enter__(self) -> Device:
         if self.loss.refusal is not None:
             raise self.loss.refusal()
-        if not self.is_alone:
-            before = cp.runtime.getDevice()
-            _thread.before.append(before)
-            if before != self.number:
-                cp.runtime.setDevice(self.number)
+        if self.is_alone:
+            if self.number not in _thread.touched:
+                self._begin()
+            return self
+        before = cp.runtime.getDevice()
+        if before != self.number:
+            cp.runtime.setDevice(self.number)
         if self.number not in _thread.touched:
-            _thread.touched.add(self.number)
-            if not cp.current_stream().ptr:
-                self.stream.use()
+            self._begin()
+        _thread.before.append(before)
         return self
+
+    def _begin(self) -> None:
+        """The first use in a thread."""
+        cp.runtime.setDevice(self.number)  # makes its context current, which the driver's own functions need
+        if not cp.current_stream().ptr:
+            self.stream.use()
+        _thread.touched.add(self.number)
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if not self.is_alone:

@@ -153,7 +153,7 @@ class Launch:
                 )
 
     def _launching(self, extra: int, memory: object) -> Callable[[], None]:
-        launch_kernel, current_stream, loss = cp.launch_kernel, cp.current_stream, self._where.loss
+        launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where
         function, dimensions = self._function.ptr, self._dimensions
         known = faults.errors()
 
@@ -161,7 +161,10 @@ class Launch:
             try:
                 launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
             except known as error:
-                loss.tell(error)
+                if not where.is_first_in_thread():
+                    where.loss.tell(error)
+                with where:  # the driver knows no context in a thread that did nothing yet
+                    launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
 
         return launch
 

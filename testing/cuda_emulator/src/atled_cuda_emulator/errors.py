@@ -35,6 +35,7 @@ DRIVER_ERRORS = {
     1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
     2: ("CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),
     3: ("CUDA_ERROR_NOT_INITIALIZED", "initialization error"),
+    201: ("CUDA_ERROR_INVALID_CONTEXT", "invalid device context"),
     400: ("CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"),
     500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),

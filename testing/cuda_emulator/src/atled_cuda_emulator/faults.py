@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,10 +83,29 @@ def fault(
         _lost = None
 
 
+class _Thread(threading.local):
+    """has_context: whether the thread has called what makes the device's context its current one."""
+
+    has_context = False
+
+
+_thread = _Thread()
+
+
+def ensure_context() -> None:
+    """What CuPy does before it calls the driver itself, and every call of the runtime library."""
+    _thread.has_context = True
+
+
 def driver_call(call: str) -> None:
     """To be called at the start of each driver call: counts it, and raises what is due."""
     global _owner, _lost
     _counts[call] += 1
+    if call == "launchKernel":  # the driver's own, which leaves contexts to its callers
+        if not _thread.has_context:
+            raise CUDADriverError(201)
+    elif call != "getDeviceCount":
+        ensure_context()
     if _owner is None:
         _owner = os.getpid()
     elif _owner != os.getpid():

@@ -13,7 +13,7 @@ import numpy as np
 
 from atled_cuda_emulator import compiling
 from atled_cuda_emulator.errors import DeviceFault
-from atled_cuda_emulator.faults import driver_call
+from atled_cuda_emulator.faults import driver_call, ensure_context
 from atled_cuda_emulator.launching import Function as _Loaded
 from atled_cuda_emulator.stand_in import driver
 from atled_cuda_emulator.stand_in.array import ndarray
@@ -61,6 +61,7 @@ class Function:
         pointers = (ctypes.c_void_p * len(buffers))(*(ctypes.addressof(one) for one in buffers))
         pointer = (get_current_stream() if stream is None else stream).ptr
         params = ctypes.addressof(pointers) if buffers else 0
+        ensure_context()
         driver.launchKernel(self.ptr, gx, gy, gz, bx, by, bz, shared_mem, pointer, params, 0)
 
 
