@@ -57,6 +57,13 @@ class _Handles(threading.local):
     def __init__(self) -> None:
         self.by_device: dict[int, _Handle] = {}
 
+    def of(self, where: Device) -> _Handle:
+        """That of this thread and device, which is current."""
+        found = self.by_device.get(where.number)
+        if found is None:
+            found = self.by_device[where.number] = _Handle()
+        return found
+
 
 _handles = _Handles()
 
@@ -101,6 +108,7 @@ def product(
 
     def of(a: int, b: int, y: int, memory: int) -> Callable[[int], None]:
         rest: tuple[int, ...]
+        _handles.of(where)  # a handle is not to be made while the stream captures
         if batch == 1:
             name, call = "cublasGemmEx", library.cublasGemmEx
             rest = (*head, b, kind, b_row, a, kind, a_row, before, y, made, y_row, way, _ALGORITHM)
@@ -110,10 +118,7 @@ def product(
             rest = (*head, *factors, before, y, made, columns, rows * columns, batch, way, _ALGORITHM)
 
         def multiply(stream: int) -> None:
-            handle = _handles.by_device.get(where.number)
-            if handle is None:
-                handle = _handles.by_device[where.number] = _Handle()
-            status = call(handle.use(stream, memory, workspace), *rest)
+            status = call(_handles.of(where).use(stream, memory, workspace), *rest)
             if status:
                 _check(status, name)
 
