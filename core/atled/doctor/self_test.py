@@ -14,7 +14,7 @@ from atled.explanation import explain
 from atled_contexts import Context, backend_info, context_scope, trace
 
 # Asked in this order; the first that the backend computes by something of its own is taken.
-_FUNCTIONS = ("add2", "mul2", "relu", "exp", "affine", "softmax", "sum")
+_FUNCTIONS = ("add2", "mul2", "relu", "exp", "affine", "softmax", "sum", "convolution")
 
 
 # Any: strings, numbers and None, as JSON has them.
@@ -38,6 +38,8 @@ def _try_one(backend: str, found: dict[str, Any]) -> str:
         arrays: list[np.ndarray] = [ramp for _ in function.spec.user_inputs]
         if name == "affine":
             arrays = [ramp, np.ones((3, 2), np.float32), np.ones(2, np.float32)]
+        if name == "convolution":
+            arrays = [ramp.reshape(1, 1, 4, 3), np.ones((2, 1, 2, 2), np.float32), np.ones(2, np.float32)]
         inputs = [NdArray.from_numpy_array(array) for array in arrays]
         chosen = explain(function, *inputs).calls[0].chosen
         if chosen is None or chosen.backend != backend:
