@@ -23,7 +23,7 @@ def accepts(call: Call) -> bool | str:
     x, axis = call.inputs[0], call.attributes["axis"]
     if x is not None and x.shape[axis] > _MOST_CLASSES:
         return f"the kernels count {_MOST_CLASSES} classes at most"
-    return reduction.accepts(call.replaced_by(call.spec, call.inputs, ()))
+    return reduction.accepts(call)
 
 
 def prepare_by_label(call: Call) -> Prepared:

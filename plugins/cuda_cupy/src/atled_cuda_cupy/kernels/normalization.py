@@ -14,6 +14,7 @@ from atled_cuda_cupy.kernels.reduction import Reducing, accepts, aligned, behind
 from atled_cuda_cupy.kernels.walk import Walk, plan_walk
 from atled_cuda_cupy.launching import Launch, Step, queued
 
+_BACKWARDS = {"BACKWARDS": 1}  # what the first walk saw last may still be in the L2 cache
 _WARPS = 4  # of a block of the kernels that have a warp per channel
 
 
@@ -24,7 +25,7 @@ def _types(x: ArrayDesc, statistics: ArrayDesc) -> dict[str, object]:
 
 def _walk(where: Device, x: ArrayDesc, axes: Sequence[int], *, vectors: bool) -> Walk:
     vector = 16 // x.dtype.itemsize if vectors else 1
-    return plan_walk(x.shape, axes, where.multiprocessors, vector=vector, peels=True)
+    return plan_walk(x.shape, axes, where.multiprocessors, vector=vector, peels=True, batches=1)
 
 
 def _unroll(walk: Walk) -> int:
@@ -55,7 +56,7 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     statistics = _by_channel(where, source, "statistics", types, channels, parts, 2)
     has_formula = bool(call.after)
     over_elements = _walk(where, x, others, vectors=not has_formula)
-    defines = {**types, "HAS_FORMULA": int(has_formula)}
+    defines = {**types, "HAS_FORMULA": int(has_formula), **_BACKWARDS}
     text = attached_text(call, stores=(0,), real=str(real))
     normalize = walking(where, over_elements, "normalize", defines, floats=call.float_count, text=text)
     coefficients = aligned(2 * size * channels)
@@ -88,7 +89,7 @@ def prepare_gradient(call: Call) -> Prepared:
     source = template("gradient_statistics")
     statistics = _by_channel(where, source, "gradient_statistics", types, channels, walk.parts, 1)
     over_elements = _walk(where, x, others, vectors=not call.formulas)
-    modes: dict[str, object] = {"UNROLL": _unroll(over_elements)}
+    modes: dict[str, object] = {"UNROLL": _unroll(over_elements), **_BACKWARDS}
     modes |= {"HAS_FORMULA": before, "STORES_FORMULA": int(bool(call.after)), "BATCH_STAT": int(batch_stat)}
     text = attached_text(call, reads=(0,), stores=(0,), real=real)
     spread = walking(where, over_elements, "spread", {**types, **modes}, floats=floats, text=text)

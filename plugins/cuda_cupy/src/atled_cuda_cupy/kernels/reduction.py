@@ -10,7 +10,7 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, Registrar
 from atled_cuda_cupy import cupy_names as cp
-from atled_cuda_cupy.compiling import template, type_names
+from atled_cuda_cupy.compiling import has_type, template, type_names
 from atled_cuda_cupy.devices import Device, device
 from atled_cuda_cupy.kernels.attaching import attached_text
 from atled_cuda_cupy.kernels.walk import Walk, place_words, plan_walk
@@ -25,6 +25,7 @@ _OPERATIONS = {
     "Max": "MAXIMUM",
     "Min": "MINIMUM",
 }
+_WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a second launch does
 _MEANS = ("Mean", "ReduceMean")
 _PLAIN_READ = "#define READ_0(x, at) load((x)[at])\n"
 _PLAIN_STORE = "#define STORE_0(y, at, value) (y)[at] = store<Y>(value)\n"
@@ -44,8 +45,11 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 def accepts(call: Call) -> bool | str:
     """True for the dtypes that there are kernels for, else the reason."""
     for desc in (*call.inputs, *call.outputs):
-        if desc is not None and desc.dtype.name not in (*_FLOATS, "int64"):
+        if desc is not None and desc.dtype.name not in (*_FLOATS, "int64", "int32"):
             return f"the kernels reduce floats, not {desc.dtype}"
+    for desc in (*call.reads, *call.writes):
+        if desc is not None and not has_type(desc):
+            return f"kernels have no type for {desc.dtype}"
     return True
 
 
@@ -104,7 +108,10 @@ class Reducing:
         self._before_arrays = sum(len(formula.inputs) for formula in before.values()) + bool(reads)
         is_made = bool(before or reads)
         vector = 1 if is_made else 16 // x.dtype.itemsize
-        walk = plan_walk(x.shape, axes, where.multiprocessors, vector=vector, peels=not self._has_places)
+        facts: dict[str, Any] = {"vector": vector, "peels": not self._has_places}
+        walk = plan_walk(x.shape, axes, where.multiprocessors, **facts)
+        if walk.parts < _WORTH_A_LAUNCH:
+            walk = plan_walk(x.shape, axes, where.multiprocessors, **facts, batches=0)
         floats = call.float_count if call else 0
         types = {"T": stored, "A": real, "ACC": sum_type, "Y": type_names(result)[0]}
         defines = {**types, "OP": operation, "HAS_FORMULA": int(is_made), "OF_PARTS": 0, "IS_PART": 0}
@@ -120,7 +127,7 @@ class Reducing:
         text = attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real) if call else _plain(reads)
         first = {**defines, "Y": sum_type, "IS_PART": 1}
         self._first = walking(where, walk, "reduce", first, floats=floats, text=text)
-        again = plan_walk((walk.parts, walk.results), (0,), where.multiprocessors, splits=False)
+        again = plan_walk((walk.parts, walk.results), (0,), where.multiprocessors, batches=0)
         text = (
             attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real)
             if call

@@ -2,7 +2,7 @@
 
    Axes are merged, so that kept and reduced ones alternate. Where the last one is reduced (rows), TX threads walk along
    it and TY along what else is reduced. Where it is kept (COLUMNS), TX threads take VEC neighbouring results each, and TY
-   walk along what is reduced. blockIdx.y numbers the parts into which long reductions are cut.
+   walk along what is reduced. BLOCK_Y numbers the parts into which long reductions are cut.
    A functor loads UNROLL places before it uses them: `fetch<W>(at)` and `use<W>(loaded, at, r)` of W neighbours, at being
    the place in the array and r that among the elements of the result. */
 #define GROUP (TX * TY)
@@ -11,6 +11,13 @@
 #define TY_OF (int(threadIdx.x) / TX % TY)
 #define GROUP_OF (int(threadIdx.x) / GROUP)
 #define RESULTS words.w[0]
+#ifdef BACKWARDS /* the last blocks first */
+#define BLOCK_X (index_t(gridDim.x) - 1 - index_t(blockIdx.x))
+#define BLOCK_Y (index_t(gridDim.y) - 1 - index_t(blockIdx.y))
+#else
+#define BLOCK_X index_t(blockIdx.x)
+#define BLOCK_Y index_t(blockIdx.y)
+#endif
 
 /* w[0] results; rows: 1 size of the last axis, 2 of the others together, 3 and 4 what a part has of them, 5 parts of the
    last axis; columns: 1 size of the last axis, 2 elements of a result, 3 what a part has of them, 4 blocks along the last
@@ -123,11 +130,11 @@ static __device__ __forceinline__ void across(Found (&state)[VEC]) {
 #if COLUMNS
 /* The first of the thread's results. */
 static __device__ __forceinline__ index_t column_of(const Words &words) {
-    return (index_t(blockIdx.x) % words.w[4] * TX + TX_OF) * VEC;
+    return (BLOCK_X % words.w[4] * TX + TX_OF) * VEC;
 }
 
 static __device__ __forceinline__ index_t outer_of(const Words &words) {
-    return index_t(blockIdx.x) / words.w[4] * GROUPS + GROUP_OF;
+    return BLOCK_X / words.w[4] * GROUPS + GROUP_OF;
 }
 
 static __device__ __forceinline__ bool is_inside(const Words &words) {
@@ -141,19 +148,19 @@ static __device__ __forceinline__ index_t result_of(const Words &words) {
 template <class F>
 static __device__ __forceinline__ void visit(F &f, const Words &words) {
     const index_t base = KEPT_OFFSET(outer_of(words)) + column_of(words);
-    const index_t first = index_t(blockIdx.y) * words.w[3], end = least(words.w[2], first + words.w[3]);
+    const index_t first = BLOCK_Y * words.w[3], end = least(words.w[2], first + words.w[3]);
     VISIT(VEC, first + TY_OF, end, TY, base + REDUCED_OFFSET(n), n)
 }
 #else
 static __device__ __forceinline__ index_t result_of(const Words &words) {
-    return index_t(blockIdx.x) * GROUPS + GROUP_OF;
+    return BLOCK_X * GROUPS + GROUP_OF;
 }
 
 static __device__ __forceinline__ bool is_inside(const Words &words) { return result_of(words) < RESULTS; }
 
 template <class F>
 static __device__ __forceinline__ void visit(F &f, const Words &words) {
-    const index_t base = KEPT_OFFSET(result_of(words)), size = words.w[1], part = blockIdx.y;
+    const index_t base = KEPT_OFFSET(result_of(words)), size = words.w[1], part = BLOCK_Y;
     const index_t first = part % words.w[5] * words.w[3], end = least(size, first + words.w[3]);
     const index_t outer = part / words.w[5] * words.w[4], outer_end = least(words.w[2], outer + words.w[4]);
 #if ALONG_OUTER /* the threads cover the last axis: each has one place there, or none */

@@ -35,19 +35,19 @@ def plan_walk(
     *,
     vector: int = 1,
     peels: bool = False,
-    splits: bool = True,
+    batches: int = 2,
 ) -> Walk:
     """A walk over an array in C order, whose axes `axes` are reduced.
 
     vector: elements that may be moved at once, where sizes allow it.  peels: also of rows that begin between vectors.
-    splits: whether several blocks may share a result.
+    batches: of loads that a part of a result has at least; 0: results are not cut.
     """
     merged = _merged(shape, axes)
     is_rows = not merged or merged[-1][2]
     kept = [(size, stride) for size, stride, is_reduced in reversed(merged) if not is_reduced]
     reduced = [(size, stride) for size, stride, is_reduced in reversed(merged) if is_reduced]
     make = _rows if is_rows else _columns
-    return make(kept, reduced, multiprocessors, vector, peels, splits, math.prod(shape) >= _WIDE)
+    return make(kept, reduced, multiprocessors, vector, peels, batches, math.prod(shape) >= _WIDE)
 
 
 def _merged(shape: Sequence[int], axes: Collection[int]) -> list[tuple[int, int, bool]]:
@@ -67,7 +67,7 @@ def _merged(shape: Sequence[int], axes: Collection[int]) -> list[tuple[int, int,
 Axes = list[tuple[int, int]]
 
 
-def _rows(kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: bool, splits: bool, wide: bool) -> Walk:
+def _rows(kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: bool, batches: int, wide: bool) -> Walk:
     (size, _), *others = reduced or [(1, 1)]
     results, outer = _product(kept), _product(others)
     peels = peels and vector > 1 and size % vector != 0 and size >= _WORTH_PEELING
@@ -83,7 +83,7 @@ def _rows(kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: b
     along_outer = outer > 1 and lanes <= tx and not peels
     block = _block(results * tx * ty)
     blocks = -(-results // (block // (tx * ty)))
-    parts = _parts(blocks, multiprocessors, outer * lanes, tx * ty * unroll) if splits else 1
+    parts = _parts(blocks, multiprocessors, outer * lanes, batches * tx * ty * unroll)
     outer_parts = min(parts, max(1, outer // ty))
     chunk_outer = max(1, -(-outer // outer_parts))
     outer_parts = max(1, -(-outer // chunk_outer))
@@ -98,7 +98,7 @@ def _rows(kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: b
 
 
 def _columns(
-    kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: bool, splits: bool, wide: bool
+    kept: Axes, reduced: Axes, multiprocessors: int, vector: int, peels: bool, batches: int, wide: bool
 ) -> Walk:
     (size, _), *others = kept
     results, count, outer = _product(kept), _product(reduced), _product(others)
@@ -111,7 +111,7 @@ def _columns(
     block = _block(outer * tx * ty)
     tiles = -(-lanes // tx)
     blocks = tiles * -(-outer // (block // (tx * ty)))
-    parts = _parts(blocks, multiprocessors, count, ty * unroll) if splits else 1
+    parts = _parts(blocks, multiprocessors, count, batches * ty * unroll)
     chunk = max(1, -(-count // parts))
     parts = max(1, -(-count // chunk))
     words = (results, size, count, chunk, tiles, outer, *_flat(others), *_flat(reduced))
@@ -128,11 +128,11 @@ def _defines(
     return {**defines, **axes, "UNROLL": unroll, "ALONG_OUTER": along_outer, "PEEL": peels}
 
 
-def _parts(blocks: int, multiprocessors: int, places: int, batch: int) -> int:
-    """Into how many parts to cut each result, so that the device is full and each part has two batches of loads."""
-    if blocks >= 4 * multiprocessors or not blocks:
+def _parts(blocks: int, multiprocessors: int, places: int, least: int) -> int:
+    """Into how many parts to cut each result, so that the device is full and each part has enough to load."""
+    if blocks >= 4 * multiprocessors or not blocks or not least:
         return 1
-    return max(1, min(-(-8 * multiprocessors // blocks), places // (2 * batch)))
+    return max(1, min(-(-8 * multiprocessors // blocks), places // least))
 
 
 def _block(threads: int) -> int:
