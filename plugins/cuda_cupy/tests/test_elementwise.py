@@ -74,6 +74,12 @@ def test_one_text_serves_all_sizes():
     assert len(patterns) == 1
 
 
+def test_long_formulas_are_written_out_for_few_elements():
+    long = Program(("x",), (), (("y", " + ".join(f"tanh({n} * x)" for n in range(1, 20))),))
+    short = op_spec("ELU").program
+    assert [broadcasting.pack_of(program, 2) for program in (short, long)] == [8, 4]
+
+
 def test_division_by_a_factor_is_exact():
     rng = np.random.default_rng(0)
     numbers = [1, 2, 3, 7, 641, 2**16 + 1, 2**30, 2**31 - 1, *map(int, rng.integers(1, 2**31, 200))]

@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atled.plugin import Program, plan_layout
+from atled.plugin import Program, plan_layout, postorder
 from atled_cuda_cupy.kernels.division import divisor
 
 PACK_BYTES = 16
 """What a thread reads or writes at once."""
-_MOST_ELEMENTS = 8  # of a pack: each has its copy of the formula
+_MOST_ELEMENTS = 8  # of a pack: each has its copy of the formula, and long ones take long to compile
+_MOST_OF_LONG, _LONG = 4, 8  # elements where a formula calls more functions than that: it is no matter of loads then
 MOST_NARROW = 2**31 - 2**24
 """Elements that are counted in 32 bits: an index and the step of a grid together fit."""
+
+_CHEAP = "+ - * neg abs < <= > >= == != and or not where minimum maximum sign floor ceil trunc"
 
 
 class Pattern(NamedTuple):
@@ -50,9 +53,11 @@ class Broadcasting(NamedTuple):
     words: list[int]
 
 
-def pack_of(itemsize: int) -> int:
+def pack_of(program: Program, itemsize: int) -> int:
     """Elements of a pack where the smallest ones have so many bytes."""
-    return min(PACK_BYTES // itemsize, _MOST_ELEMENTS)
+    cheap = _CHEAP.split()
+    functions = sum(node.op not in cheap for node in postorder(program.expressions))
+    return min(PACK_BYTES // itemsize, _MOST_OF_LONG if functions > _LONG else _MOST_ELEMENTS)
 
 
 def broadcasting(program: Program, shapes: Sequence[tuple[int, ...]], itemsizes: Sequence[int]) -> Broadcasting:
@@ -67,7 +72,7 @@ def broadcasting(program: Program, shapes: Sequence[tuple[int, ...]], itemsizes:
     kinds = tuple(_kind(inner, outer, full) for inner, outer in zip(layout.inner_strides, strides, strict=True))
     itemsize = min(size for size, kind in zip(itemsizes, kinds, strict=True) if kind in ("full", "row"))
     is_placed = "row" in kinds or "column" in kinds
-    pattern = Pattern(kinds, rank, *_packing(itemsize, length if is_placed else 0))
+    pattern = Pattern(kinds, rank, *_packing(pack_of(program, itemsize), itemsize, length if is_placed else 0))
     size = length * math.prod(sizes)
     is_wide = size >= MOST_NARROW
     told = [size]
@@ -87,9 +92,9 @@ def _kind(inner: int, outer: Sequence[int], full: Sequence[int]) -> str:
     return "row" if inner else "column"
 
 
-def _packing(itemsize: int, length: int) -> tuple[int, bool]:
+def _packing(largest: int, itemsize: int, length: int) -> tuple[int, bool]:
     """Elements of a pack, and whether packs do not fit into an inner axis of that length."""
-    largest = pack = pack_of(itemsize)
+    pack = largest
     while length % pack:
         pack //= 2
-    return (largest, True) if pack * itemsize < PACK_BYTES // 2 else (pack, False)
+    return (largest, True) if pack * itemsize < PACK_BYTES // 2 and pack < largest else (pack, False)

@@ -115,7 +115,7 @@ def _launch_group(calls: Sequence[Call], members: int) -> Launch:
     """One launch for up to `members` calls."""
     first = calls[0]
     where, program, operands = device(first.device_id), _program(first), _operands(first)
-    pack = pack_of(min(desc.dtype.itemsize for desc in operands))
+    pack = pack_of(program, min(desc.dtype.itemsize for desc in operands))
     sizes = [call.outputs[0].size for call in calls]
     # A few packs for each thread, or one where that leaves places for blocks empty.
     chunk = _THREADS * pack
