@@ -1,5 +1,6 @@
 """Programs: launches captured as a graph, and replayed."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -122,4 +123,32 @@ def test_what_waits_within_a_capture_is_refused(arrays):
         launch()
     with pytest.raises(Exception, match="captur"):
         arrays.program([*launches, lambda: arrays.synchronize("0")], "0")
+    np.testing.assert_array_equal(values_of(arrays, array), [0.5, 1.5])
+
+
+def test_who_waits_for_the_device_lets_the_captures_of_others_end(arrays):
+    array, launches = launches_of(arrays, 2)
+    for launch in launches:
+        launch()
+    waited, wrong = threading.Event(), []
+
+    def wait():
+        try:
+            arrays.synchronize("0")
+            arrays.clear_memory_cache("0")
+        except Exception as error:
+            wrong.append(error)
+        waited.set()
+
+    thread = threading.Thread(target=wait)
+
+    def meanwhile():
+        if thread.ident is None:
+            thread.start()
+            assert not waited.wait(0.2)
+
+    program = arrays.program([launches[0], meanwhile, launches[1]], "0")
+    thread.join()
+    assert waited.is_set() and not wrong
+    program()
     np.testing.assert_array_equal(values_of(arrays, array), [0.5, 1.5])

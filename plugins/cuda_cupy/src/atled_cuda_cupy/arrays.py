@@ -111,7 +111,7 @@ class CudaArrayClass(ArrayClass):
 
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched is done, in all streams."""
-        with device(device_id):
+        with device(device_id) as where, where.capture:
             cp.runtime.deviceSynchronize()
 
     def timestamp(self, device_id: str) -> Any:  # Any: a cupy.cuda.Event
@@ -133,7 +133,7 @@ class CudaArrayClass(ArrayClass):
 
     def clear_memory_cache(self, device_id: str) -> None:
         """Give what the pool keeps back to the device, and pinned memory to the host."""
-        with device(device_id) as where:
+        with device(device_id) as where, where.capture:
             where.staging.clear()
             cp.memory_pool().free_all_blocks()
 
@@ -226,8 +226,9 @@ _ENABLED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 def _release(where: Device) -> None:
     """Give back all that is only kept for later."""
     gc.collect()
-    where.staging.clear()
-    cp.memory_pool().free_all_blocks()
+    with where.capture:
+        where.staging.clear()
+        cp.memory_pool().free_all_blocks()
 
 
 def _out_of_memory(where: Device, desc: ArrayDesc) -> OutOfMemoryError:

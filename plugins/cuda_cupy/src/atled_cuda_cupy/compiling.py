@@ -95,14 +95,17 @@ class Function:
     @property
     def registers(self) -> int:
         """Of a thread."""
-        count: int = cp.driver.funcGetAttribute(_REGISTERS, self.ptr)
-        return count
+        return self._attribute(_REGISTERS)
 
     @property
     def spilled_bytes(self) -> int:
         """Local memory of a thread: spilled registers, and arrays that are no registers."""
-        count: int = cp.driver.funcGetAttribute(_LOCAL_BYTES, self.ptr)
-        return count
+        return self._attribute(_LOCAL_BYTES)
+
+    def _attribute(self, number: int) -> int:
+        with self._where:
+            value: int = cp.driver.funcGetAttribute(number, self.ptr)
+        return value
 
 
 _SHARED_BY_DEFAULT = 48 * 1024

@@ -11,6 +11,8 @@ from atled_cuda_cupy import cupy_names as cp
 from atled_cuda_cupy import faults
 from atled_cuda_cupy.staging import Staging
 
+_DEFAULTS = 2  # handles up to this are CUDA's default streams: of the process, legacy, of the thread
+
 
 class _Thread(threading.local):
     """What a thread has done so far; touched: numbers of the devices; before: the devices to return to."""
@@ -32,12 +34,14 @@ class Device:
     stream: where its work goes, but in a thread that has made another one current. A blocking one: it is in order with
         the legacy default stream, which CuPy and PyTorch use.
     loss: whether it is gone.  staging: pinned memory for copies.
+    capture: held while a stream is captured; who waits for the whole device, or gives memory back, breaks captures.
     """
 
     def __init__(self, number: int, is_alone: bool) -> None:
         self.number = number
         self.is_alone = is_alone
         self.lock = lock_across_forks()
+        self.capture = lock_across_forks()
         self.loss = faults.Loss(number)
         self.staging = Staging()
         self.handle = cp.Device(number)
@@ -77,7 +81,7 @@ class Device:
     def _begin(self) -> None:
         """The first use in a thread."""
         cp.runtime.setDevice(self.number)  # makes its context current, which the driver's own functions need
-        if not cp.current_stream().ptr:
+        if cp.current_stream().ptr <= _DEFAULTS:
             self.stream.use()
         _thread.touched.add(self.number)
 

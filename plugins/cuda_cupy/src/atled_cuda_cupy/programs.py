@@ -17,7 +17,7 @@ def program(where: Device, launches: Sequence[Callable[[], object]]) -> Callable
     """What does the same as the launches. It raises what the capture refuses; the engine tells that, and loops."""
     if len(launches) < _LEAST:
         return launches[0]
-    with where:
+    with where.capture, where:
         graph = _captured(launches)
     launch_graph, current_stream, executable = cp.runtime.graphLaunch, cp.current_stream, graph.graphExec
     known = faults.errors()
