@@ -242,6 +242,8 @@ static inline float sinpif(float x) { return (float)sin(3.14159265358979323846 *
 static inline float cospif(float x) { return (float)cos(3.14159265358979323846 * remainder((double)x, 2.0)); }
 static inline double sinpi(double x) { return sin(3.14159265358979323846 * remainder(x, 2.0)); }
 static inline double cospi(double x) { return cos(3.14159265358979323846 * remainder(x, 2.0)); }
+static inline void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+static inline void sincospi(double x, double *s, double *c) { *s = sinpi(x), *c = cospi(x); }
 static inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 static inline float normcdff(float x) { return (float)normcdf((double)x); }
 #define CU_MINMAX(T)                                                                                       \
