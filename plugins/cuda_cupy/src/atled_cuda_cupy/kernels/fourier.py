@@ -1,4 +1,4 @@
-"""Fourier transforms: some passes for each signal axis, which sum up to 16 elements or a larger prime number of them."""
+"""Fourier transforms in passes along each signal axis; one sums up to 16 elements, or a larger prime number."""
 
 from __future__ import annotations
 
