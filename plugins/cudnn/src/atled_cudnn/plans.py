@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from atled.plugin import lock_across_forks, register_cache
+from atled_cudnn import cupy_names as cp
 from atled_cudnn import engines, tuning
 from atled_cudnn.constants import Kind, Name, Note, Type
 from atled_cudnn.descriptors import Descriptor, Node, build
@@ -44,7 +45,7 @@ class Plan:
     def __init__(self, offer: Offer, properties: Descriptor, device: int, source: str) -> None:
         self._plan = engines.planned(offer, properties)
         self._device = device
-        self._library = library()
+        self._execute = library().cudnnBackendExecute
         self.choice = offer.choice
         self.notes = offer.notes
         self.note = f"cuDNN engine {self.choice.engine}, {source}"
@@ -63,8 +64,10 @@ class Plan:
 
     def execute(self, pack: Descriptor) -> None:
         """Put it into CuPy's current stream of the device."""
-        with on_device(self._device):
-            status = self._library.cudnnBackendExecute(handle(self._device), self._plan.address, pack.address)
+        if cp.runtime.getDevice() != self._device:
+            with on_device(self._device):
+                return self.execute(pack)
+        status = self._execute(handle(self._device), self._plan.address, pack.address)
         if status:
             check(status, f"executing {self.note}")
 
@@ -127,6 +130,7 @@ def find(wanted: Wanted) -> Plan | Refusal:
 def properties(device: int) -> Properties:
     """A device as cuDNN describes it."""
     if device not in _properties:
+        handle(device)  # starts cuDNN there, or says why that fails
         descriptor = Descriptor(Kind.DEVICE_PROPERTIES, [(Name.DEVICEPROP_DEVICE_ID, Type.INT32, [device])])
         _describe(device, descriptor)
     return _properties[device]
