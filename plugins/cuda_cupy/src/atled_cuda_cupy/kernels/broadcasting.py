@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -53,6 +54,7 @@ class Broadcasting(NamedTuple):
     words: list[int]
 
 
+@functools.lru_cache(maxsize=4096)
 def pack_of(program: Program, itemsize: int) -> int:
     """Elements of a pack where the smallest ones have so many bytes."""
     cheap = _CHEAP.split()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Implementation, Prepared, Program, Registrar, op_spec
 from atled_cuda_cupy.compiling import has_type
 from atled_cuda_cupy.devices import Device, device
 from atled_cuda_cupy.kernels.broadcasting import broadcasting, pack_of
-from atled_cuda_cupy.kernels.formula_text import formula_text, group_text, output_places
+from atled_cuda_cupy.kernels.formula_text import formula_text, group_text
 from atled_cuda_cupy.launching import Launch, queued
 
 _COPY, _FILL = Program(("x",), (), (("y", "x"),)), Program((), ("val",), (("y", "val"),))
@@ -65,7 +69,7 @@ def launch_formula(where: Device, program: Program, operands: Sequence[ArrayDesc
     operands: inputs, then outputs. Its floats are the first ones of the launch.
     """
     found = broadcasting(program, [desc.shape for desc in operands], [desc.dtype.itemsize for desc in operands])
-    source = formula_text(program, tuple(desc.dtype.name for desc in operands), found.pattern, heeds)
+    source = formula_text(program, tuple(_name(desc.dtype) for desc in operands), found.pattern, heeds)
     packs = -(-found.size // found.pattern.pack)
     most = _WAVES * where.multiprocessors * (where.threads // _THREADS)
     grid = min(-(-packs // _THREADS), most)
@@ -78,7 +82,7 @@ def prepare_group(calls: Sequence[Call]) -> Prepared:
     first = calls[0]
     program, heeds = _program(first), bool(first.spec.inplace)
     inputs, outputs = len(program.inputs), len(program.outputs)
-    new = [n for n, place in enumerate(output_places(program)) if place >= inputs]
+    new = [n for n, place in enumerate(_places(first)) if place >= inputs]
     members = _members_per_launch(len(calls), inputs + len(new), len(program.attributes))
     parts = range(0, len(calls), members)
     launches = [_launch_group(calls[begin : begin + members], members) for begin in parts]
@@ -126,10 +130,16 @@ def _launch_group(calls: Sequence[Call], members: int) -> Launch:
         ends.append(ends[-1] + -(-size // chunk))
     absent = members - len(calls)
     words = [chunk, *sizes, *[0] * absent, *ends[:-1], *[_NEVER] * absent]
-    dtypes = tuple(desc.dtype.name for desc in operands)
-    source = group_text(program, dtypes, pack, members, bool(first.spec.inplace))
+    dtypes = tuple(_name(desc.dtype) for desc in operands)
+    source = group_text(program, dtypes, pack, members, _places(first), bool(first.spec.inplace))
     floats = members * len(program.attributes)
     return Launch(where, source, "group", ends[-1], _THREADS, words, floats=floats, wide=False)
+
+
+def _places(call: Call) -> tuple[int, ...]:
+    """Where the array of each output is among those of a call: an input that is changed in place, or behind them."""
+    changed, new = call.spec.inplace, itertools.count(len(call.inputs))
+    return tuple(changed[n] if n in changed else next(new) for n in range(len(call.outputs)))
 
 
 def _program(call: Call) -> Program:
@@ -139,3 +149,9 @@ def _program(call: Call) -> Program:
 
 def _operands(call: Call) -> list[ArrayDesc]:
     return [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
+
+
+@functools.cache
+def _name(dtype: np.dtype) -> str:
+    """Of a dtype; NumPy puts it together each time."""
+    return dtype.name

@@ -50,19 +50,22 @@ def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, he
 
 
 @functools.lru_cache(maxsize=1024)
-def group_text(program: Program, dtypes: tuple[str, ...], pack: int, members: int, heeds: bool) -> str:
+def group_text(
+    program: Program, dtypes: tuple[str, ...], pack: int, members: int, places: tuple[int, ...], heeds: bool
+) -> str:
     """The kernel `group`, for calls of one formula whose arrays have all the same size in each call.
 
-    It takes a table with the arrays of each member, those that are no input of it behind the inputs, and the flag if it
-    heeds that. Words: elements per block; of each member, a power of two of them, the size; its first block, one that
-    is never reached for those that are not there. Floats: of each member.
+    It takes a table with the arrays of each member, and the flag if it heeds that. Words: elements per block; of each
+    member, a power of two of them, the size; its first block, one that is never reached for those that are not there.
+    Floats: of each member.
+
+    places: of the outputs among the arrays of a member, behind its inputs, or one of these.
     """
     count = len(program.inputs)
     writer = _Writer(program, dtypes, Pattern(("full",) * len(dtypes), 0, pack, False))
-    places = [*range(count), *output_places(program)]
     pointers = [
         f"{'const ' if n < count else ''}{kind} *{name} = ({kind} *)members.at[member][{place}];"
-        for n, (kind, name, place) in enumerate(zip(writer.types, writer.names, places, strict=True))
+        for n, (kind, name, place) in enumerate(zip(writer.types, writer.names, (*range(count), *places), strict=True))
     ]
     body = [
         *["if (*flag) return;"] * heeds,
@@ -82,15 +85,8 @@ def group_text(program: Program, dtypes: tuple[str, ...], pack: int, members: in
         "}",
     ]
     parameters = ["const Members members", *["const long long *flag"] * heeds]
-    declared = f"struct Members {{\n    void *at[{members}][{max(places) + 1}];\n}};"
+    declared = f"struct Members {{\n    void *at[{members}][{max(count, *(place + 1 for place in places))}];\n}};"
     return writer.kernel("group", parameters, body, declared)
-
-
-def output_places(program: Program) -> list[int]:
-    """Where the array of each output is among those of a member: an input that is changed in place, or behind them."""
-    changed = dict(program.in_place)
-    new = iter(range(len(program.inputs), len(program.inputs) + len(program.outputs)))
-    return [changed[n] if n in changed else next(new) for n in range(len(program.outputs))]
 
 
 class _Writer:
