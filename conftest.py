@@ -34,17 +34,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Dots:
-    """One dot for a hundred tests that pass: each dot wakes whoever reads them, and nobody counts tens of thousands."""
+    """One dot for a hundred tests without a fault: each wakes whoever reads them, and nobody counts thousands."""
 
     def __init__(self) -> None:
-        self._passed = 0
+        self._count = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Category, letter, word; None leaves it to others."""
-        if report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
+        has_passed = report.when == "call" and report.passed
+        if not (has_passed or report.skipped) or hasattr(report, "wasxfail"):
             return None
-        self._passed += 1
-        if self._passed % 5000 == 0:
-            return "passed", f". {self._passed}\n", ""
-        return "passed", "" if self._passed % 100 else ".", ""
+        self._count += 1
+        letter = "" if self._count % 100 else "." if self._count % 5000 else f". {self._count}\n"
+        return "passed" if has_passed else "skipped", letter, ""
