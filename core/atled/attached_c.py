@@ -92,12 +92,12 @@ def write_attached_c(
 
 
 class _Kinds(NamedTuple):
-    """The types of a text: address space of arrays, how elements are kept, what is computed in, type of indices."""
+    """The types of a text: address space of arrays, how elements are kept, what is computed in, whole numbers."""
 
     space: str
     storage: Mapping[str, Stored]
     real: str
-    index: str
+    whole: str
 
     def pointer(self, desc: ArrayDesc | None) -> str:
         """The type of the elements that a macro is given."""
@@ -153,7 +153,7 @@ class _Part:
     def lines(self, attribute_real: str, qualifiers: str) -> list[str]:
         """The function for one element, and the macro that calls it."""
         (*_, last) = self.formula.outputs
-        kinds, real, index = self.kinds, self.kinds.real, self.kinds.index
+        kinds, real, index = self.kinds, self.kinds.real, self.kinds.whole
         loads = [
             kinds.load(desc, f"{_identifier(declared)}[{_index(desc.shape, last.shape)}]")
             for declared, desc in zip(self.operands, self.operand_descs, strict=True)

@@ -78,7 +78,7 @@ def _part(number: int, text: str) -> str:
 
 def _place(mangled: str) -> tuple[int, str]:
     """The number of the text and the name of the kernel from what C++ makes of both."""
-    names = []
+    names: list[str] = []
     rest = mangled.removeprefix("_ZN")
     while len(names) < 2:
         digits = re.match(r"\d+", rest)
