@@ -49,15 +49,22 @@ def force(monkeypatch, tile, parts, each=tiles._EACH):
     """Have every product computed in such tiles, and its sums in so many parts."""
     stage = 8 if tile[0] * tile[1] >= 4096 else 16
 
-    def chosen(rows, columns, depth, *_):
+    def chosen(rows, columns, depth, *_, **__):
         part = -(-depth // (parts * stage)) * stage
         return tiles.Tiling(*tile, *each[tile], stage, part, -(-depth // part))
 
     monkeypatch.setattr(convolution, "choose", chosen)
 
 
-@pytest.mark.parametrize(("op", "parts"), [(FORWARD, 1), (FORWARD, 3), (DATA, 1), (WEIGHT, 3)])
-@pytest.mark.parametrize("tile", sorted(tiles._EACH))
+TILINGS = [
+    (op, parts, tile)
+    for op, parts in ((FORWARD, 1), (FORWARD, 3), (DATA, 1), (WEIGHT, 3))
+    for tile in sorted(tiles._EACH)
+    if op != DATA or tile != (128, 128)  # which takes more registers than there are
+]
+
+
+@pytest.mark.parametrize(("op", "parts", "tile"), TILINGS)
 def test_every_tiling_computes_the_sums(compute, monkeypatch, tile, op, parts):
     force(monkeypatch, tile, parts)
     check(compute, op, *arrays_of(op, (2, 9, 7, 11), (35, 9, 3, 2), pad=(1, 0)))

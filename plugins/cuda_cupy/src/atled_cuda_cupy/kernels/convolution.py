@@ -19,14 +19,16 @@ from atled_cuda_cupy.kernels.sized import (
     storing,
     types,
 )
-from atled_cuda_cupy.kernels.tiles import Tiled, Tiling, choose, finish, tiled
+from atled_cuda_cupy.kernels.tiles import Tiled, choose, finish, tiled
 from atled_cuda_cupy.launching import queued
 
 _FARTHEST = 2**28  # places along an axis, padding included: sums of them count in 32 bits
 _MOST_MAPS = 4  # per channel, for the kernels that take each channel by itself
 _MOST_TAPS = 27  # of kernels that the compiler is told
 _MOST_AT_ONCE = 9  # taps whose sums a thread has in registers
-_DIVISORS = "CHANNEL_COUNT", "FILTER_COUNT", "SIZE_1", "SIZE_2", "SIZE_COUNT", "WINDOWS_1", "WINDOWS_2", "WINDOWS_COUNT"
+_DIVISORS = "CHANNELS", "KERNEL_1", "KERNEL_2", "TAPS", "WINDOWS_1", "WINDOWS_2", "WINDOW_COUNT"
+_COUNTS = "CHANNEL_COUNT", "FILTER_COUNT", "SIZE_COUNT", "WINDOWS_COUNT"
+_DEPTHWISE_DIVISORS = *_COUNTS, "SIZE_1", "SIZE_2", "WINDOWS_1", "WINDOWS_2"
 _LEAST_WINDOWS = 1024  # that a block sums at least
 
 _FORWARD = "Convolution", "DepthwiseConvolution"
@@ -223,7 +225,7 @@ def _tiled(
     """shape: rows, columns, depth.  by_depth: whether a, and b, have neighbours in depth side by side."""
     rows, columns, depth = shape
     copies, is_double = geometry.groups * phases, computed_bytes(call.outputs[0]) == 8
-    tiling: Tiling = choose(*shape, copies, device(call.device_id).multiprocessors, is_double)
+    tiling = choose(*shape, copies, device(call.device_id).multiprocessors, is_double, has_largest=kind != "DATA")
     row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
     sizes = {
         "ROW_COUNT": rows,
@@ -232,6 +234,8 @@ def _tiled(
         "ROW_TILES": row_tiles,
         "COLUMN_TILES": column_tiles,
         "GROUPS": geometry.groups,
+        "TAPS": geometry.taps,
+        "WINDOW_COUNT": math.prod(geometry.maps.size),
         **own,
         **geometry.windows(),
     }
@@ -241,9 +245,10 @@ def _tiled(
         "A_BY_DEPTH": int(by_depth[0]),
         "B_BY_DEPTH": int(by_depth[1]),
         "BIAS_BY_ROW": 1,
+        "IS_ONE_PHASE": int(phases == 1),
     }
     blocks = row_tiles * column_tiles * copies
-    return tiled(call, kind, sizes, tiling, blocks, defines, geometry.bias(call))
+    return tiled(call, kind, sizes, tiling, blocks, defines, geometry.bias(call), _DIVISORS)
 
 
 def _depthwise_sizes(geometry: _Geometry) -> tuple[dict[str, int], Sequence[str], dict[str, object]]:
@@ -277,7 +282,7 @@ def _prepare_depthwise(call: Call, geometry: _Geometry) -> Prepared:
         256,
         {**defines, **types(y)},
         known=known,
-        divisors=_DIVISORS,
+        divisors=_DEPTHWISE_DIVISORS,
         floats=call.float_count,
         wide=is_wide(call),
     )
@@ -308,7 +313,7 @@ def _prepare_depthwise_weight(call: Call, geometry: _Geometry) -> Prepared:
         256,
         {**defines, **types(gw), "AT_ONCE": at_once},
         known=known,
-        divisors=_DIVISORS,
+        divisors=_DEPTHWISE_DIVISORS,
         wide=is_wide(call),
     )
     end = finish(where, call, parts, 1, 1, source=types(gw)["A"])

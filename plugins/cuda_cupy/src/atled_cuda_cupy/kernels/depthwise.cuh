@@ -1,8 +1,6 @@
 /* Convolution of each channel by itself, with MAPS output maps for each. Sizes in capitals are words, defined by
    convolution.py; small kernels are known when this is compiled, so that loops over taps unroll. */
 
-#define REMAINDER(i, over, size) ((i) - (over) * (size))
-
 /* Of number i of an array in its order of memory: its image, its channel among X, and its place among the Y. */
 #define TAKEN_APART(i, X, Y)                                                                                           \
     index_t outer = CHANNEL_LAST ? OVER(i, X##_COUNT) : OVER(i, Y##_COUNT);                                            \
@@ -10,12 +8,6 @@
     index_t image = CHANNEL_LAST ? OVER(outer, Y##_COUNT) : OVER(outer, X##_COUNT);                                    \
     index_t channel = CHANNEL_LAST ? REMAINDER(i, outer, X##_COUNT) : REMAINDER(outer, image, X##_COUNT);              \
     if (CHANNEL_LAST) place -= image * Y##_COUNT;
-
-/* Place i of Y along the axes. */
-#define SPLIT(i, Y, at)                                                                                                \
-    index_t at[3] = {0, 0, i};                                                                                         \
-    if (AXES > 1) at[1] = OVER(i, Y##_2), at[2] = REMAINDER(i, at[1], Y##_2);                                          \
-    if (AXES > 2) at[0] = OVER(at[1], Y##_1), at[1] = REMAINDER(at[1], at[0], Y##_1);
 
 /* Where a window that begins at `start` has a tap, or -1 if that is outside. */
 static __device__ __forceinline__ index_t seen(const Words &words, const index_t *start, index_t tap0, index_t tap1,

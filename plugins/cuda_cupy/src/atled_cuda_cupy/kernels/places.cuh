@@ -1,23 +1,10 @@
-/* One element of each result of a reduction, by its place among the elements of that result. After walk.cuh. */
-#define COUNT words.w[1]
-#define PLACE(k, r) (KEPT_OFFSET(k) + REDUCED_OFFSET(r))
+/* Places by their numbers: divisions by sizes that are words, by multiplication. */
+#define OVER(i, NAME) quotient(i, NAME##_FACTOR, NAME##_SHIFT)
+#define REMAINDER(i, over, size) ((i) - (over) * (size))
 
-/* gx, which holds zeros, gets gy at the places. */
-extern "C" __global__ void put(const T *gy, const long long *places, T *gx, long long *flag, long long failure,
-                               const Floats floats, const Words words) {
-    EACH(k, RESULTS) {
-        const long long r = places[k];
-        if (r < 0 || r >= COUNT) fail(flag, failure);
-        else gx[PLACE(k, (index_t)r)] = gy[k];
-    }
-}
+/* at: place i among NAME_0 x NAME_1 x NAME_2, of whose axes the last AXES are there. */
+#define SPLIT(i, NAME, at)                                                                                             \
+    index_t at[3] = {0, 0, i};                                                                                         \
+    if (AXES > 1) at[1] = OVER(i, NAME##_2), at[2] = REMAINDER(i, at[1], NAME##_2);                                    \
+    if (AXES > 2) at[0] = OVER(at[1], NAME##_1), at[1] = REMAINDER(at[1], at[0], NAME##_1);
 
-extern "C" __global__ void take(const T *x, const long long *places, T *y, long long *flag, long long failure,
-                                const Floats floats, const Words words) {
-    EACH(k, RESULTS) {
-        const long long r = places[k];
-        const bool is_place = r >= 0 && r < COUNT;
-        if (!is_place) fail(flag, failure);
-        y[k] = is_place ? x[PLACE(k, (index_t)r)] : store<T>(0.0f);
-    }
-}

@@ -9,7 +9,6 @@ struct Spot {
     index_t outer, inner, at[3];
 };
 
-#define REMAINDER(i, over, size) ((i) - (over) * (size))
 /* Number i of all of X, which is WINDOWS, SIZE or CELLS. */
 #define SPOT(s, i, X)                                                                                                  \
     Spot s;                                                                                                            \

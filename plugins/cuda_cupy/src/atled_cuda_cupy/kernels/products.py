@@ -63,7 +63,7 @@ def prepare(call: Call) -> Prepared:
 def _prepare_tiles(call: Call, shape: _Shape) -> Prepared:
     rows, columns, depth, batch, (of_a, of_b) = shape
     where, y = device(call.device_id), call.outputs[0]
-    tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8)
+    tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8, has_largest=False)
     row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
     sizes = {
         "ROW_COUNT": rows,

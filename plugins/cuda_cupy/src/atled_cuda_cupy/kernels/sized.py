@@ -43,8 +43,8 @@ def sized(
     for one in divisors:
         words[f"{one}_FACTOR"], words[f"{one}_SHIFT"] = divisor(sizes[one], wide)
     named = {**{one: sizes[one] for one in known}, **{one: f"words.w[{n}]" for n, one in enumerate(words)}}
-    text = f"#define OVER(i, NAME) quotient(i, NAME##_FACTOR, NAME##_SHIFT)\n{text}"
-    return Launch(where, text, name, grid, block, [*words.values()], {**named, **defines}, floats=floats, wide=wide)
+    text, values, named = template("places") + text, [*words.values()], {**named, **defines}
+    return Launch(where, text, name, grid, block, values, named, floats=floats, wide=wide)
 
 
 @functools.cache

@@ -46,19 +46,6 @@ static __device__ __forceinline__ Phase phase_of(index_t element, index_t size, 
 #endif
 
 #if KIND != MATRIX
-static __device__ __forceinline__ void split(index_t i, index_t size1, index_t size2, index_t *at) {
-    at[0] = at[1] = 0;
-    at[2] = i;
-#if AXES > 1
-    at[2] = i % size2;
-    at[1] = i / size2;
-#endif
-#if AXES > 2
-    at[0] = at[1] / size1;
-    at[1] = at[1] % size1;
-#endif
-}
-
 static __device__ __forceinline__ index_t placed(const Words &words, Entry &entry, index_t at0, index_t at1,
                                                  index_t at2) {
     entry.at[0] = (int)at0, entry.at[1] = (int)at1, entry.at[2] = (int)at2;
@@ -70,9 +57,10 @@ static __device__ __forceinline__ index_t placed(const Words &words, Entry &entr
 /* Of a channel and tap: its element of the weight is i. */
 static __device__ Entry tap_entry(const Words &words, index_t i) {
     Entry entry;
-    index_t taps = KERNEL_0 * KERNEL_1 * KERNEL_2, at[3];
-    index_t channel = CHANNEL_LAST ? i % CHANNELS : i / taps;
-    split(CHANNEL_LAST ? i / CHANNELS : i % taps, KERNEL_1, KERNEL_2, at);
+    index_t outer = CHANNEL_LAST ? OVER(i, CHANNELS) : OVER(i, TAPS);
+    index_t tap = CHANNEL_LAST ? outer : REMAINDER(i, outer, TAPS);
+    index_t channel = CHANNEL_LAST ? REMAINDER(i, outer, CHANNELS) : outer;
+    SPLIT(tap, KERNEL, at)
     entry.own = i;
     entry.b = channel * CHANNEL_STEP + placed(words, entry, at[0] * DILATION_0, at[1] * DILATION_1, at[2] * DILATION_2);
     return entry;
@@ -80,10 +68,9 @@ static __device__ Entry tap_entry(const Words &words, index_t i) {
 
 static __device__ Entry window_entry(const Words &words, index_t i) {
     Entry entry;
-    index_t windows = WINDOWS_0 * WINDOWS_1 * WINDOWS_2, image = i / windows, at[3];
-    i -= image * windows;
-    split(i, WINDOWS_1, WINDOWS_2, at);
-    entry.own = image * OWN_IMAGE_STEP + i * OWN_PLACE_STEP;
+    index_t image = OVER(i, WINDOW_COUNT), window = REMAINDER(i, image, WINDOW_COUNT);
+    SPLIT(window, WINDOWS, at)
+    entry.own = image * OWN_IMAGE_STEP + window * OWN_PLACE_STEP;
     entry.b = image * IMAGE_STEP
         + placed(words, entry, at[0] * STRIDE_0 - PAD_0, at[1] * STRIDE_1 - PAD_1, at[2] * STRIDE_2 - PAD_2);
     return entry;
@@ -93,9 +80,17 @@ static __device__ Entry window_entry(const Words &words, index_t i) {
 #if KIND == DATA
 static __device__ Entry map_entry(const Words &words, const Phase *phase, index_t i) {
     Entry entry;
-    index_t taps = phase[0].taps * phase[1].taps * phase[2].taps, at[3];
-    index_t map = CHANNEL_LAST ? i % CHANNELS : i / taps;
-    split(CHANNEL_LAST ? i / CHANNELS : i % taps, phase[1].taps, phase[2].taps, at);
+#if IS_ONE_PHASE
+    index_t outer = CHANNEL_LAST ? OVER(i, CHANNELS) : OVER(i, TAPS);
+    index_t number = CHANNEL_LAST ? outer : REMAINDER(i, outer, TAPS);
+    index_t map = CHANNEL_LAST ? REMAINDER(i, outer, CHANNELS) : outer;
+    SPLIT(number, KERNEL, at)
+#else
+    index_t taps = phase[0].taps * phase[1].taps * phase[2].taps;
+    index_t map = CHANNEL_LAST ? i % CHANNELS : i / taps, number = CHANNEL_LAST ? i / CHANNELS : i % taps;
+    index_t outer = number / phase[2].taps;
+    index_t at[3] = {outer / phase[1].taps, outer % phase[1].taps, number % phase[2].taps};
+#endif
     index_t tap0 = phase[0].tap + at[0] * TAP_STEP_0, tap1 = phase[1].tap + at[1] * TAP_STEP_1;
     index_t tap = (tap0 * KERNEL_1 + tap1) * KERNEL_2 + phase[2].tap + at[2] * TAP_STEP_2;
     entry.own = map * A_MAP_STEP + tap * A_TAP_STEP;
@@ -105,8 +100,9 @@ static __device__ Entry map_entry(const Words &words, const Phase *phase, index_
 
 static __device__ Entry element_entry(const Words &words, const Phase *phase, index_t i) {
     Entry entry;
-    index_t elements = phase[0].elements * phase[1].elements * phase[2].elements, image = i / elements, at[3];
-    split(i - image * elements, phase[1].elements, phase[2].elements, at);
+    index_t count1 = phase[1].elements, count2 = phase[2].elements, count = phase[0].elements * count1 * count2;
+    index_t image = i / count, number = i % count;
+    index_t at[3] = {number / count2 / count1, number / count2 % count1, number % count2};
     index_t element0 = phase[0].element + at[0] * STRIDE_0, element1 = phase[1].element + at[1] * STRIDE_1;
     index_t element = (element0 * WINDOWS_1 + element1) * WINDOWS_2 + phase[2].element + at[2] * STRIDE_2;
     entry.own = image * OWN_IMAGE_STEP + element * OWN_PLACE_STEP;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atled.plugin import Call
@@ -30,6 +30,7 @@ _EACH_DOUBLE = {tile: each for tile, each in _EACH.items() if each[0] * each[1] 
 
 # A model of the time that tiles take, in clocks of a multiprocessor, which multiplies 128 pairs in one.
 _PAIRS = 128
+_LARGE = 128 * 64
 _FILLING = 0.15  # for each element of a tile's two sides
 _FINISHING = 4000  # of a launch that adds up parts
 _LEAST_DEPTH = 128  # of a part
@@ -56,8 +57,13 @@ class Tiling(NamedTuple):
         return f"{self.rows}x{self.columns} tiles{parts}"
 
 
-def choose(rows: int, columns: int, depth: int, copies: int, multiprocessors: int, is_double: bool) -> Tiling:
-    """The tiling that the model finds fastest for so many products of matrices of one size."""
+def choose(
+    rows: int, columns: int, depth: int, copies: int, multiprocessors: int, is_double: bool, *, has_largest: bool
+) -> Tiling:
+    """The tiling that the model finds fastest for so many products of matrices of one size.
+
+    has_largest: whether the largest tiles are among them. Some kinds of product have no registers left for these.
+    """
 
     def clocks(tiling: Tiling) -> float:
         blocks = -(-rows // tiling.rows) * -(-columns // tiling.columns) * copies * tiling.parts
@@ -66,6 +72,8 @@ def choose(rows: int, columns: int, depth: int, copies: int, multiprocessors: in
 
     candidates = []
     for (tall, broad), each in (_EACH_DOUBLE if is_double else _EACH).items():
+        if tall * broad > _LARGE and not has_largest:
+            continue
         stage = 8 if tall * broad >= 4096 and not is_double else 16
         blocks = -(-rows // tall) * -(-columns // broad) * copies
         for wanted in {1, min(2 * multiprocessors // max(blocks, 1), depth // _LEAST_DEPTH)} - {0}:
@@ -98,10 +106,12 @@ def tiled(
     blocks: int,
     defines: Mapping[str, object],
     bias: tuple[int, int],
+    divisors: Collection[str] = (),
 ) -> Tiled:
     """The launches of a call; sizes: those that the kind of product needs, in tiles.cuh.
 
     blocks: tiles of all products.  bias: how many elements of y in a row have the same, and how many biases there are.
+    divisors: sizes that the kernel divides by.
     """
     where, y = device(call.device_id), call.outputs[0]
     sizes = {**sizes, "PARTS": tiling.parts, "PART_DEPTH": tiling.part_depth, "PART_SIZE": y.size}
@@ -112,7 +122,9 @@ def tiled(
     floats = 0 if is_part else call.float_count
     wide = is_wide(call) or y.size * tiling.parts >= 2**30
     grid = blocks * tiling.parts if y.size else 0
-    products = sized(where, text, "tiles", sizes, grid, tiling.threads, named, floats=floats, wide=wide)
+    products = sized(
+        where, text, "tiles", sizes, grid, tiling.threads, named, divisors=divisors, floats=floats, wide=wide
+    )
     if not is_part:
         return Tiled(products, None, 0, str(tiling))
     end = finish(where, call, tiling.parts, *bias, source=types(y)["A"])
