@@ -141,6 +141,19 @@ def test_what_is_fused_has_plans(text, type_config, last):
             check(convolution, made)
 
 
+@pytest.mark.parametrize("type_config", TYPES)
+def test_each_engine_that_a_search_would_measure_is_found_again(type_config):
+    for call in calls(*SHAPES["ResNet 3x3"], type_config, last=False):
+        call = placed(call, "0")
+        wanted = launching._wanted(call, convolution.describe(call))
+        here, graph = plans.properties(0), build(wanted.graph)
+        offered = {plan.choice: plan for plan in plans._offered(wanted, graph, here)}
+        assert offered
+        for choice, plan in offered.items():
+            offer = engines.chosen(graph, here.descriptor, choice)
+            assert offer.choice == choice and offer.notes == plan.notes
+
+
 def node(plain):
     """A descriptor that was written as JSON."""
     kind, attributes = plain

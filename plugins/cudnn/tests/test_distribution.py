@@ -78,3 +78,19 @@ def test_the_preset_of_another_name_is_none_of_its_business():
 def test_the_devices_are_those_of_cuda():
     module = nn.ext_utils.import_extension_module("cudnn")
     assert module.get_devices() == nn.ext_utils.import_extension_module("cuda").get_devices()
+
+
+def test_without_cuda_the_host_computes_and_says_why():
+    code = (
+        "import sys, importlib.util\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, package=None: None if name == 'cupy' else found(name, package)\n"
+        "import numpy as np, atled as nn, atled.functions as F\n"
+        "x, w = (nn.NdArray.from_numpy_array(np.ones((1, 1, n, n), 'f')) for n in (4, 2))\n"
+        "with nn.context_scope(nn.Context(['cudnn', 'cuda', 'cpu'], fallback='quiet')):\n"
+        "    print(F.convolution(x, w).data.sum())\n"
+        "    print(nn.explain(F.convolution, x, w))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("36.0")
+    assert "cudnn" in done.stdout and "CuPy is not installed" in done.stdout, done.stdout

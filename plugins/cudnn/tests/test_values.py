@@ -32,8 +32,8 @@ def on(context, function, *arrays):
         return [y.d.copy(), *(one.g.copy() for one in variables)]
 
 
-def agree(function, *arrays, type_config="float", tolerance=1e-5):
-    """Whether cudnn and the reference give the same."""
+def agree(function, *arrays, type_config="float", tolerance=1e-4):
+    """Whether cudnn and the reference give the same, but for what Winograd's algorithms may lose."""
     cudnn = get_extension_context("cudnn", type_config=type_config, fallback="quiet")
     ours = on(cudnn, function, *arrays)
     theirs = on(nn.Context(["reference:float"]), function, *arrays)
