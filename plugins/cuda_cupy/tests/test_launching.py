@@ -179,3 +179,18 @@ def test_a_thread_that_never_touched_the_device_launches_what_others_bound(array
     thread.start()
     thread.join()
     np.testing.assert_array_equal(values_of(arrays, y), np.full(8, 3))
+
+
+@pytest.mark.parametrize("way", ["bound", "run"])
+def test_a_launch_is_one_call_of_the_driver(arrays, where, emulated, monkeypatch, way):
+    monkeypatch.setattr(where, "is_alone", True)  # else the device is made current, too
+    x, y = pair(arrays, 8)
+    launch = scale(where, 8)
+    bound = launch.bind((x, y, 0), 0, 0)
+    ways = {"bound": bound, "run": lambda: launch.run((x, y, 0), words_of(2.0, 0))}
+    ways[way]()
+    before = emulated.counts()
+    ways[way]()
+    assert {name: count - before[name] for name, count in emulated.counts().items() if count != before[name]} == {
+        "launchKernel": 1
+    }
