@@ -167,7 +167,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) -m atled.generators.stubs
 	@$(RUN) -m atled manifest cpu-numba sim cuda-cupy cudnn opencl torch
 	@$(RUN) tools/extras.py
-	@$(RUN) -m atled support-matrix cpu-numba sim --out docs/support.md
+	@$(RUN) -m atled support-matrix cpu-numba sim cuda-cupy cudnn --out docs/support.md
 	@$(RUN) tools/cpu_page.py
 	@$(RUN) tools/tables.py
 	@$(RUN) tools/accuracy.py
