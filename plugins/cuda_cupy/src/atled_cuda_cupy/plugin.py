@@ -11,6 +11,7 @@ from atled_cuda_cupy import compiling, devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
 from atled_cuda_cupy.kernels import (
     augmentation,
+    binarized,
     channel_activation,
     convolution,
     elementwise,
@@ -37,6 +38,7 @@ ARRAY_CLASS = CudaArrayClass()
 
 FAMILIES: tuple[ModuleType, ...] = (
     augmentation,
+    binarized,
     channel_activation,
     convolution,
     elementwise,
