@@ -104,6 +104,7 @@ def test_work_goes_to_the_current_stream(arrays, where, emulated):
     x, y = pair(arrays, 8)
     launch = scale(where, 8)
     launch.run((x, y, 0), words_of(1.0, 0))
+    arrays.synchronize("0")
     stream = cp.Stream(non_blocking=True)
     with emulated.deferred():
         with stream:

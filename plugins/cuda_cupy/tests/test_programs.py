@@ -70,6 +70,7 @@ def test_a_replay_follows_the_current_stream(arrays, where, emulated):
     for launch in launches:
         launch()
     program = arrays.program(launches, "0")
+    arrays.synchronize("0")
     stream = cp.Stream(non_blocking=True)
     with emulated.deferred():
         with stream:

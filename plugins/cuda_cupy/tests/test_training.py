@@ -14,6 +14,16 @@ from atled_cuda_cupy.devices import device_ids
 two_devices = pytest.mark.skipif("len(device_ids()) < 2", reason="needs two devices")
 
 
+@pytest.fixture(autouse=True, params=["at once", "as late as it may be"])
+def when(request):
+    """When the emulator's devices work; late, a missing wait shows."""
+    if request.param == "at once":
+        yield
+        return
+    with request.getfixturevalue("emulated").deferred():
+        yield
+
+
 def perceptron(seed=0):
     """Data, loss and solver of a small classifier with batch normalization."""
     rng = np.random.default_rng(seed)
