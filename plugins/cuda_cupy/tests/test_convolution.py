@@ -10,7 +10,7 @@ import pytest
 import atled as nn
 import atled.functions as F
 from atled.plugin import ArrayDesc, op_spec
-from atled_cuda_cupy.kernels import convolution, tiles
+from atled_cuda_cupy.kernels import convolution, products, tiles
 
 FORWARD, DATA, WEIGHT = "Convolution", "ConvolutionDataGrad", "ConvolutionWeightGrad"
 OPS = FORWARD, DATA, WEIGHT
@@ -83,6 +83,17 @@ def test_other_dtypes(compute, op, dtype, channel_last):
     shapes = ((3, 9, 8, 12), (10, 3, 3, 6)) if channel_last else ((3, 12, 9, 8), (10, 6, 3, 3))
     geometry = {"stride": (2, 1), "pad": (1, 2), "group": 2, "channel_last": channel_last}
     check(compute, op, *arrays_of(op, *shapes, dtype, **geometry))
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("channel_last", [False, True])
+@pytest.mark.parametrize("op", [FORWARD, DATA])
+def test_convolutions_of_single_elements_are_products_by_cublas(compute, monkeypatch, op, channel_last, images):
+    monkeypatch.setattr(products, "_SMALL", 0)
+    monkeypatch.setattr(convolution, "tiled", None)  # not to be called
+    shapes = ((images, 4, 5, 7), (6, 1, 1, 7)) if channel_last else ((images, 7, 4, 5), (6, 7, 1, 1))
+    for dtype in TOLERANCE:
+        check(compute, op, *arrays_of(op, *shapes, dtype, channel_last=channel_last))
 
 
 @pytest.mark.parametrize("maps", [2, 12])  # of two channels: by channels, and by tiles

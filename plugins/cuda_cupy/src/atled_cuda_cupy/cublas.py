@@ -88,12 +88,13 @@ def product(
     workspace: int,
     pitches: tuple[int, int, int] | None = None,
     adds: bool = False,
+    is_shared: bool = False,
 ) -> Callable[..., Callable[[int], None]]:
     """Of the addresses of a, b, y and workspace what puts y = a b, matrices by rows, into a stream.
 
     transposes: whether a, and b, is given transposed.  dtype, result: of a and b, and of y.
     pitches: elements from row to row of a, b and y, where a row is part of a longer one; of a single product.
-    adds: whether it is added to what y holds.
+    adds: whether it is added to what y holds.  is_shared: whether all products have one a.
     """
     library = _library()
     way = _IN_DOUBLE if dtype == "float64" else _IN_TF32 if is_tf32 else _IN_FLOAT
@@ -114,7 +115,7 @@ def product(
             rest = (*head, b, kind, b_row, a, kind, a_row, before, y, made, y_row, way, _ALGORITHM)
         else:
             name, call = "cublasGemmStridedBatchedEx", library.cublasGemmStridedBatchedEx
-            factors = (b, kind, b_row, depth * columns, a, kind, a_row, rows * depth)
+            factors = (b, kind, b_row, depth * columns, a, kind, a_row, 0 if is_shared else rows * depth)
             rest = (*head, *factors, before, y, made, columns, rows * columns, batch, way, _ALGORITHM)
 
         def multiply(stream: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from atled.plugin import ArrayDesc, Call, Prepared, Registrar
 from atled_cuda_cupy.devices import device
+from atled_cuda_cupy.kernels.products import Shape, by_cublas
 from atled_cuda_cupy.kernels.sized import (
     by_axis,
     computed_bytes,
@@ -119,6 +120,9 @@ def prepare(call: Call) -> Prepared:
     geometry = _Geometry(call)
     if geometry.is_depthwise:
         return _prepare_depthwise(call, geometry)
+    shape = _pointwise(call, geometry)
+    if shape is not None and shape.is_for_cublas:
+        return by_cublas(call, shape, geometry.bias(call), is_swapped=not geometry.is_last)
     made = (_back if call.spec.name in _BACK else _forward)(call, geometry)
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
@@ -126,6 +130,19 @@ def prepare(call: Call) -> Prepared:
         return made.steps((weight, x, *(bias or [None]), y), attached, workspace)
 
     return queued(call, steps, workspace=made.workspace, note=f"implicit product, {made.note}")
+
+
+def _pointwise(call: Call, geometry: _Geometry) -> Shape | None:
+    """The product of matrices that a convolution of single elements is, but by weight; None: it is of windows."""
+    is_plain = geometry.taps == geometry.groups == math.prod(geometry.stride) == 1 and not any(geometry.pad)
+    if not is_plain:
+        return None
+    images, places = geometry.maps.count, math.prod(geometry.maps.size)
+    channels, maps, is_back = geometry.image.channels, geometry.maps.channels, call.spec.name in _BACK
+    results, depth = (channels, maps) if is_back else (maps, channels)
+    if geometry.is_last:
+        return Shape(images * places, results, depth, 1, (False, not is_back))
+    return Shape(results, places, depth, images, (is_back, False), is_shared=True)
 
 
 def _forward(call: Call, geometry: _Geometry) -> Tiled:

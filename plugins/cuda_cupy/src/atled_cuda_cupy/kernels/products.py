@@ -18,50 +18,57 @@ _SMALL = 2**21
 _MOST = 2**31 - 1  # of a size, for cuBLAS
 
 
-class _Shape(NamedTuple):
-    """y(rows, columns) = a(rows, depth) b(depth, columns), `batch` times; transposes: whether a, and b, is given so."""
+class Shape(NamedTuple):
+    """y(rows, columns) = a(rows, depth) b(depth, columns), `batch` times.
+
+    transposes: whether a, and b, is given transposed.  is_shared: whether all products have one a.
+    """
 
     rows: int
     columns: int
     depth: int
     batch: int
     transposes: tuple[bool, bool]
+    is_shared: bool = False
 
     @property
     def multiplications(self) -> int:
         """How many there are."""
         return self.rows * self.columns * self.depth * self.batch
 
+    @property
+    def is_for_cublas(self) -> bool:
+        """Whether the launch is not what takes long, and cuBLAS, which counts in 32 bits, can have it."""
+        return self.multiplications > _SMALL and max(self.rows, self.columns, self.depth, self.batch) <= _MOST
 
-def _shape(call: Call) -> _Shape:
+
+def _shape(call: Call) -> Shape:
     a, b = call.inputs[:2]
     assert a is not None and b is not None
     if call.spec.name == "Affine":
         rows = math.prod(a.shape[: call.attributes["base_axis"]])
-        return _Shape(rows, math.prod(b.shape[1:]), b.shape[0], 1, (False, False))
+        return Shape(rows, math.prod(b.shape[1:]), b.shape[0], 1, (False, False))
     rows, columns = call.outputs[0].shape[-2:]
     transposes = call.attributes["transpose_a"], call.attributes["transpose_b"]
     depth = a.shape[-2] if transposes[0] else a.shape[-1]
-    return _Shape(rows, columns, depth, math.prod(a.shape[:-2]), transposes)
+    return Shape(rows, columns, depth, math.prod(a.shape[:-2]), transposes)
 
 
 def accepts(call: Call) -> bool | str:
     """True for what is computed here, else the reason."""
     if reason := of_one_float(call):
         return reason
-    shape = _shape(call)
-    largest = max(shape.rows, shape.columns, shape.depth)
-    return largest <= _MOST or f"cuBLAS counts rows and columns in 32 bits, not to {largest}"
+    return True
 
 
 def prepare(call: Call) -> Prepared:
     """By tiles where the launch is what takes long, else by cuBLAS."""
     shape = _shape(call)
-    return _prepare_tiles(call, shape) if shape.multiplications <= _SMALL else _prepare_cublas(call, shape)
+    return by_cublas(call, shape, (1, max(shape.columns, 1))) if shape.is_for_cublas else _prepare_tiles(call, shape)
 
 
-def _prepare_tiles(call: Call, shape: _Shape) -> Prepared:
-    rows, columns, depth, batch, (of_a, of_b) = shape
+def _prepare_tiles(call: Call, shape: Shape) -> Prepared:
+    rows, columns, depth, batch, (of_a, of_b), _ = shape
     where, y = device(call.device_id), call.outputs[0]
     tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8, has_largest=False)
     row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
@@ -91,7 +98,12 @@ def _prepare_tiles(call: Call, shape: _Shape) -> Prepared:
     return queued(call, steps, workspace=made.workspace, note=made.note)
 
 
-def _prepare_cublas(call: Call, shape: _Shape) -> Prepared:
+def by_cublas(call: Call, shape: Shape, bias: tuple[int, int], *, is_swapped: bool = False) -> Prepared:
+    """A call as a product by cuBLAS, and what adds the bias and computes the formula, if there are any.
+
+    bias: how many elements of y in a row have the same, and how many biases there are.
+    is_swapped: whether the op's second input is a, and its first one b.
+    """
     where, y = device(call.device_id), call.outputs[0]
     own = cublas.workspace_bytes(where, shape.multiplications)
     has_end = bool(call.after) or (len(call.inputs) > 2 and call.inputs[2] is not None)
@@ -102,21 +114,23 @@ def _prepare_cublas(call: Call, shape: _Shape) -> Prepared:
         where,
         *shape[:4],
         transposes=shape.transposes,
+        is_shared=shape.is_shared,
         dtype=y.dtype.name,
         result=result,
         is_tf32=call.precision == "tf32",
         workspace=own,
     )
     source = types(y)["A" if is_apart else "T"]
-    end = finish(where, call, 1, 1, max(shape.columns, 1), source) if has_end else None
+    end = finish(where, call, 1, *bias, source) if has_end else None
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
-        (a, b, *bias, result), attached, (workspace,) = call.split(arguments)
+        (a, b, *biases, result), attached, (workspace,) = call.split(arguments)
+        a, b = (b, a) if is_swapped else (a, b)
         memory = workspace.data.ptr
         product = memory + own if is_apart else result.data.ptr
         made: list[Any] = [call_step(where, multiply(a.data.ptr, b.data.ptr, product, memory))]
         if end is not None:
-            made.append((end, (product, *(bias or [None]), result, *attached), 0))
+            made.append((end, (product, *(biases or [None]), result, *attached), 0))
         return made
 
     workspace = own + (y.size * computed_bytes(y) if is_apart else 0)
