@@ -11,6 +11,11 @@ ARGS ?=
 # ones wait by spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
 IN_PARALLEL := -n auto -o console_output_style=classic --dist worksteal --max-worker-restart 0 --durations 10 --durations-min 5
+# The emulator of CUDA and the plugins for GPUs. Each has a process of its own: where there is no GPU, the emulator stands
+# in for CuPy in the whole of it.
+GPU_TESTS := testing/cuda_emulator/tests plugins/cuda_cupy/tests plugins/cudnn/tests
+each_gpu_test = set -e; for folder in $(GPU_TESTS); do \
+	    $(PYTEST) $(1) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin $$folder; done
 # Text that the rows of a benchmark to run have in their names; empty: all.
 ROW ?=
 
@@ -58,17 +63,16 @@ demo: $(VENV)/.ready-demo
 	@$(RUN) -m atled demo digits
 
 # The examples have a process of their own: they are what others ship, and a device's driver (Oclgrind brings a compiler)
-# need not bear with everything that the tests before have loaded into theirs. So have the emulator of CUDA and each plugin
-# for GPUs: where there is none, the emulator stands in for CuPy in the whole process.
+# need not bear with everything that the tests before have loaded into theirs.
 test: $(VENV)/.ready-test
 	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
 	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
-	@$(if $(ARGS),:,set -e; for folder in testing/cuda_emulator/tests plugins/cuda_cupy/tests plugins/cudnn/tests; do \
-	    $(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin $$folder; done)
+	@$(if $(ARGS),:,$(call each_gpu_test))
 
-# Of each parametrised test some cases, and no slow ones; see tests/conftest.py.
+# Of each parametrised test some cases, and no slow ones; see conftest.py.
 quick: $(VENV)/.ready-test
 	@$(PYTEST) --quick $(or $(ARGS),$(IN_PARALLEL))
+	@$(if $(ARGS),:,$(call each_gpu_test,--quick))
 
 # Intel's runtime for CPUs, AMD's too, from the package index: no system package is needed.
 check-opencl: $(VENV)/.ready-test

@@ -1,4 +1,4 @@
-"""What every run of the tests shares: how many processes there are, what they show, what the collector passes over."""
+"""What all runs of the tests share: the option --quick, how many processes, what they show, what is not garbage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,25 @@ import hypothesis
 import pytest
 
 from atled_cpu_numba.threads import usable_processors
+from quick import CASES, selected
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The loop of editing has no minutes."""
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help=f"no slow tests, none that start processes, and at most {CASES} cases of each parametrised one",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under `--quick`, leave out what `make test` runs besides."""
+    if config.getoption("--quick"):
+        chosen = {id(item) for item in selected(items)}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
+        items[:] = [item for item in items if id(item) in chosen]
+
 
 # An example that takes long on a busy machine is no failure.
 hypothesis.settings.register_profile("atled", deadline=None)
@@ -47,4 +66,4 @@ class _Dots:
             return None
         self._count += 1
         letter = "" if self._count % 100 else "." if self._count % 5000 else f". {self._count}\n"
-        return "passed" if has_passed else "skipped", letter, ""
+        return ("passed", letter, "") if has_passed else ("skipped", letter, "SKIPPED")

@@ -1,4 +1,4 @@
-"""The option --quick, tests without parameters, and memory that shows misuse."""
+"""Tests without parameters, and memory that shows misuse."""
 
 from __future__ import annotations
 
@@ -9,23 +9,6 @@ import pytest
 
 from atled.arrays.storage import HostStorage
 from atled.parameter import clear_parameters
-from quick import CASES, selected
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick",
-        action="store_true",
-        help=f"no slow tests, none that start processes, and at most {CASES} cases of each parametrised one",
-    )
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `--quick`, leave out what `make test` runs besides."""
-    if config.getoption("--quick"):
-        chosen = {id(item) for item in selected(items)}
-        config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
-        items[:] = [item for item in items if id(item) in chosen]
 
 
 @pytest.fixture
