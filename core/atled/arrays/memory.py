@@ -51,8 +51,8 @@ def _spares_in(place: Place) -> list[Spares[Any]]:
 
 
 def _move_spares(counted: dict[str, int], spare: int) -> None:
-    """Count the bytes of free spares as kept, not in use."""
-    if spare:
+    """Count the bytes of free spares as kept, not in use; of a class that counts none, as one whose device is lost."""
+    if spare and "bytes_in_use" in counted:
         counted["bytes_in_use"] -= spare
         counted["kept_bytes"] = counted.get("kept_bytes", 0) + spare
 

@@ -13,7 +13,7 @@ from atled.plugin import ArrayClass, ArrayDesc, OutOfMemoryError, four_parts
 from atled_cuda_cupy import cupy_names as cp
 from atled_cuda_cupy import programs
 from atled_cuda_cupy.compiling import template
-from atled_cuda_cupy.devices import Device, device
+from atled_cuda_cupy.devices import Device, device, is_lost
 from atled_cuda_cupy.launching import Launch
 
 _ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
@@ -126,6 +126,8 @@ class CudaArrayClass(ArrayClass):
 
     def statistics(self, device_id: str) -> dict[str, int]:
         """Memory of CuPy's pool: what arrays refer to, others than atled's included, and what it keeps besides."""
+        if is_lost(device_id):
+            return {}
         with device(device_id):
             pool = cp.memory_pool()
             used, total = pool.used_bytes(), pool.total_bytes()
@@ -133,6 +135,8 @@ class CudaArrayClass(ArrayClass):
 
     def clear_memory_cache(self, device_id: str) -> None:
         """Give what the pool keeps back to the device, and pinned memory to the host."""
+        if is_lost(device_id):
+            return
         with device(device_id) as where, where.capture:
             where.staging.clear()
             cp.memory_pool().free_all_blocks()

@@ -100,6 +100,7 @@ class Device:
 
 _lock = lock_across_forks()
 _devices: dict[str, Device] = {}
+_ids: list[str] = []
 
 
 def device(device_id: str) -> Device:
@@ -107,20 +108,25 @@ def device(device_id: str) -> Device:
     return _devices.get(device_id) or _found(device_id)
 
 
+def is_lost(device_id: str) -> bool:
+    """Whether nothing can be asked of a device any more: it failed, or its process is this one's parent."""
+    known = _devices.get(device_id)
+    return bool(_parent) or (known is not None and known.loss.refusal is not None)
+
+
 def device_ids() -> list[str]:
-    """The ids of all devices. Starts CUDA."""
-    if _parent:
-        raise faults.forked(_parent)
-    return [str(number) for number in range(cp.runtime.getDeviceCount())]
-
-
-def known_devices() -> list[Device]:
-    """Those that were used already."""
-    return list(_devices.values())
+    """The ids of all devices, which stay the same. Starts CUDA."""
+    if not _ids:
+        if _parent:
+            raise faults.forked(_parent)
+        _ids.extend(str(number) for number in range(cp.runtime.getDeviceCount()))
+    return list(_ids)
 
 
 def _found(device_id: str) -> Device:
     with _lock:
+        if _parent:
+            raise faults.forked(_parent)
         ids = device_ids()
         if device_id not in ids:
             raise ValueError(
@@ -141,7 +147,7 @@ _parent = 0  # the process from which this one was forked, if that uses CUDA
 
 def _before_fork() -> None:
     global _parent
-    _parent = _parent or (os.getpid() if _devices else 0)
+    _parent = _parent or (os.getpid() if _ids else 0)
 
 
 def _after_fork_in_parent() -> None:
