@@ -58,6 +58,7 @@ struct Products {
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gradient_sums(const T *gy, const T *x, const S *mean, A *parts OPERANDS, const Floats floats, const Words words) {
+    NUMBERS
     auto element = [&](index_t at) -> A { return READ_0(gy, at); };
     Products<decltype(element)> f{gy, x, is_aligned(HAS_FORMULA ? x : gy, x), element};
     const bool inside = is_inside(words);

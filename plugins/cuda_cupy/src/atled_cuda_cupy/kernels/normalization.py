@@ -57,7 +57,7 @@ def prepare_batch_normalization(call: Call) -> Prepared:
     has_formula = bool(call.after)
     over_elements = _walk(where, x, others, vectors=not has_formula)
     defines = {**types, "HAS_FORMULA": int(has_formula), **_BACKWARDS}
-    text = attached_text(call, stores=(0,), real=str(real))
+    text = attached_text(call, stores=(0,), real=str(real), once=True)
     normalize = walking(where, over_elements, "normalize", defines, floats=call.float_count, text=text)
     coefficients = aligned(2 * size * channels)
     workspace = coefficients + 3 * size * channels * parts
@@ -82,7 +82,7 @@ def prepare_gradient(call: Call) -> Prepared:
     real, before = str(types["A"]), int(bool(call.before))
     walk = _walk(where, x, others, vectors=not before)
     channels, floats = walk.results, call.float_count
-    reads = attached_text(call.attached(call.before, {}, call.wanted), reads=(0,), real=real)
+    reads = attached_text(call.attached(call.before, {}, call.wanted), reads=(0,), real=real, once=True)
     # Two arrays are loaded at a time.
     defines = {**types, "HAS_FORMULA": before, "UNROLL": _unroll(walk)}
     sums = walking(where, walk, "gradient_sums", defines, floats=floats, text=reads)
@@ -91,7 +91,7 @@ def prepare_gradient(call: Call) -> Prepared:
     over_elements = _walk(where, x, others, vectors=not call.formulas)
     modes: dict[str, object] = {"UNROLL": _unroll(over_elements), **_BACKWARDS}
     modes |= {"HAS_FORMULA": before, "STORES_FORMULA": int(bool(call.after)), "BATCH_STAT": int(batch_stat)}
-    text = attached_text(call, reads=(0,), stores=(0,), real=real)
+    text = attached_text(call, reads=(0,), stores=(0,), real=real, once=True)
     spread = walking(where, over_elements, "spread", {**types, **modes}, floats=floats, text=text)
     coefficients = aligned(3 * size * channels)
     workspace = coefficients + 2 * size * channels * walk.parts

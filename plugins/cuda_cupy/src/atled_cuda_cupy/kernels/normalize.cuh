@@ -30,6 +30,7 @@ struct Normalizing {
 extern "C" __global__ void __launch_bounds__(BLOCK)
     normalize(const T *x, const A *coefficients, const T *beta, T *y OPERANDS, const Floats floats, const Words words) {
     if (!is_inside(words)) return;
+    NUMBERS
     auto storing = [&](index_t at, A value) { STORE_0(y, at, value); };
     Normalizing<decltype(storing)> f{x, y, is_aligned(x, HAS_FORMULA ? x : y), storing};
 #pragma unroll

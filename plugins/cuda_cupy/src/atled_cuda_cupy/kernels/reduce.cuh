@@ -114,6 +114,7 @@ struct Reduction {
 extern "C" __global__ void __launch_bounds__(BLOCK)
     reduce(const T *x, const long long *places, Y *y, long long *place, long long count OPERANDS, const Floats floats,
            const Words words) {
+    NUMBERS
     auto element = [&](index_t at) -> A { return READ_0(x, at); };
     Reduction<decltype(element)> f{x, places, PEEL || is_aligned(x), element};
 #pragma unroll

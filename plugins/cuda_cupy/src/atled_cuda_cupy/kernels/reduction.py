@@ -29,7 +29,7 @@ _WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a se
 _MEANS = ("Mean", "ReduceMean")
 _PLAIN_READ = "#define READ_0(x, at) load((x)[at])\n"
 _PLAIN_STORE = "#define STORE_0(y, at, value) (y)[at] = store<Y>(value)\n"
-_NO_OPERANDS = "#define OPERANDS\n"
+_NO_OPERANDS = "#define OPERANDS\n#define NUMBERS\n"
 _DIVERGENCE = """
 /* p (log(p + 1e-8) - log(q + 1e-8)); of near ones by what they differ, since the logarithms would cancel. */
 static __device__ __forceinline__ A divergence(A p, A q) {
@@ -38,6 +38,7 @@ static __device__ __forceinline__ A divergence(A p, A q) {
 }
 #define READ_0(p, at) divergence(load((p)[at]), load(q[at]))
 #define OPERANDS , const T *q
+#define NUMBERS
 """
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -120,16 +121,20 @@ class Reducing:
         self.workspace = 0
         self._second: Launch | None = None
         if walk.parts == 1:
-            text = attached_text(call, reads=(0,), stores=(0,), real=real) if call else _plain(reads)
+            text = attached_text(call, reads=(0,), stores=(0,), real=real, once=True) if call else _plain(reads)
             self._first = walking(where, walk, "reduce", defines, floats=floats, text=text)
             return
         self.workspace = self._part_bytes + self._has_places * 8 * walk.results * walk.parts
-        text = attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real) if call else _plain(reads)
+        text = (
+            attached_text(call.attached(before, {}, call.wanted), reads=(0,), real=real, once=True)
+            if call
+            else _plain(reads)
+        )
         first = {**defines, "Y": sum_type, "IS_PART": 1}
         self._first = walking(where, walk, "reduce", first, floats=floats, text=text)
         again = plan_walk((walk.parts, walk.results), (0,), where.multiprocessors, batches=0)
         text = (
-            attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real)
+            attached_text(call.attached({}, after, call.wanted), stores=(0,), real=real, once=True)
             if call
             else _PLAIN_STORE + _NO_OPERANDS
         )
@@ -235,7 +240,7 @@ def prepare_take(call: Call) -> Prepared:
 def _placing(call: Call, whole: ArrayDesc, axes: Collection[int], name: str) -> Launch:
     where, (defines, words) = device(call.device_id), place_words(whole.shape, axes)
     grid = min(-(-words[0] // 256), 32 * where.multiprocessors)
-    source, defines["T"] = template("walk") + template("places"), type_names(whole.dtype)[0]
+    source, defines["T"] = template("walk") + template("picking"), type_names(whole.dtype)[0]
     return Launch(where, source, name, grid, 256, words, defines, wide=whole.size >= 2**30)
 
 

@@ -13,6 +13,7 @@
 extern "C" __global__ void __launch_bounds__(BLOCK)
     softmax(const T *x, const long long *target, T *y, T *p, long long *flag, long long failure OPERANDS,
             const Floats floats, const Words words) {
+    NUMBERS
     const index_t row = ROW, begin = BEGIN(row), end = row < ROWS ? CLASSES : 0;
     T *made = IS_LOSS ? p : y;
     const bool aligned = (((size_t)x | (size_t)made) & 15) == 0;

@@ -96,7 +96,7 @@ def prepare_softmax(call: Call) -> Prepared:
     assert x is not None
     axis, plain = call.attributes["axis"], not call.formulas
     rows = plan_rows(x.shape, axis, x.dtype.itemsize, where.multiprocessors, vectors=plain)
-    text = attached_text(call, reads=(0,), stores=(0,), real=type_names(x.dtype)[1])
+    text = attached_text(call, reads=(0,), stores=(0,), real=type_names(x.dtype)[1], once=True)
     modes = {"IS_LOSS": int(is_loss), "HAS_FORMULAS": int(not plain)}
     launch = _launch(call, rows, "softmax", rows.blocks, text=text, **modes)
 

@@ -60,6 +60,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     spread(const T *gy, const T *x, const A *coefficients, const S *mean, T *gx OPERANDS, const Floats floats,
            const Words words) {
     if (!is_inside(words)) return;
+    NUMBERS
     auto element = [&](index_t at) -> A { return READ_0(gy, at); };
     auto storing = [&](index_t at, A value) { STORE_0(gx, at, value); };
     const bool aligned = is_aligned(HAS_FORMULA ? 0 : gy, BATCH_STAT ? x : 0, STORES_FORMULA ? 0 : gx);
