@@ -6,6 +6,11 @@
 #define MAXIMUM 2
 #define MINIMUM 3
 #define SQUARES 4
+#if HAS_FORMULA /* with formulas the compiler else takes 32 registers and spills */
+#define LEAST_BLOCKS , 2
+#else
+#define LEAST_BLOCKS
+#endif
 #define HAS_PLACE (OP == MAXIMUM || OP == MINIMUM)
 
 #if HAS_PLACE
@@ -111,7 +116,7 @@ struct Reduction {
 };
 
 /* count: by what a sum is divided, or 1.  place: where the extrema are; null if nobody asks. */
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK LEAST_BLOCKS)
     reduce(const T *x, const long long *places, Y *y, long long *place, long long count OPERANDS, const Floats floats,
            const Words words) {
     NUMBERS

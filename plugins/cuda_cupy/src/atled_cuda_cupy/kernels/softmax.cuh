@@ -1,4 +1,10 @@
 /* Softmax and its loss. After rows.cuh. */
+#if HAS_FORMULAS && BLOCK <= 512 /* with formulas the compiler else takes 32 registers and spills */
+#define LEAST_BLOCKS , 2
+#else
+#define LEAST_BLOCKS
+#endif
+
 #if HAS_FORMULAS
 #define LOAD(at) {{READ_0(x, at)}}
 #define STORE(y, at, pack, is_result) \
@@ -10,7 +16,7 @@
 #endif
 
 /* y = softmax; IS_LOSS: y is the loss, and p softmax, or null if nobody asks. */
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK LEAST_BLOCKS)
     softmax(const T *x, const long long *target, T *y, T *p, long long *flag, long long failure OPERANDS,
             const Floats floats, const Words words) {
     NUMBERS
