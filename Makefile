@@ -23,7 +23,7 @@ export PYTHON
 # The tests start some hundred processes, each of which would compile the whole library.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cudnn check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -34,6 +34,7 @@ help:
 	@echo "make quick    a selection of the tests, for the loop of editing"
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
+	@echo "make check-cuda  the conformance kit for CUDA on the emulator, with blocks in random orders, late streams, checked accesses"
 	@echo "make check-cudnn  install cuDNN (0.6 GB) and have it plan what backend cudnn asks for, without a GPU (3 minutes)"
 	@echo "make check-lowest  install the lowest version of every dependency and test the core on them"
 	@echo "make check-growth  see that memory stays bounded over 5,000 shapes and 2,000 formulas (some minutes)"
@@ -68,6 +69,22 @@ test: $(VENV)/.ready-test
 	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
 	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
 	@$(if $(ARGS),:,$(call each_gpu_test))
+
+	@$(if $(ARGS),:,$(call cuda_kit,--cuda-orders 2 --max-examples 3))
+
+# The conformance kit for backend `cuda`, on the GPU of this machine, else on the emulator, which then counts kernels: all
+# that the plugin's files define have run. Without a compiler there is neither.
+CUDA_SOURCES := plugins/cuda_cupy/src/atled_cuda_cupy/kernels
+cuda_kit = reason=$$($(RUN) -c "import atled_cuda_emulator as e; print(e.unusable() or '')") && \
+    if [ "$$reason" ]; then echo "the conformance kit for cuda is skipped: $$reason"; else \
+    $(PYTEST) -q -n auto --dist worksteal --max-worker-restart 0 -p atled_cuda_emulator.pytest_plugin \
+        --pyargs atled.conformance --atled-plugin cuda-cupy --cuda-sources $(CUDA_SOURCES) $(1); fi
+
+# Random shapes in full, blocks in random orders, streams that work as late as they may, and each access to memory checked.
+check-cuda: $(VENV)/.ready-test
+	@$(call cuda_kit,--cuda-orders 16 --cuda-shuffle 1 --cuda-deferred)
+	@$(call cuda_kit,--cuda-checked)
+	@$(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin plugins/cuda_cupy/tests --cuda-checked
 
 # Of each parametrised test some cases, and no slow ones; see conftest.py.
 quick: $(VENV)/.ready-test

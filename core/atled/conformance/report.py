@@ -15,6 +15,7 @@ import numpy as np
 import atled
 from atled.conformance.subject import Subject
 from atled.files.replacing import replace_text
+from atled_contexts import plugin_facts
 
 REPORT_NAME = "atled-conformance.json"
 """Beside a plugin's modules a file of this name is the plugin's own report."""
@@ -64,6 +65,7 @@ class Report:
             "atled_version": atled.__version__,
             "backends": {info.name: list(info.type_configs) for info in subject.backends},
             "device": subject.device,
+            "facts": dict(plugin_facts(subject.name)),
             "conformant": self.conformant,
             "complete": self.complete,
             "passed": self.counts["passed"],
