@@ -69,7 +69,6 @@ test: $(VENV)/.ready-test
 	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
 	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
 	@$(if $(ARGS),:,$(call each_gpu_test))
-
 	@$(if $(ARGS),:,$(call cuda_kit,--cuda-orders 2 --max-examples 3))
 
 # The conformance kit for backend `cuda`, on the GPU of this machine, else on the emulator, which then counts kernels: all
