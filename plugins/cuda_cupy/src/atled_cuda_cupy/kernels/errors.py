@@ -41,7 +41,7 @@ def prepare_by_label(call: Call) -> Prepared:
     def steps(*given: Any) -> Sequence[Step]:  # Any: arrays of this device
         return [*(reduction.zeros(where, given[2]) if is_matrix else ()), (launch, given, 0)]
 
-    return queued(call, steps, may_fail=MAY_FAIL, note="kernel")
+    return queued(call, steps, may_fail=MAY_FAIL)
 
 
 def prepare_binary_error(call: Call) -> Prepared:

@@ -69,7 +69,7 @@ def prepare_batch_normalization(call: Call) -> Prepared:
         given = (found, walk.count, gamma, mean, variance, m, v, numbers, flag)
         return [*first, (statistics, given, 0), (normalize, (x, numbers, beta, y, *attached), 0)]
 
-    return queued(call, steps, workspace=workspace, heeds_failure=True, note="kernel")
+    return queued(call, steps, workspace=workspace, heeds_failure=True)
 
 
 def prepare_gradient(call: Call) -> Prepared:
@@ -107,7 +107,7 @@ def prepare_gradient(call: Call) -> Prepared:
             (spread, (gy, x, numbers, mean, gx, *attached), 0),
         ]
 
-    return queued(call, steps, workspace=workspace, note="kernel")
+    return queued(call, steps, workspace=workspace)
 
 
 def prepare_mean_subtraction(call: Call) -> Prepared:
@@ -136,7 +136,7 @@ def prepare_mean_subtraction(call: Call) -> Prepared:
         return [*sums.steps(x, workspace, None, (), parts), (move, (workspace, batch, mean, t, flag), 0), *last]
 
     size = made + sums.workspace if moves else 0
-    return queued(call, steps, workspace=size, heeds_failure=True, note="kernel")
+    return queued(call, steps, workspace=size, heeds_failure=True)
 
 
 def register(registrar: Registrar) -> None:

@@ -169,7 +169,7 @@ def prepare_reduction(call: Call) -> Prepared:
         (x, y, *place), attached, (*workspace,) = call.split(arguments)
         return made.steps(x, y, place[0] if place else None, attached, workspace[0] if workspace else None)
 
-    return queued(call, steps, workspace=made.workspace, note="kernel")
+    return queued(call, steps, workspace=made.workspace)
 
 
 def prepare_divergence(call: Call) -> Prepared:
@@ -182,7 +182,7 @@ def prepare_divergence(call: Call) -> Prepared:
     def steps(p: Any, q: Any, y: Any, *workspace: Any) -> Sequence[Step]:  # Any: as above
         return made.steps(p, y, None, (q,), workspace[0] if workspace else None)
 
-    return queued(call, steps, workspace=made.workspace, note="kernel")
+    return queued(call, steps, workspace=made.workspace)
 
 
 def prepare_scaling(call: Call) -> Prepared:
@@ -203,7 +203,7 @@ def prepare_scaling(call: Call) -> Prepared:
         parts = behind(workspace, sums, squares.workspace)
         return [*squares.steps(x, workspace, None, (), parts), (scale, (x, workspace, y, norm), 0)]
 
-    return queued(call, steps, workspace=sums + squares.workspace, note="kernel")
+    return queued(call, steps, workspace=sums + squares.workspace)
 
 
 def behind(workspace: Any, offset: int, size: int) -> Any:  # Any: arrays
@@ -226,7 +226,7 @@ def prepare_put(call: Call) -> Prepared:
     def steps(gy: Any, index: Any, gx: Any, flag: Any, number: int) -> Sequence[Step]:  # Any: as above
         return [*zeros(where, gx), (put, (gy, index, gx, flag, number), 0)]
 
-    return queued(call, steps, may_fail="an index is out of range", note="kernel")
+    return queued(call, steps, may_fail="an index is out of range")
 
 
 def prepare_take(call: Call) -> Prepared:
@@ -234,7 +234,7 @@ def prepare_take(call: Call) -> Prepared:
     (x, _), axes = call.inputs, call.attributes["axes"]
     assert x is not None
     take = _placing(call, x, axes, "take")
-    return queued(call, lambda *given: [(take, given, 0)], may_fail="an index is out of range", note="kernel")
+    return queued(call, lambda *given: [(take, given, 0)], may_fail="an index is out of range")
 
 
 def _placing(call: Call, whole: ArrayDesc, axes: Collection[int], name: str) -> Launch:

@@ -109,8 +109,8 @@ def prepare_softmax(call: Call) -> Prepared:
         return [(launch, (x, target, y, p, flag, number, *attached), 0)]
 
     if is_loss:
-        return queued(call, loss_steps, may_fail=MAY_FAIL, note="kernel")
-    return queued(call, steps, note="kernel")
+        return queued(call, loss_steps, may_fail=MAY_FAIL)
+    return queued(call, steps)
 
 
 def prepare_loss_grad(call: Call) -> Prepared:
@@ -122,7 +122,7 @@ def prepare_loss_grad(call: Call) -> Prepared:
     chunk = max(1, -(-rows.classes // (parts * step))) * step
     parts = max(1, -(-rows.classes // chunk))
     launch = _launch(call, rows, "softmax_loss_grad", (rows.blocks, parts), parts=chunk)
-    return queued(call, lambda *given: [(launch, given, 0)], may_fail=MAY_FAIL, note="kernel")
+    return queued(call, lambda *given: [(launch, given, 0)], may_fail=MAY_FAIL)
 
 
 def prepare_categorical(call: Call) -> Prepared:
@@ -138,7 +138,7 @@ def prepare_categorical(call: Call) -> Prepared:
     def steps(*given: Any) -> Sequence[Step]:  # Any: as above
         return [*(zeros(where, given[3]) if is_grad else ()), (launch, given, 0)]
 
-    return queued(call, steps, may_fail=MAY_FAIL, note="kernel")
+    return queued(call, steps, may_fail=MAY_FAIL)
 
 
 def register(registrar: Registrar) -> None:

@@ -64,7 +64,7 @@ def prepare_top_k(call: Call) -> Prepared:
     def steps(x: Any, y: Any, index: Any) -> Any:  # Any: arrays of this device
         return [(launch, (x, y, index), 0)]
 
-    return queued(call, steps, note="kernel")
+    return queued(call, steps)
 
 
 def register(registrar: Registrar) -> None:
