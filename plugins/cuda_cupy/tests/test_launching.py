@@ -1,5 +1,6 @@
 """Launches: packed arguments, run-time words, streams, compiling ahead."""
 
+import contextlib
 import gc
 import threading
 
@@ -58,6 +59,45 @@ def test_what_is_bound_reads_its_numbers_when_its_turn_comes(arrays, where):
         arrays.put_words(np.array([7, np.float64(factor).view(np.int64), 10, 7]), table)
         launch()
         np.testing.assert_array_equal(values_of(arrays, y), np.arange(300, dtype="f") * np.float32(factor) + 11)
+
+
+def several(arrays, counts):
+    return [arrays.allocate(ArrayDesc((count,), np.int64), "0") for count in counts]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_words_are_copied_before_others_take_their_place(arrays, where, emulated, is_own):
+    """The device begins only when the host waits for it: for room in the ring, or at the end."""
+    counts = [*range(1, 60), *[700] * 30, 5000, 2048]
+    targets = several(arrays, counts)
+    with emulated.deferred(), contextlib.nullcontext() if is_own else cp.Stream(non_blocking=True):
+        for number, target in enumerate(targets):
+            words = np.arange(number, number + counts[number])
+            arrays.put_words(words, target)
+            words[:] = -1
+        arrays.synchronize("0")
+    for number, target in enumerate(targets):
+        np.testing.assert_array_equal(values_of(arrays, target), np.arange(number, number + counts[number]))
+
+
+def test_threads_put_words_at_once_while_memory_is_given_back(arrays, where):
+    wrong = []
+
+    def work(number):
+        (target,) = several(arrays, [500])
+        for time in range(40):
+            arrays.put_words(np.full(500, 1000 * number + time), target)
+            if not (values_of(arrays, target) == 1000 * number + time).all():
+                wrong.append((number, time))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        where.staging.clear()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 @pytest.mark.parametrize("extra", [5, 1 << 33])

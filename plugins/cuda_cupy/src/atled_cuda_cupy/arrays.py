@@ -13,7 +13,7 @@ from atled.plugin import ArrayClass, ArrayDesc, OutOfMemoryError, four_parts
 from atled_cuda_cupy import cupy_names as cp
 from atled_cuda_cupy import programs
 from atled_cuda_cupy.compiling import template
-from atled_cuda_cupy.devices import Device, device, is_lost
+from atled_cuda_cupy.devices import Device, device, device_numbered, is_lost
 from atled_cuda_cupy.launching import Launch
 
 _ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
@@ -52,7 +52,7 @@ class CudaArrayClass(ArrayClass):
     def put_words(self, words: np.ndarray, target: Any) -> None:
         """Copy words as `upload` copies values: neither waits for the device."""
         with device_of(target) as where:
-            where.staging.upload(words, target.data.ptr)
+            where.staging.put_words(words, target.data.ptr)
 
     def download(self, source: Any, target: np.ndarray) -> None:
         """Copy to host memory and wait."""
@@ -187,7 +187,7 @@ class CudaArrayClass(ArrayClass):
 
 def device_of(array: Any) -> Device:
     """The device that an array lives on."""
-    return device(str(array.data.device_id))
+    return device_numbered(array.data.device_id)
 
 
 def _gathering(where: Device, array: Any) -> Launch:

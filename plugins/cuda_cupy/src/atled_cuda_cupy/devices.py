@@ -43,7 +43,6 @@ class Device:
         self.lock = lock_across_forks()
         self.capture = lock_across_forks()
         self.loss = faults.Loss(number)
-        self.staging = Staging()
         self.handle = cp.Device(number)
         attributes = self.handle.attributes
         self.name = cp.runtime.getDeviceProperties(number)["name"].decode()
@@ -54,6 +53,7 @@ class Device:
         self.threads: int = attributes["MaxThreadsPerMultiProcessor"]
         with self.handle:
             self.stream = cp.Stream(non_blocking=False)
+        self.staging = Staging(self.stream)
 
     def blocks(self, count: int, block: int = 256, each: int = 1) -> int:
         """How many blocks of so many threads: enough for `count` elements, `each` per thread, or to fill the device."""
@@ -62,6 +62,10 @@ class Device:
     def is_first_in_thread(self) -> bool:
         """Whether the thread has not made it current yet."""
         return self.number not in _thread.touched
+
+    def must_be_entered(self) -> bool:
+        """Whether `with device:` does anything but tell the errors of what is in it."""
+        return not self.is_alone or self.loss.refusal is not None or self.number not in _thread.touched
 
     def __enter__(self) -> Device:
         if self.loss.refusal is not None:
@@ -100,12 +104,18 @@ class Device:
 
 _lock = lock_across_forks()
 _devices: dict[str, Device] = {}
+_by_number: dict[int, Device] = {}
 _ids: list[str] = []
 
 
 def device(device_id: str) -> Device:
     """The device of an id, which is its number. ValueError: there is no such device."""
     return _devices.get(device_id) or _found(device_id)
+
+
+def device_numbered(number: int) -> Device:
+    """The device of a number."""
+    return _by_number.get(number) or _found(str(number))
 
 
 def is_lost(device_id: str) -> bool:
@@ -138,7 +148,8 @@ def _found(device_id: str) -> Device:
                 )
             )
         if device_id not in _devices:
-            _devices[device_id] = Device(int(device_id), len(ids) == 1)
+            made = _devices[device_id] = Device(int(device_id), len(ids) == 1)
+            _by_number[made.number] = made
         return _devices[device_id]
 
 
