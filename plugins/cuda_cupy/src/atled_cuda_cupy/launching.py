@@ -117,12 +117,13 @@ class Launch:
 
         given: as above.  numbers: its words.
         """
-        if self._is_empty:
-            return
         try:
             block = self._free.pop()
         except IndexError:
-            block = self._block(given)
+            if self._is_empty:
+                return
+            with self._where:
+                block = self._block(given)
         if not self._where.is_alone:
             self._check_devices(given)
         self._pack(block.memory, given, 0, 0, numbers)
@@ -152,17 +153,20 @@ class Launch:
 
     def _launching(self, extra: int, memory: object) -> Callable[[], None]:
         launch_kernel, current_stream, where = cp.launch_kernel, cp.current_stream, self._where
-        function, dimensions = self._function.ptr, self._dimensions
+        function = self._function.ptr
+        x, y, z, block_x, block_y, block_z, shared = self._dimensions  # each by itself: quicker than all in a tuple
         known = faults.errors()
 
         def launch(alive: object = (memory, self._function)) -> None:  # they live as long
             try:
-                launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
+                stream = current_stream().ptr
+                launch_kernel(function, x, y, z, block_x, block_y, block_z, shared, stream, 0, extra)
             except known as error:
                 if not where.is_first_in_thread():
                     where.loss.tell(error)
                 with where:  # the driver knows no context in a thread that did nothing yet
-                    launch_kernel(function, *dimensions, current_stream().ptr, 0, extra)
+                    stream = current_stream().ptr
+                    launch_kernel(function, x, y, z, block_x, block_y, block_z, shared, stream, 0, extra)
 
         return launch
 
@@ -218,11 +222,14 @@ def call_step(where: Device, function: Callable[[int], object]) -> CallStep:
 Step = tuple[Launch, Sequence[Any], int] | CallStep
 
 
-def queued(call: Call, steps: Callable[..., Sequence[Step]], floats: int | None = None, **facts: Any) -> Prepared:
+def queued(
+    call: Call, steps: Launch | Callable[..., Sequence[Step]], floats: int | None = None, **facts: Any
+) -> Prepared:
     """A call as launches in a row.
 
     steps: `steps(*arrays)` gives, for the arrays of one run, each step: a launch with what it is given and the first
         word that it reads, or a CallStep. Words are the floats of the call, then key and count of its random state.
+        A launch itself is given the arrays as they come, and all words.
     floats: count of floats, where it is not the call's.
     facts: workspace, note, may_fail, heeds_failure, as for Prepared.
     """
@@ -231,12 +238,14 @@ def queued(call: Call, steps: Callable[..., Sequence[Step]], floats: int | None 
     state = len(call.inputs) - 1 if call.spec.random else -1
     packing = struct.Struct(f"{count}d")
 
+    steps_of = _alone(steps) if isinstance(steps, Launch) else steps
+
     def bind(arrays: Sequence[Any], table: Any, start: int) -> Callable[[], object]:  # Any: arrays of this device
         address = 0 if table is None else table.data.ptr
         with where:
             launches = [
                 step if isinstance(step, CallStep) else step[0].bind(step[1], address, start + step[2])
-                for step in steps(*arrays)
+                for step in steps_of(*arrays)
             ]
         if len(launches) == 1:
             return launches[0]
@@ -254,24 +263,30 @@ def queued(call: Call, steps: Callable[..., Sequence[Step]], floats: int | None 
         if state >= 0:
             numbers += arrays[state].tobytes()
             arrays = (*arrays[:state], None, *arrays[state + 1 :])
-        if where.must_be_entered():
+        if not where.is_alone:
             with where:
-                put(steps(*arrays), numbers)
+                put(arrays, numbers)
             return
         try:
-            put(steps(*arrays), numbers)
+            put(arrays, numbers)
         except faults.errors() as error:
             where.loss.tell(error)
 
-    def put(given: Sequence[Step], numbers: bytes) -> None:
-        for step in given:
+    def put_steps(arrays: Sequence[Any], numbers: bytes) -> None:
+        for step in steps_of(*arrays):
             if isinstance(step, CallStep):
                 step()
             else:
-                launch, arrays, first = step
-                launch.run(arrays, numbers[8 * first :] if first else numbers)
+                launch, given, first = step
+                launch.run(given, numbers[8 * first :] if first else numbers)
 
+    put = steps.run if isinstance(steps, Launch) else put_steps
     return Prepared(run, queued=True, bind=bind, **facts)
+
+
+def _alone(launch: Launch) -> Callable[..., Sequence[Step]]:
+    """The steps of a call whose only one is a launch on all its arrays."""
+    return lambda *arrays: [(launch, arrays, 0)]
 
 
 def _three(sizes: int | Sequence[int]) -> tuple[int, int, int]:

@@ -32,7 +32,7 @@ def prepare_doubling(call: Call) -> Prepared:
         floats=call.float_count,
         wide=is_wide(2 * x.size),
     )
-    return queued(call, lambda *arrays: [(launch, arrays, 0)])
+    return queued(call, launch)
 
 
 def prepare_prelu(call: Call) -> Prepared:
@@ -46,7 +46,7 @@ def prepare_prelu(call: Call) -> Prepared:
     shape = tuple(slope.size if number == axis else 1 for number in range(x.ndim))
     operands = x, ArrayDesc(shape, slope.dtype), call.outputs[0]
     launch = elementwise.launch_formula(device(call.device_id), program, operands)
-    return queued(call, lambda *arrays: [(launch, arrays, 0)])
+    return queued(call, launch)
 
 
 def register(registrar: Registrar) -> None:

@@ -60,7 +60,7 @@ def prepare(call: Call) -> Prepared:
     """Have the call's formula compiled, for its dtypes and the way in which its operands broadcast."""
     heeds = bool(call.spec.inplace)
     launch = launch_formula(device(call.device_id), _program(call), _operands(call), heeds=heeds)
-    return queued(call, lambda *arrays: [(launch, arrays, 0)], heeds_failure=heeds)
+    return queued(call, launch, heeds_failure=heeds)
 
 
 def launch_formula(where: Device, program: Program, operands: Sequence[ArrayDesc], *, heeds: bool = False) -> Launch:

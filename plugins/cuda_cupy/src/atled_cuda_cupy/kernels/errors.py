@@ -48,7 +48,7 @@ def prepare_binary_error(call: Call) -> Prepared:
     """BinaryError, which is a formula."""
     operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
     launch = elementwise.launch_formula(device(call.device_id), _IS_WRONG, operands)
-    return queued(call, lambda *arrays: [(launch, arrays, 0)], note="formula")
+    return queued(call, launch, note="formula")
 
 
 def register(registrar: Registrar) -> None:

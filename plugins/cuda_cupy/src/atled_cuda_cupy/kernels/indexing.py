@@ -86,7 +86,7 @@ def _is_wide(call: Call) -> bool:
 
 
 def _one(call: Call, launch: Launch) -> Prepared:
-    return queued(call, lambda *arrays: [(launch, arrays, 0)])
+    return queued(call, launch)
 
 
 def prepare_slice(call: Call) -> Prepared:
