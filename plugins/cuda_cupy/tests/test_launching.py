@@ -9,15 +9,22 @@ import pytest
 
 import atled as nn
 import atled.functions as F
-from atled.plugin import ArrayDesc
+from atled.plugin import ArrayDesc, Call, DeviceLostError, op_spec
 from atled_contexts import watch_preparation
 from atled_cuda_cupy import compiling, kernel_files
 from atled_cuda_cupy import cupy_names as cp
-from atled_cuda_cupy.launching import Launch
+from atled_cuda_cupy.faults import Loss
+from atled_cuda_cupy.launching import Launch, call_step, queued
 
 SCALE = """
 extern "C" __global__ void scale(const float *x, float *y, long long shift, const Floats floats, const Words words) {
     EACH(i, words.w[0]) y[i] = x[i] * (float)number(floats, 0) + shift + words.w[1] + word(floats, 1);
+}
+"""
+
+DOUBLE = """
+extern "C" __global__ void twice(const float *x, float *y, const Floats floats, const Words words) {
+    EACH(i, words.w[0]) y[i] = x[i] * 2;
 }
 """
 
@@ -235,3 +242,40 @@ def test_a_launch_is_one_call_of_the_driver(arrays, where, emulated, monkeypatch
     assert {name: count - before[name] for name, count in emulated.counts().items() if count != before[name]} == {
         "launchKernel": 1
     }
+
+
+def doubling(where, size, steps=1):
+    """A call's implementation, of one launch or of several steps."""
+    desc = ArrayDesc((size,))
+    call = Call(op_spec("Identity"), (desc,), (desc,), {}, device_id="0")
+    launch = Launch(where, DOUBLE, "twice", 1, 32, (size,))
+    if steps == 1:
+        return queued(call, launch)
+    other = call_step(where, lambda stream: None)
+    return queued(call, lambda x, y: [(launch, (x, y), 0), other, *[(launch, (y, y), 0)] * (steps - 1)])
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_threads_that_did_nothing_yet_run_calls(arrays, where, monkeypatch, is_alone, steps):
+    monkeypatch.setattr(where, "is_alone", is_alone)
+    x, y = pair(arrays, 9)
+    run = doubling(where, 9, steps).run
+    for _ in range(2):  # the first one makes what later ones find
+        thread = threading.Thread(target=run, args=(x, y))
+        thread.start()
+        thread.join()
+        np.testing.assert_array_equal(values_of(arrays, y), np.arange(9) * 2.0**steps)
+        arrays.fill(y, 0)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_call_tells_that_the_device_is_lost(arrays, where, emulated, monkeypatch, is_alone, steps):
+    monkeypatch.setattr(where, "is_alone", is_alone)
+    monkeypatch.setattr(where, "loss", Loss(0))
+    x, y = pair(arrays, 9)
+    run = doubling(where, 9, steps).run
+    run(x, y)
+    with emulated.fault("launchKernel", status=700), pytest.raises(DeviceLostError, match="that is no memory"):
+        run(x, y)
