@@ -92,6 +92,21 @@ def test_a_write_behind_dynamic_shared_memory_is_caught(cupy: Any) -> None:
         kernel((1,), (1,), (np.int32(16),), shared_mem=64)
 
 
+def test_static_shared_memory_counts_among_the_48_kilobytes(cupy: Any) -> None:
+    code = 'extern "C" __global__ void k() { __shared__ int a[256]; extern __shared__ int s[]; a[0] = s[0] = 1; }'
+    kernel = cupy.RawKernel(code, "k")
+    kernel((1,), (1,), (), shared_mem=47 * 1024)
+    with pytest.raises(cupy.cuda.driver.CUDADriverError):
+        kernel((1,), (1,), (), shared_mem=48 * 1024)
+
+
+def test_parameters_of_more_bytes_than_old_drivers_take_are_caught(cupy: Any) -> None:
+    code = 'struct Many {{ int at[{}]; }}; extern "C" __global__ void k(Many many) {{ }}'
+    cupy.RawModule(code=code.format(1024)).get_function("k")
+    with pytest.raises(DeviceFault, match="4100 bytes"):
+        cupy.RawModule(code=code.format(1025)).get_function("k")
+
+
 @pytest.mark.parametrize("arguments", [(64,), (np.int32(64), np.int32(64))], ids=["8 bytes for an int", "one too many"])
 def test_arguments_of_a_wrong_size_are_caught(cupy: Any, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(DeviceFault, match="for parameters of"):

@@ -16,6 +16,7 @@ from atled_cuda_emulator.queues import Queue, Work
 
 THREAD_ORDERS = {"forward": 0, "reverse": 1, "random": 2}
 _MOST_SHARED = 48 * 1024
+_MOST_PARAMETERS = 4096  # bytes; only drivers from CUDA 12.1 on take more
 MOST_SHARED_OPT_IN = 227 * 1024
 
 
@@ -61,11 +62,13 @@ class Function:
         self.offsets = record.offsets[: record.count]
         self.sizes = record.sizes[: record.count]
         self.total = record.total
+        if self.total > _MOST_PARAMETERS:
+            raise DeviceFault(f"{name}: parameters of {self.total} bytes, where every driver takes {_MOST_PARAMETERS}")
         self._pointers = [
             offset for offset, one in zip(self.offsets, record.pointers[: record.count], strict=True) if one
         ]
         self.static_shared = record.shared_end - record.shared
-        self.most_dynamic_shared = _MOST_SHARED
+        self.most_dynamic_shared = _MOST_SHARED - self.static_shared
         asked[text.key, name] = text
         self.most_threads = text.bounds.get(name, 1024)
 
