@@ -119,3 +119,20 @@ def test_what_cublas_finds_wrong_is_an_error_with_its_status(compute, monkeypatc
     monkeypatch.setattr(products, "_SMALL", 0)
     with emulated.fault("gemm"), pytest.raises(RuntimeError, match="cublasGemmEx failed with status 13"):
         compute(products, "prepare", "BatchMatmul", (random(4, 4), random(4, 4)))
+
+
+def test_a_handle_is_destroyed_on_its_device_unless_that_is_lost(where, monkeypatch, emulated):
+    from atled_cuda_cupy import cublas, devices
+    from atled_cuda_cupy import cupy_names as cp
+
+    gone = []
+    monkeypatch.setattr(cublas._library(), "cublasDestroy_v2", lambda _: gone.append(cp.runtime.getDevice()))
+    with devices.device("1") as other:
+        handle = cublas._Handle(other)
+    del handle
+    assert gone == [1]
+    with where:
+        handle = cublas._Handle(where)
+    monkeypatch.setattr(where.loss, "refusal", RuntimeError)
+    del handle
+    assert gone == [1]

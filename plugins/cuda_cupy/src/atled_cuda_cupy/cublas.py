@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +31,11 @@ _SCALARS = {
 
 
 class _Handle:
-    """A handle of one thread and device, destroyed with the thread."""
+    """A handle of one thread and device, which is current; destroyed with the thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Device) -> None:
         self._library = _library()
+        self._where = where
         made = ctypes.c_void_p()
         _check(self._library.cublasCreate_v2(ctypes.addressof(made)), "cublasCreate")
         self.address = made.value or 0
@@ -49,8 +51,10 @@ class _Handle:
         return self.address
 
     def __del__(self) -> None:
-        if getattr(self, "address", 0):
-            self._library.cublasDestroy_v2(self.address)
+        # A child process has no use of its parent's handles, and at exit the driver may be gone already.
+        if getattr(self, "address", 0) and self._where.loss.refusal is None and not sys.is_finalizing():
+            with self._where:
+                self._library.cublasDestroy_v2(self.address)
 
 
 class _Handles(threading.local):
@@ -61,7 +65,7 @@ class _Handles(threading.local):
         """That of this thread and device, which is current."""
         found = self.by_device.get(where.number)
         if found is None:
-            found = self.by_device[where.number] = _Handle()
+            found = self.by_device[where.number] = _Handle(where)
         return found
 
 
