@@ -149,6 +149,36 @@ def test_kernels_that_count_in_64_bits(monkeypatch):
     np.testing.assert_array_equal(run(F.flip, x, axes=(1,)), x[:, ::-1])
 
 
+MANY = 2**30
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes", "is_wide"),
+    [
+        ("Flip", [(MANY,)], {"axes": (0,)}, False),
+        ("Pad", [(MANY,)], {"pad_width": (1, 1), "mode": "reflect", "constant_value": 0.0}, True),
+        ("Shift", [(MANY,)], {"shifts": (1,), "border_mode": "reflect"}, True),
+        ("ShiftGrad", [(MANY // 2,)], {"shifts": (1,), "border_mode": "reflect"}, True),
+        ("ShiftGrad", [(2, MANY // 4)], {"shifts": (0, 1), "border_mode": "reflect"}, False),
+        ("Embed", [(5,), (MANY // 8, 17)], {}, True),
+        ("ConfusionMatrix", [(3, 40_000), (3, 1)], {"axis": 1}, True),
+        ("ConfusionMatrix", [(3, 4_000), (3, 1)], {"axis": 1}, False),
+    ],
+)
+def test_what_is_computed_of_places_fits_into_the_indices(monkeypatch, where, op, shapes, attributes, is_wide):
+    from atled_cuda_cupy.kernels import embedding, errors, indexing
+
+    made = []
+    for module in (embedding, errors, indexing):
+        monkeypatch.setattr(module, "Launch", lambda *_, wide, **__: made.append(wide))
+    prepare = {"Embed": embedding.prepare_embed, "ConfusionMatrix": errors.prepare_by_label}.get(op)
+    prepare = prepare or next(one for one, ops in indexing._OPS.items() if op in ops.split())
+    spec, dtypes = op_spec(op), ("int64", "float32") if op == "Embed" else ("float32", "int64")
+    inputs = [ArrayDesc(shape, np.dtype(dtype)) for shape, dtype in zip(shapes, dtypes, strict=False)]
+    prepare(Call(spec, inputs, spec.infer_outputs(inputs, attributes), attributes, device_id="0"))
+    assert made == [is_wide]
+
+
 @pytest.mark.parametrize("border_mode", ["nearest", "reflect"])
 @pytest.mark.parametrize("shifts", [(3,), (-2, 1), (40, -41), (1, 2, 3)])
 def test_shifts_and_their_gradients(cuda, shifts, border_mode):

@@ -68,7 +68,7 @@ def prepare_embed(call: Call) -> Prepared:
         _THREADS,
         words,
         {"ITEM": itemsize, "UNIT": itemsize * width},
-        wide=is_wide(units, table.shape[0]),
+        wide=is_wide(units, table.size),
     )
     return queued(call, lambda *given: [(launch, given, 0)], may_fail=_MAY_FAIL)
 

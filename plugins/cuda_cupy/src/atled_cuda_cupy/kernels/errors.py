@@ -28,7 +28,7 @@ def accepts(call: Call) -> bool | str:
 
 def prepare_by_label(call: Call) -> Prepared:
     """TopNError, ConfusionMatrix: the threads of a row look at all its scores."""
-    x, where = call.inputs[0], device(call.device_id)
+    x, y, where = call.inputs[0], call.outputs[0], device(call.device_id)
     assert x is not None
     rows = plan_rows(x.shape, call.attributes["axis"], x.dtype.itemsize, where.multiprocessors, vectors=False)
     is_matrix = call.spec.name == "ConfusionMatrix"
@@ -36,7 +36,7 @@ def prepare_by_label(call: Call) -> Prepared:
     stored, real = type_names(x.dtype)
     words = (rows.rows, rows.classes, rows.inner, min(call.attributes.get("n", 0), _MOST_CLASSES))
     source, defines = template("rows") + template("errors"), {**rows.defines, "T": stored, "A": real}
-    launch = Launch(where, source, name, rows.blocks, rows.block, words, defines, wide=x.size >= 2**30)
+    launch = Launch(where, source, name, rows.blocks, rows.block, words, defines, wide=max(x.size, y.size) >= 2**30)
 
     def steps(*given: Any) -> Sequence[Step]:  # Any: arrays of this device
         return [*(reduction.zeros(where, given[2]) if is_matrix else ()), (launch, given, 0)]

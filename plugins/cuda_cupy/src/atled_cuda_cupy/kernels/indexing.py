@@ -77,7 +77,8 @@ def _gather(
         words,
         defines,
         floats=call.float_count,
-        wide=_is_wide(call),
+        # A map reaches two sizes of an axis far.
+        wide=_is_wide(call) or (mapping != _TAKEN and is_wide(*(2 * axis.held for axis in walked))),
     )
 
 
@@ -196,7 +197,7 @@ def prepare_shift_grad(call: Call) -> Prepared:
             _THREADS,
             (desc.size, desc.shape[axis], math.prod(desc.shape[axis + 1 :]), far),
             defines,
-            wide=_is_wide(call),
+            wide=is_wide(desc.size, 4 * desc.shape[axis]),  # so far its sums reach
         )
         for axis, far in moved
     ]
