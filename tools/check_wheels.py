@@ -1,13 +1,15 @@
 """Installs as users do, from wheels into a fresh environment outside of the clone; `make check-wheels` runs it.
 
 Needs pip and a package index. First `atled` alone, then `atled[cpu]`: README's ten lines, the version, doctor, and a
-part of the conformance kit, each from an empty folder.
+part of the conformance kit, each from an empty folder. Then the plugins for NVIDIA GPUs, without a CuPy and, where
+there is a C++ compiler, on the emulator.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,8 +18,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
-_PROJECTS = (_ROOT, _ROOT / "plugins" / "cpu_numba", _ROOT / "plugins" / "sim")
+_PLUGINS = ("cpu_numba", "sim", "cuda_cupy", "cudnn")
+_PROJECTS = (_ROOT, *(_ROOT / "plugins" / name for name in _PLUGINS), _ROOT / "testing" / "cuda_emulator")
 _CPU = 'pip install "atled[cpu]"'
+_ON_EMULATOR = """
+import atled_cuda_emulator
+atled_cuda_emulator.install()
+import numpy as np
+import atled as nn
+import atled.functions as F
+import atled.parametric_functions as PF
+import atled.solvers as S
+
+nn.set_default_context(nn.Context("cuda", fallback="raise"))
+x = nn.Variable.from_numpy_array(np.ones((2, 3), np.float32))
+loss = F.mean(F.tanh(PF.affine(x, 4)) ** 2)
+solver = S.Sgd(0.1)
+solver.set_parameters(nn.get_parameters())
+loss.forward()
+before = float(loss.d)
+solver.zero_grad()
+loss.backward()
+solver.update()
+loss.forward()
+assert 0 < loss.d < before, (before, loss.d)
+print(loss.plan)
+"""
 
 
 class _Failure(Exception):
@@ -103,6 +129,31 @@ def check_cpu(place: Place, wheels: Path) -> None:
     place.run("the conformance kit on three ops", *kit, *few, says=["passed"])
 
 
+def check_gpu(place: Place, wheels: Path) -> None:
+    """`atled[cuda]` where CuPy is missing: the CPU computes, and who asks is told why."""
+    print("atled[cuda]", flush=True)
+    place.install("--find-links", str(wheels), "atled[cuda]")
+    why = ["CuPy is not installed", "What to do: pip install"]
+    place.run("doctor", "-m", "atled", "doctor", "cuda", "cudnn", says=[why[0], "atled[cuda12]"], status=1)
+    place.run("the default Context", "-W", "error", "-c", ten_lines(), says=["[10. 20. 30.]"])
+    behind = "cudnn,cuda,cpu"
+    place.run("cpu behind cuda", "-W", "error", "-c", ten_lines(), says=["[10. 20. 30.]"], ATLED_BACKENDS=behind)
+    for name in ("cuda", "cudnn"):
+        place.run(f"a Context for {name}", "-c", f"import atled as nn\nnn.Context({name!r})", says=why, status=1)
+        preset = f"from atled.ext_utils import get_extension_context\nget_extension_context({name!r})"
+        place.run(f"the preset {name}", "-c", preset, says=why, status=1)
+
+
+def check_emulator(place: Place, wheels: Path) -> None:
+    """`atled-cuda-emulator`: a step of training on the kernels of `cuda`."""
+    print("atled-cuda-emulator", flush=True)
+    if not any(map(shutil.which, ("g++", "clang++"))):
+        print("  left out: there is no C++ compiler")
+        return
+    place.install("--find-links", str(wheels), "atled-cuda-emulator")
+    place.run("a step of training", "-W", "error", "-c", _ON_EMULATOR, says=["device program", "Affine+Tanh"])
+
+
 def main() -> int:
     """Build, install, try; 1 where something is not as users are told."""
     with tempfile.TemporaryDirectory(prefix="atled-wheels-") as name:
@@ -113,6 +164,8 @@ def main() -> int:
             place = Place(folder)
             check_alone(place, wheels)
             check_cpu(place, wheels)
+            check_gpu(place, wheels)
+            check_emulator(place, wheels)
         except (_Failure, subprocess.CalledProcessError) as failure:
             print(f"check-wheels: {failure}", file=sys.stderr)
             return 1
