@@ -286,6 +286,18 @@ def test_plugin_and_probe_import_no_cupy(tmp_path):
     assert python(code, PYTHONPATH=str(tmp_path)).splitlines()[-1] == "False"
 
 
+def test_kernels_are_not_imported_where_cuda_does_not_work():
+    code = """
+import sys, atled_cuda_cupy.probing
+from atled.plugin import Unusable
+atled_cuda_cupy.probing.probe = lambda: Unusable("for this test", "nothing")
+import atled as nn
+assert nn.Context(["cuda", "reference"]).backend == ["cuda:float", "reference:float"]
+print([name for name in sys.modules if name.startswith("atled_cuda_cupy.kernels.")])
+"""
+    assert python(code).splitlines()[-1] == "[]"
+
+
 def test_without_cuda_the_context_computes_on_the_host_and_says_why(tmp_path):
     code = """
 import numpy as np, atled as nn, atled.functions as F

@@ -3,61 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 from atled.plugin import API_VERSION, BackendInfo, Context, PluginInfo, Registrar, Unusable, Usable, Warming, hookimpl
 from atled_cuda_cupy import compiling, devices, probing
 from atled_cuda_cupy.arrays import CudaArrayClass
-from atled_cuda_cupy.kernels import (
-    augmentation,
-    binarized,
-    channel_activation,
-    convolution,
-    elementwise,
-    embedding,
-    errors,
-    fourier,
-    indexing,
-    normalization,
-    pooling,
-    products,
-    random,
-    rearranging,
-    recurrent,
-    reduction,
-    single_formulas,
-    softmax,
-    sorting,
-)
 
 __version__ = "0.1.0"
 
 ARRAY_CLASS = CudaArrayClass()
 """One object for good: arrays made before a reload of the plugins stay on the same device."""
-
-FAMILIES: tuple[ModuleType, ...] = (
-    augmentation,
-    binarized,
-    channel_activation,
-    convolution,
-    elementwise,
-    embedding,
-    errors,
-    fourier,
-    indexing,
-    normalization,
-    pooling,
-    products,
-    random,
-    rearranging,
-    recurrent,
-    reduction,
-    single_formulas,
-    softmax,
-    sorting,
-)
-"""The families of kernels; each has `register(registrar)`."""
 
 
 class CudaPlugin:
@@ -79,6 +34,8 @@ class CudaPlugin:
     @hookimpl
     def atled_register(self, registrar: Registrar) -> None:
         """The kernels and the array class."""
+        from atled_cuda_cupy.kernels.families import FAMILIES  # lazily: where CUDA does not work nobody waits for it
+
         for family in FAMILIES:
             family.register(registrar)
         registrar.array_class("CudaCachedArray", ARRAY_CLASS, "cuda", default=True)
