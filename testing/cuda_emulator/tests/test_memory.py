@@ -119,6 +119,12 @@ def test_arrays_become_no_numpy_arrays_by_themselves(cupy: Any) -> None:
         x + np.zeros(3)
 
 
+def test_what_the_stand_in_lacks_is_told_as_such(cupy: Any) -> None:
+    with pytest.raises(AttributeError, match=r"'ElementwiseKernel' .*stand-in"):
+        cupy.ElementwiseKernel  # noqa: B018
+    assert not hasattr(cupy, "ElementwiseKernel")
+
+
 def test_arrays_compute_by_numpy(cupy: Any) -> None:
     x = cupy.asarray(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert ((x * 2 + x).sum(axis=0).get() == [9, 15, 21]).all()

@@ -84,3 +84,8 @@ def test_of_many_variants_some_are_taken(texts, capsys):
 def test_an_empty_folder_is_told(tmp_path, capsys):
     assert needs.main([str(tmp_path), "--table", "none"]) == 2
     assert "--cuda-texts" in capsys.readouterr().err
+
+
+def test_a_table_that_is_not_there_is_told(texts, capsys):
+    assert needs.main(arguments(texts)) == 2
+    assert "--write makes it" in capsys.readouterr().err

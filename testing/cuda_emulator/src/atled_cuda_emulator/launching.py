@@ -168,7 +168,9 @@ class Function:
             results.append([one.content() for one, _ in before])
         for threads, result in zip(THREAD_ORDERS, results, strict=True):
             if result != results[0]:
-                raise DeviceFault(f"{self.name}: threads in {threads} order give something else than forward")
+                raise DeviceFault(
+                    f"{self.name}: threads in {threads} order give something else than forward: is a barrier missing?"
+                )
 
 
 def launch_kernel(

@@ -84,7 +84,8 @@ def _chosen(texts: Sequence[str], most: int) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare or write; 1 where kernels need more than they may, 2 where there is no compiler."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    name = "python -m atled_cuda_emulator.needs"
+    parser = argparse.ArgumentParser(prog=name, description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="texts of kernels, *.cu")
     parser.add_argument("--table", type=Path, required=True, help="JSON file of what kernels may need")
     parser.add_argument("--write", action="store_true", help="write the table instead of comparing with it")
@@ -98,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     texts = _chosen([path.read_text() for path in sorted(options.folder.glob("*.cu"))], options.most)
     if not texts:
         print(f"no texts in {options.folder}: pytest's option --cuda-texts writes them", file=sys.stderr)
+        return 2
+    if not options.write and not options.table.exists():
+        print(f"there is no table {options.table}: --write makes it", file=sys.stderr)
         return 2
     start = time.perf_counter()
     compiler = ".".join(map(str, version()))
@@ -113,7 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     allowed = json.loads(options.table.read_text())
     told = problems(found, allowed, allowed["nvrtc"] == compiler)
-    print(*told, sep="\n")
+    for line in told:
+        print(line)
     return int(bool(told))
 
 

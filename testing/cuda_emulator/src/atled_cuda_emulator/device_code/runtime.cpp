@@ -208,7 +208,8 @@ unsigned shuffled(unsigned *seed, unsigned below) {
 // --- what kernels call -----------------------------------------------------------------------------------------
 extern "C" {
 void cu_fault(const char *text, int line) {
-    fail("%s, line %d, thread %d", text, line, current);
+    if (line) fail("%s, line %d, thread %d", text, line, current);
+    else fail("%s, thread %d", text, current);
     void *nobody;
     cu_switch(&nobody, scheduler);
     abort();  // nobody resumes it

@@ -392,7 +392,7 @@ def by_numpy(name: str) -> Any:
     """A function of NumPy on arrays of the device, such as `cupy.matmul`."""
     function = getattr(np, name, None)
     if function is None:
-        raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+        raise AttributeError(f"module 'cupy' has no attribute {name!r} (this is the emulator's stand-in for CuPy)")
     if isinstance(function, type) or not callable(function):
         return function
 

@@ -69,7 +69,10 @@ def _check_sizes(function: _Loaded, packed: Sequence[bytes]) -> None:
     """A GPU reads as many bytes as the kernel's parameters have, whatever was given."""
     sizes = [len(one) for one in packed]
     if sizes != list(function.sizes):
-        raise DeviceFault(f"{function.name}: arguments of {sizes} bytes for parameters of {list(function.sizes)}")
+        raise DeviceFault(
+            f"{function.name}: arguments of {sizes} bytes for parameters of {list(function.sizes)}; numbers of Python "
+            "are passed as 8 bytes, numpy.int32 and numpy.float32 as 4"
+        )
 
 
 def _three(sizes: Any) -> list[int]:
