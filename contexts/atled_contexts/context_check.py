@@ -36,6 +36,9 @@ class BackendCheck:
         lines = [_status_line(status) for status in self._statuses.values()]
         lines += known_lines(self._registry, skip=self._statuses)
         remedies = dict.fromkeys(status.remedy for status in self._statuses.values() if status.remedy)
+        default = self._registry.default_backend()
+        if default and any(status.info for status in self._statuses.values()):  # installed, but not for this machine
+            remedies[f"or name a usable backend behind it, such as {default!r}"] = None
         raise ContextError(message(self._asked, "none of its backends is usable", lines, "; ".join(remedies)))
 
     def _require_dtypes(self, backend: str, type_config: str) -> None:

@@ -245,7 +245,7 @@ def test_no_usable_backend_lists_what_is_known_and_why_it_is_not_usable(host):
         "  fsat is absent: no usable plugin offers it\n"
         "  fast is usable, with float, double\n"
         "  reference is usable, with float, half, double\n"
-        "What to do: install the driver; did you mean 'fast'?"
+        "What to do: install the driver; did you mean 'fast'?; or name a usable backend behind it, such as 'fast'"
     )
 
 

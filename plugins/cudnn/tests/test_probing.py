@@ -45,8 +45,8 @@ def test_with_all_of_it_the_backend_is_usable(machine):
 @pytest.mark.parametrize(
     ("lacking", "reason", "remedy"),
     [
-        ({"modules": ("atled_cuda_cupy",)}, "atled-cuda-cupy is not installed", "pip install 'atled[cuda12]'"),
-        ({"modules": ("cupy",)}, "CuPy is not installed", "pip install 'atled[cuda12]'"),
+        ({"modules": ("atled_cuda_cupy",)}, "atled-cuda-cupy is not installed", 'pip install "atled[cuda12]"'),
+        ({"modules": ("cupy",)}, "CuPy is not installed", 'pip install "atled[cuda12]"'),
         ({"driver": False}, "no driver for NVIDIA GPUs", "https://www.nvidia.com/drivers"),
         ({"found": None}, "libcudnn.so.9) was not found", 'pip install "nvidia-cudnn-cu12>=9.8,<10"'),
         ({"version": 90701}, "cuDNN 9.7.1 is too old, 9.8.0 is needed: /lib/libcudnn.so.9", "pip install --upgrade"),

@@ -14,7 +14,7 @@ from atled_cudnn import library
 from atled_cudnn.library import OLDEST, version_text
 
 _CUDNN = 'pip install "nvidia-cudnn-cu12>=9.8,<10", or nvidia-cudnn-cu13 where the driver has CUDA 13'
-_ALL = "pip install 'atled[cuda12]', or 'atled[cuda13]' where the driver has CUDA 13"
+_ALL = 'pip install "atled[cuda12]" or pip install "atled[cuda13]", as the driver has CUDA 12 or 13'
 
 
 def probe() -> Usable | Unusable:
