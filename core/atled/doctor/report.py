@@ -142,7 +142,7 @@ def _setting(setting: Report) -> Iterator[Line]:
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     shown = "(unset)" if value is None else shown or "(empty)"
     shown = "cannot be read" if setting["error"] else shown
-    yield _plain(f"{' ' * _INDENT}{setting['name']:<22}{shown}  [{setting['source']}]")
+    yield _plain(f"{' ' * _INDENT}{setting['name']:<23} {shown}  [{setting['source']}]")
     yield from _wrapped(setting["help"], 26)
 
 
