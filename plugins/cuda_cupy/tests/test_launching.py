@@ -279,3 +279,26 @@ def test_a_call_tells_that_the_device_is_lost(arrays, where, emulated, monkeypat
     run(x, y)
     with emulated.fault("launchKernel", status=700), pytest.raises(DeviceLostError, match="that is no memory"):
         run(x, y)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_steps_are_asked_once_unless_they_look_into_arrays(arrays, where, looks):
+    """Each step with the arguments that it names, in every run; also where two are the same array."""
+    desc, asked = ArrayDesc((5,)), []
+    call = Call(op_spec("Add2"), (desc, desc), (desc,), {}, device_id="0")
+    launch = Launch(where, SCALE, "scale", 1, 32, (5, 0), floats=3)
+
+    def steps(factor, x, y, absent):
+        asked.append(x)
+        assert absent is None and (not looks or x.shape)
+        return [(launch, (x, y, 7), 1), (launch, (y, y, factor), 0)]
+
+    run = queued(call, steps, floats=3).run
+    for number in range(3):
+        (x, y), first = pair(arrays, 5), np.arange(5)
+        y = x if number == 1 else y
+        run(2 + number, x, y, None, 3.0, 4.0, 0.0)
+        # `word` reads bits: of 4.0 by the second step, 0 of 0.0 by the first one
+        expected = ((first * np.float32(4) + 7) * np.float32(3) + (2 + number)) + np.float32(np.float64(4).view("i8"))
+        np.testing.assert_array_equal(values_of(arrays, y), expected.astype("f"))
+    assert len(asked) == (4 if looks else 1)

@@ -21,6 +21,9 @@ _AHEAD = 8 * _HEAD
 _NARROW = 2**30  # so that a stride of the grid can be added in 32 bits
 
 
+Pack = Callable[..., None]  # pack(memory, given, table, first, numbers)
+
+
 class Block:
     """The memory of a launch's arguments, and in front of them what `cuLaunchKernel` wants to know of it.
 
@@ -59,6 +62,7 @@ class Launch:
         "_function",
         "_is_empty",
         "_pack",
+        "_pack_into",
         "_size",
         "_tail",
         "_where",
@@ -89,8 +93,9 @@ class Launch:
         self._floats = 8 * max(floats, 1)
         tail = struct.pack(f"{max(len(words), 1)}{'q' if wide else 'i'}", *(words or (0,)))
         self._tail = tail + bytes(-len(tail) % 8)
-        self._size = 0  # bytes of the arguments, and
-        self._pack: Callable[..., None]  # what packs them: how many there are, the first use says
+        self._size = 0  # bytes of the arguments, and what packs them: how many there are, the first use says
+        self._pack_into: Callable[..., None]
+        self._pack: Pack | None = None  # packs them as they come
         self._free: list[Block] = []  # blocks for `run`, each of which one thread has at a time
 
     def bind(self, given: Sequence[Any], table: int, first: int) -> Callable[[], object]:
@@ -100,10 +105,11 @@ class Launch:
         """
         if self._is_empty:
             return _nothing
-        block = self._block(given)
+        pack = self._pack or self._plain(given)
+        block = self._block()
         if not self._where.is_alone:
             self._check_devices(given)
-        self._pack(block.memory, given, table, first, b"")
+        pack(block.memory, given, table, first, b"")
         launch, where = block.launch, self._where
 
         def launch_among_several() -> None:
@@ -112,29 +118,38 @@ class Launch:
 
         return launch if where.is_alone else launch_among_several
 
-    def run(self, given: Sequence[Any], numbers: bytes) -> None:
+    def run(self, given: Sequence[Any], numbers: bytes, pack: Pack | None = None) -> None:
         """Put it into the queue of the device, which is the current one.
 
-        given: as above.  numbers: its words.
+        given: as above.  numbers: its words.  pack: by `packing`, where its arguments are not what is given as it is.
         """
+        if pack is None:
+            pack = self._pack or self._plain(given)
         try:
             block = self._free.pop()
         except IndexError:
             if self._is_empty:
                 return
             with self._where:
-                block = self._block(given)
+                block = self._block()
         if not self._where.is_alone:
             self._check_devices(given)
-        self._pack(block.memory, given, 0, 0, numbers)
+        pack(block.memory, given, 0, 0, numbers)
         block.launch()
         self._free.append(block)  # the driver has copied it
 
-    def _block(self, given: Sequence[Any]) -> Block:
+    def packing(self, count: int, arguments: Sequence[int | None], constants: Sequence[int] = ()) -> Pack:
+        """What packs its arguments: each one of so many that are given, by its number, or None: the next constant."""
         if not self._size:
-            packing = struct.Struct(f"{len(given)}qqq{self._floats}s{len(self._tail)}s")
-            self._pack = _packer(len(given))(packing.pack_into, cp.ndarray, self._tail)
-            self._size = packing.size
+            packing = struct.Struct(f"{len(arguments)}qqq{self._floats}s{len(self._tail)}s")
+            self._pack_into, self._size = packing.pack_into, packing.size
+        return _packer(count, tuple(arguments), tuple(constants))(self._pack_into, cp.ndarray, self._tail)
+
+    def _plain(self, given: Sequence[Any]) -> Pack:
+        pack = self._pack = self.packing(len(given), range(len(given)))
+        return pack
+
+    def _block(self) -> Block:
         block = Block(self._size)
         block.launch = self._launching(block.address, block.memory)
         return block
@@ -179,17 +194,19 @@ def make(pack_into, array, tail):
         pack_into(memory, {ahead}, {values} table, first, numbers, tail)
     return pack
 """
-_VALUE = "{0}.data.ptr if type({0}) is array else 0 if {0} is None else int({0}),"
+_VALUE = "a{0}.data.ptr if type(a{0}) is array else 0 if a{0} is None else int(a{0}),"
 
 
-@functools.cache
-def _packer(count: int) -> Callable[..., Callable[..., None]]:
-    """What makes a function that packs so many arguments."""
-    names = [f"a{number}" for number in range(count)]
-    text = _TEXT.format(names=", ".join(names), ahead=_AHEAD, values=" ".join(map(_VALUE.format, names)))
+@functools.lru_cache(1024)
+def _packer(count: int, arguments: tuple[int | None, ...], constants: tuple[int, ...]) -> Callable[..., Pack]:
+    """What makes a function that packs: each argument is one of those given, or None for the next of the constants."""
+    own = iter(constants)
+    values = [f"{next(own)}," if number is None else _VALUE.format(number) for number in arguments]
+    names = ", ".join(f"a{number}" for number in range(count))
+    text = _TEXT.format(names=names, ahead=_AHEAD, values=" ".join(values))
     namespace: dict[str, Any] = {}
     exec(compile(text, f"<{__name__}>", "exec"), namespace)  # text made just here
-    make: Callable[..., Callable[..., None]] = namespace["make"]
+    make: Callable[..., Pack] = namespace["make"]
     return make
 
 
@@ -272,7 +289,16 @@ def queued(
         except faults.errors() as error:
             where.loss.tell(error)
 
+    known: list[tuple[Launch, Pack, int]] | None = None
+
     def put_steps(arrays: Sequence[Any], numbers: bytes) -> None:
+        nonlocal known
+        if known is None:
+            known = _arranged(steps_of, arrays)
+        for launch, pack, begin in known:
+            launch.run(arrays, numbers[begin:] if begin else numbers, pack)
+        if known:
+            return
         for step in steps_of(*arrays):
             if isinstance(step, CallStep):
                 step()
@@ -282,6 +308,30 @@ def queued(
 
     put = steps.run if isinstance(steps, Launch) else put_steps
     return Prepared(run, queued=True, bind=bind, **facts)
+
+
+def _arranged(steps: Callable[..., Sequence[Step]], arrays: Sequence[Any]) -> list[tuple[Launch, Pack, int]]:
+    """The launches of a call, what packs the arguments of each, and the byte of the words that it begins with.
+
+    Empty where there are other steps, or arguments are not just some of the call's: those are made at each run.
+    """
+    marks = [None if one is None else object() for one in arrays]
+    numbers = {id(mark): number for number, mark in enumerate(marks) if mark is not None}
+    try:
+        found = steps(*marks)
+    except (AttributeError, TypeError):  # it looks into its arrays
+        return []
+    result = []
+    for step in found:
+        if isinstance(step, CallStep):
+            return []
+        launch, given, first = step
+        arguments = [numbers.get(id(one)) for one in given]
+        constants = [0 if one is None else one for one, n in zip(given, arguments, strict=True) if n is None]
+        if not all(isinstance(one, int | np.integer) for one in constants):
+            return []
+        result.append((launch, launch.packing(len(arrays), arguments, list(map(int, constants))), 8 * first))
+    return result
 
 
 def _alone(launch: Launch) -> Callable[..., Sequence[Step]]:
