@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,14 @@ def test_a_write_that_no_launch_sees_is_found_in_the_end(cupy: Any) -> None:
     kernel((1,), (1,), (table,))
     with pytest.raises(DeviceFault, match="behind the end of an allocation of 64 bytes"):
         check_memory()
+
+
+def test_numpy_refuses_memory_of_a_device_with_its_own_error_and_keeps_none_of_it(cupy: Any) -> None:
+    x = cupy.zeros(6, np.float32)
+    owners = sys.getrefcount(x)
+    with pytest.raises((RuntimeError, BufferError), match=r"[Dd]evice"):
+        np.from_dlpack(x)
+    assert sys.getrefcount(x) == owners
 
 
 def test_dlpack_and_the_array_interface_share_memory(cupy: Any) -> None:

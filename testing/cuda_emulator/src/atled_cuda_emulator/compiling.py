@@ -170,7 +170,11 @@ def _toolchain_key() -> str:
 
 def _run_compiler(arguments: Sequence[str], source: str, made: Path) -> None:
     """Compile to `made`, which appears complete or not at all."""
-    made.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"the folder {made.parent} cannot be made ({error}); ATLED_CUDA_EMULATOR_CACHE names another one"
+        raise CompileError(reason) from error
     temporary = made.with_name(f"{made.name}.{os.getpid()}.{threading.get_ident()}")
     command = [
         str(compiler()),
@@ -229,7 +233,7 @@ def _kept(text: Text) -> tuple[Path, int] | None:
     """The library with the text and the text's number in it."""
     try:
         name, number = (kept_in() / f"{text.key}.txt").read_text().split()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     path = kept_in() / name
     return (path, int(number)) if path.exists() else None

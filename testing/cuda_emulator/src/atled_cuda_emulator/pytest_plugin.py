@@ -61,6 +61,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cuda-count", metavar="FILE", help="write how many kernels ran, as JSON")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder that is not there would never miss a kernel."""
+    folder = config.getoption("--cuda-sources")
+    if folder and not Path(folder).is_dir():
+        raise pytest.UsageError(f"--cuda-sources {folder}: no such folder")
+
+
 def pytest_report_header() -> str:
     """Where kernels run."""
     if _missing is not None:

@@ -392,3 +392,22 @@ int cu_launch(const CuKernel *what, const unsigned *grid, const unsigned *block,
     return failed;
 }
 }
+
+// --- capsules of DLPack that nobody consumed -------------------------------------------------------------------------
+// Not in Python, which cannot run where the consumer's error is on its way already.
+extern "C" {
+struct Managed { char tensor[48]; void *context; void (*deleter)(Managed *); };
+int PyCapsule_IsValid(void *capsule, const char *name);
+void *PyCapsule_GetPointer(void *capsule, const char *name);
+void PyErr_Fetch(void **type, void **value, void **traceback);
+void PyErr_Restore(void *type, void *value, void *traceback);
+
+void cu_capsule_gone(void *capsule) {
+    if (!PyCapsule_IsValid(capsule, "dltensor")) return;
+    void *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Managed *managed = (Managed *)PyCapsule_GetPointer(capsule, "dltensor");
+    managed->deleter(managed);
+    PyErr_Restore(type, value, traceback);
+}
+}

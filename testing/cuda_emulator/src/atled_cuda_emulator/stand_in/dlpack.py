@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from atled_cuda_emulator.compiling import runtime
+
 CUDA = 2  # kDLCUDA
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
@@ -34,7 +36,6 @@ class _Managed(ctypes.Structure):
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 _Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
-_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -43,11 +44,6 @@ _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
-# In a destructor the capsule is an address: an object of Python would count one more reference to what is gone.
-_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
 _exported: dict[int, tuple[Any, ...]] = {}  # what a capsule needs, until its consumer has deleted it
@@ -57,13 +53,6 @@ _numbers = itertools.count(1)
 @_Deleter
 def _delete(managed: Any) -> None:
     _exported.pop(managed.contents.context, None)
-
-
-@_Destructor
-def _destroy(capsule: int) -> None:
-    """A capsule that nobody consumed."""
-    if _valid_at(capsule, _NAME):
-        _delete(ctypes.cast(_pointer_at(capsule, _NAME), ctypes.POINTER(_Managed)))
 
 
 def capsule(owner: Any, device: tuple[int, int], address: int) -> Any:
@@ -83,7 +72,7 @@ def capsule(owner: Any, device: tuple[int, int], address: int) -> Any:
     number = next(_numbers)
     managed = _Managed(tensor, number, _delete)
     _exported[number] = (owner, shape, strides, managed)
-    return _new(ctypes.addressof(managed), _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+    return _new(ctypes.addressof(managed), _NAME, ctypes.cast(runtime().cu_capsule_gone, ctypes.c_void_p))
 
 
 @dataclass
