@@ -286,9 +286,10 @@ def _numeric(values: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:  # ragged, too deep, or not to be converted
-        raise ValueError(
-            four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", "pass a regular array of numbers")
-        ) from error
+        remedy = "pass a regular array of numbers"
+        if hasattr(values, "__dlpack__"):  # on a device
+            remedy = "NdArray.from_dlpack(array) takes an array of a device as it is"
+        raise ValueError(four_parts(what, f"NumPy makes no array of it ({in_words(error)})", "", remedy)) from error
     if not is_number(array.dtype):
         raise TypeError(four_parts(what, f"got dtype {array.dtype}", "", "pass numbers: a float, int or bool array"))
     return array

@@ -91,6 +91,18 @@ def test_ragged_values_are_refused_in_four_parts(values):
             assign(values)
 
 
+def test_an_array_of_a_device_that_numpy_refuses_goes_by_dlpack():
+    class OfDevice:
+        def __array__(self, *_, **__):
+            raise TypeError("no implicit copies")
+
+        def __dlpack__(self):
+            raise AssertionError
+
+    with pytest.raises(ValueError, match=r"no implicit copies[\s\S]*What to do: NdArray.from_dlpack"):
+        nn.NdArray.from_numpy_array(OfDevice())
+
+
 @pytest.mark.parametrize("name", ["beta1", "beta2"])
 @pytest.mark.parametrize("value", [1.0, -0.1, 63, float("nan")])
 def test_moving_averages_need_a_factor_below_1(name, value):
