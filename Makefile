@@ -13,7 +13,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
 IN_PARALLEL := -n auto -o console_output_style=classic --dist worksteal --max-worker-restart 0 --durations 10 --durations-min 5
 # The emulator of CUDA and the plugins for GPUs. Each has a process of its own: where there is no GPU, the emulator stands
 # in for CuPy in the whole of it.
-GPU_TESTS := testing/cuda_emulator/tests plugins/cuda_cupy/tests plugins/cudnn/tests
+GPU_TESTS := testing/cuda_emulator/tests plugins/cudnn/tests
 each_gpu_test = set -e; for folder in $(GPU_TESTS); do \
 	    $(PYTEST) $(1) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin $$folder; done
 # Text that the rows of a benchmark to run have in their names; empty: all.
@@ -23,7 +23,7 @@ export PYTHON
 # The tests start some hundred processes, each of which would compile the whole library.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn kernel-needs check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -35,6 +35,7 @@ help:
 	@echo "make check-opencl  install an OpenCL runtime for CPUs (0.5 GB) and test the example plugin on it, demo included"
 	@echo "make check-torch  install PyTorch and test the example plugin over it, demo included"
 	@echo "make check-cuda  the conformance kit for CUDA on the emulator, with blocks in random orders, late streams, checked accesses"
+	@echo "make kernel-needs  write the table of registers and spills of CUDA kernels, by NVIDIA's compiler"
 	@echo "make check-cudnn  install cuDNN (0.6 GB) and have it plan what backend cudnn asks for, without a GPU (3 minutes)"
 	@echo "make check-lowest  install the lowest version of every dependency and test the core on them"
 	@echo "make check-growth  see that memory stays bounded over 5,000 shapes and 2,000 formulas (some minutes)"
@@ -69,20 +70,36 @@ test: $(VENV)/.ready-test
 	@$(PYTEST) $(or $(ARGS),$(IN_PARALLEL))
 	@$(if $(ARGS),:,$(PYTEST) $(IN_PARALLEL) examples/*/tests)
 	@$(if $(ARGS),:,$(call each_gpu_test))
-	@$(if $(ARGS),:,$(call cuda_kit,--cuda-orders 2 --max-examples 3))
+	@rm -rf $(CUDA_TEXTS)
+	@$(if $(ARGS),:,$(call cuda_kit,--cuda-orders 2 --max-examples 3 --cuda-texts $(CUDA_TEXTS)))
+	@$(if $(ARGS),:,$(call cuda_needs,--most 6))
 
-# The conformance kit for backend `cuda`, on the GPU of this machine, else on the emulator, which then counts the kernels
-# that ran. Without a compiler there is neither.
+# The tests of the plugin for backend `cuda` and the conformance kit, on the GPU of this machine, else on the emulator. Then
+# all kernels that the plugin's files define must have run. Without a compiler there is neither.
+CUDA_SOURCES := plugins/cuda_cupy/src/atled_cuda_cupy/kernels
 cuda_kit = reason=$$($(RUN) -c "import atled_cuda_emulator as e; print(e.unusable() or '')") && \
     if [ "$$reason" ]; then echo "the conformance kit for cuda is skipped: $$reason"; else \
-    $(PYTEST) -q -n auto --dist worksteal --max-worker-restart 0 -p atled_cuda_emulator.pytest_plugin \
-        --pyargs atled.conformance --atled-plugin cuda-cupy $(1); fi
+    $(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin --cuda-sources $(CUDA_SOURCES) \
+        plugins/cuda_cupy/tests --pyargs atled.conformance --atled-plugin cuda-cupy $(1); fi
+
+# The texts of kernels that ran, by NVIDIA's compiler, where it is installed: what they need on real architectures is held to
+# a table. `make kernel-needs` writes it.
+CUDA_TEXTS := build/cuda-texts
+KERNEL_NEEDS := plugins/cuda_cupy/kernel-needs.json
+cuda_needs = [ ! -d $(CUDA_TEXTS) ] || $(RUN) -m atled_cuda_emulator.needs $(CUDA_TEXTS) --table $(KERNEL_NEEDS) $(1) \
+    || [ $$? = 2 ]
+
+kernel-needs: $(VENV)/.ready-test
+	@rm -rf $(CUDA_TEXTS)
+	@$(call cuda_kit,--max-examples 3 --cuda-texts $(CUDA_TEXTS))
+	@$(RUN) -m atled_cuda_emulator.needs $(CUDA_TEXTS) --table $(KERNEL_NEEDS) --write
 
 # Random shapes in full, blocks in random orders, streams that work as late as they may, and each access to memory checked.
 check-cuda: $(VENV)/.ready-test
-	@$(call cuda_kit,--cuda-orders 16 --cuda-shuffle 1 --cuda-deferred)
+	@rm -rf $(CUDA_TEXTS)
+	@$(call cuda_kit,--cuda-orders 16 --cuda-shuffle 1 --cuda-deferred --cuda-texts $(CUDA_TEXTS))
 	@$(call cuda_kit,--cuda-checked)
-	@$(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin plugins/cuda_cupy/tests --cuda-checked
+	@$(call cuda_needs)
 
 # Of each parametrised test some cases, and no slow ones; see conftest.py.
 quick: $(VENV)/.ready-test

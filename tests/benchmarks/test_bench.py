@@ -9,6 +9,7 @@ import pytest
 
 from bench_rows import chain, device, elementwise, layers, networks, solvers, starting, training
 from bench_table import ROWS
+from gpu_table import PARTS
 from harness.command import _OURS, _VARIANTS
 from harness.worker import measure
 from peers import PEERS
@@ -25,12 +26,22 @@ def restored():
     reset_default_context()
 
 
+def test_rows_for_gpus_have_distinct_names_and_cases_that_exist():
+    rows = [row for part in PARTS.values() for row in part]
+    assert len({row.name for row in rows}) == len(rows)
+    for row in rows:
+        for case in {row.case, row.arguments.get("case", row.case)}:
+            module, _, function = case.partition(":")
+            assert callable(getattr(importlib.import_module(module), function))
+        assert row.libraries[0] == "atled-gpu" and all(peer in _OURS for peer in row.libraries)
+
+
 def test_rows_have_distinct_names_cases_that_exist_and_known_libraries():
     assert len({row.name for row in ROWS}) == len(ROWS)
     for row in ROWS:
         module, _, function = row.case.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
-        assert row.libraries[0] == "atled"
+        assert row.libraries[0] in ("atled", "cuda")
         assert all(_VARIANTS.get(peer, peer) in {*PEERS, *_OURS} for peer in row.libraries)
 
 

@@ -65,8 +65,8 @@ def compile_texts(texts: Sequence[str], architecture: str, options: Sequence[str
 
 
 def _part(number: int, text: str) -> str:
-    """The text in a namespace of its own; its macros end with it."""
-    macros = dict.fromkeys(_MACRO.findall(text))
+    """The text in a namespace of its own; its macros end with it, but for the compiler's own."""
+    macros = [name for name in dict.fromkeys(_MACRO.findall(text)) if not name.startswith("__")]
     lines = [
         f"namespace {_NAMESPACE}{number} {{",
         f'#line 1 "{_NAMESPACE}{number}"',

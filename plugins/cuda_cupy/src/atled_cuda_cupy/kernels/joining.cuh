@@ -5,9 +5,6 @@
 struct Parts {
     unit *of[PARTS];
 };
-#ifdef CUDA_EMULATOR
-#define __grid_constant__
-#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 join(unit *__restrict__ whole, const __grid_constant__ Parts parts, const Floats floats,
