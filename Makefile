@@ -94,12 +94,14 @@ kernel-needs: $(VENV)/.ready-test
 	@$(call cuda_kit,--max-examples 3 --cuda-texts $(CUDA_TEXTS))
 	@$(RUN) -m atled_cuda_emulator.needs $(CUDA_TEXTS) --table $(KERNEL_NEEDS) --write
 
-# Random shapes in full, blocks in random orders, streams that work as late as they may, and each access to memory checked.
+# Random shapes in full, blocks in random orders, streams that work as late as they may, and each access to memory checked;
+# a machine with one GPU.
 check-cuda: $(VENV)/.ready-test
 	@rm -rf $(CUDA_TEXTS)
 	@$(call cuda_kit,--cuda-orders 16 --cuda-shuffle 1 --cuda-deferred --cuda-texts $(CUDA_TEXTS))
 	@$(call cuda_kit,--cuda-checked)
 	@$(call cuda_needs)
+	@$(PYTEST) $(IN_PARALLEL) -p atled_cuda_emulator.pytest_plugin plugins/cuda_cupy/tests --cuda-devices 1
 
 # Of each parametrised test some cases, and no slow ones; see conftest.py.
 quick: $(VENV)/.ready-test

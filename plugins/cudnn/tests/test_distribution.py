@@ -12,7 +12,7 @@ import pytest
 import atled as nn
 import atled.plugin
 import atled_cudnn
-from atled.ext_utils import get_extension_context
+from atled.ext_utils import get_extension_context, import_extension_module
 from atled_cudnn import cupy_names, plugin
 
 SOURCE = Path(atled_cudnn.__file__).parent
@@ -66,9 +66,10 @@ def test_asking_who_it_is_imports_no_cupy():
     ],
 )
 def test_the_preset_is_cudnn_then_cuda_then_the_host(type_config, backends):
-    context = get_extension_context("cudnn", type_config=type_config, device_id="1")
+    last = import_extension_module("cudnn").get_devices()[-1]
+    context = get_extension_context("cudnn", type_config=type_config, device_id=last)
     assert context.backend == backends
-    assert (context.array_class, context.device_id) == ("CudaCachedArray", "1")
+    assert (context.array_class, context.device_id) == ("CudaCachedArray", last)
 
 
 def test_the_preset_of_another_name_is_none_of_its_business():

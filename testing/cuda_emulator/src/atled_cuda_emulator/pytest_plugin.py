@@ -49,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="run so many launches of each kernel with barriers in three orders of threads, which must agree",
     )
+    group.addoption("--cuda-devices", type=int, default=2, metavar="N", help="how many devices there are (default: 2)")
     group.addoption("--cuda-deferred", action="store_true", help="streams work when something waits, not before")
     group.addoption("--cuda-checked", action="store_true", help="check each access to memory; slower, needs g++")
     group.addoption("--cuda-shuffle", type=int, metavar="SEED", help="run the blocks of each launch in a random order")
@@ -61,11 +62,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cuda-count", metavar="FILE", help="write how many kernels ran, as JSON")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """A folder that is not there would never miss a kernel."""
+    """The machine has as many devices as asked for, before anything is on one."""
     folder = config.getoption("--cuda-sources")
     if folder and not Path(folder).is_dir():
-        raise pytest.UsageError(f"--cuda-sources {folder}: no such folder")
+        raise pytest.UsageError(f"--cuda-sources {folder}: no such folder: it would never miss a kernel")
+    devices = config.getoption("--cuda-devices")
+    if devices != 2 and atled_cuda_emulator.installed():
+        atled_cuda_emulator.install(devices)
 
 
 def pytest_report_header() -> str:
