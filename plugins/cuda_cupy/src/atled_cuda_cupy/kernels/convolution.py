@@ -240,17 +240,9 @@ def _tiled(
     phases: int = 1,
 ) -> Tiled:
     """shape: rows, columns, depth.  by_depth: whether a, and b, have neighbours in depth side by side."""
-    rows, columns, depth = shape
     copies, is_double = geometry.groups * phases, computed_bytes(call.outputs[0]) == 8
     tiling = choose(*shape, copies, device(call.device_id).multiprocessors, is_double, has_largest=kind != "DATA")
-    row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
     sizes = {
-        "ROW_COUNT": rows,
-        "COLUMN_COUNT": columns,
-        "DEPTH_COUNT": depth,
-        "ROW_TILES": row_tiles,
-        "COLUMN_TILES": column_tiles,
-        "GROUPS": geometry.groups,
         "TAPS": geometry.taps,
         "WINDOW_COUNT": math.prod(geometry.maps.size),
         **own,
@@ -264,8 +256,7 @@ def _tiled(
         "BIAS_BY_ROW": 1,
         "IS_ONE_PHASE": int(phases == 1),
     }
-    blocks = row_tiles * column_tiles * copies
-    return tiled(call, kind, sizes, tiling, blocks, defines, geometry.bias(call), _DIVISORS)
+    return tiled(call, kind, shape, geometry.groups, sizes, tiling, copies, defines, geometry.bias(call), _DIVISORS)
 
 
 def _depthwise_sizes(geometry: _Geometry) -> tuple[dict[str, int], Sequence[str], dict[str, object]]:

@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
-from atled_cuda_cupy.kernels import (
-    augmentation,
-    binarized,
-    channel_activation,
-    convolution,
-    elementwise,
-    embedding,
-    errors,
-    fourier,
-    indexing,
-    normalization,
-    pooling,
-    products,
-    random,
-    rearranging,
-    recurrent,
-    reduction,
-    single_formulas,
-    softmax,
-    sorting,
+_NAMES = (
+    "augmentation",
+    "binarized",
+    "channel_activation",
+    "convolution",
+    "elementwise",
+    "embedding",
+    "errors",
+    "fourier",
+    "indexing",
+    "normalization",
+    "pooling",
+    "products",
+    "random",
+    "rearranging",
+    "recurrent",
+    "reduction",
+    "single_formulas",
+    "softmax",
+    "sorting",
 )
 
-FAMILIES: tuple[ModuleType, ...] = (
-    augmentation,
-    binarized,
-    channel_activation,
-    convolution,
-    elementwise,
-    embedding,
-    errors,
-    fourier,
-    indexing,
-    normalization,
-    pooling,
-    products,
-    random,
-    rearranging,
-    recurrent,
-    reduction,
-    single_formulas,
-    softmax,
-    sorting,
-)
+FAMILIES: tuple[ModuleType, ...] = tuple(importlib.import_module(f"atled_cuda_cupy.kernels.{name}") for name in _NAMES)
 """The families of kernels; each has `register(registrar)`."""

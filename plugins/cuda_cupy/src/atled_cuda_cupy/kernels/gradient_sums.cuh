@@ -11,11 +11,7 @@ static __device__ __forceinline__ State swapped(State s, int lanes) {
 
 template <int W>
 struct Pair {
-#if HAS_FORMULA
-    A gy[W];
-#else
-    Pack<T, W> gy;
-#endif
+    Read<W> gy;
     Pack<T, W> x;
 };
 
@@ -33,11 +29,7 @@ struct Products {
     template <int W>
     __device__ __forceinline__ Pair<W> fetch(index_t at) const {
         Pair<W> pair;
-#if HAS_FORMULA
-        _Pragma("unroll") for (int j = 0; j < W; j++) pair.gy[j] = element(at + j);
-#else
-        pair.gy = load_pack<W>(gy + at, aligned);
-#endif
+        pair.gy = read_elements<W>(gy, at, aligned, element);
         pair.x = load_pack<W>(x + at, aligned);
         return pair;
     }
@@ -45,11 +37,7 @@ struct Products {
     template <int W>
     __device__ __forceinline__ void use(const Pair<W> &pair, index_t, index_t) {
         _Pragma("unroll") for (int j = 0; j < W; j++) {
-#if HAS_FORMULA
-            const A g = pair.gy[j];
-#else
-            const A g = load(pair.gy.v[j]);
-#endif
+            const A g = pair.gy.at(j);
             state[j].gy += g;
             state[j].product += g * (load(pair.x.v[j]) - mean[COLUMNS ? j : 0]);
         }

@@ -71,14 +71,7 @@ def _prepare_tiles(call: Call, shape: Shape) -> Prepared:
     rows, columns, depth, batch, (of_a, of_b), _ = shape
     where, y = device(call.device_id), call.outputs[0]
     tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8, has_largest=False)
-    row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
     sizes = {
-        "ROW_COUNT": rows,
-        "COLUMN_COUNT": columns,
-        "DEPTH_COUNT": depth,
-        "ROW_TILES": row_tiles,
-        "COLUMN_TILES": column_tiles,
-        "GROUPS": batch,
         "A_GROUP_STEP": rows * depth,
         "A_ROW_STEP": 1 if of_a else depth,
         "A_DEPTH_STEP": rows if of_a else 1,
@@ -89,7 +82,8 @@ def _prepare_tiles(call: Call, shape: Shape) -> Prepared:
         "Y_ROW_STEP": columns,
     }
     defines = {"AXES": 0, "A_BY_DEPTH": int(not of_a), "B_BY_DEPTH": int(of_b), "BIAS_BY_ROW": 0}
-    made = tiled(call, "MATRIX", sizes, tiling, row_tiles * column_tiles * batch, defines, (1, max(columns, 1)))
+    product = (rows, columns, depth)
+    made = tiled(call, "MATRIX", product, batch, sizes, tiling, batch, defines, (1, max(columns, 1)))
 
     def steps(*arguments: Any) -> Sequence[Any]:  # Any: arrays of this device
         (a, b, *bias, y), attached, workspace = call.split(arguments)

@@ -64,11 +64,7 @@ static __device__ __forceinline__ State swapped(State state, int lanes) {
 
 template <int W>
 struct Loaded {
-#if HAS_FORMULA
-    A v[W];
-#else
-    Pack<T, W> pack;
-#endif
+    Read<W> x;
 #if HAS_PLACE && OF_PARTS
     index_t r[W];
 #endif
@@ -87,11 +83,7 @@ struct Reduction {
     template <int W>
     __device__ __forceinline__ Loaded<W> fetch(index_t at) const {
         Loaded<W> loaded;
-#if HAS_FORMULA
-        _Pragma("unroll") for (int j = 0; j < W; j++) loaded.v[j] = element(at + j);
-#else
-        loaded.pack = load_pack<W>(x + at, aligned);
-#endif
+        loaded.x = read_elements<W>(x, at, aligned, element);
 #if HAS_PLACE && OF_PARTS
         _Pragma("unroll") for (int j = 0; j < W; j++) loaded.r[j] = (index_t)places[at + j];
 #endif
@@ -101,11 +93,7 @@ struct Reduction {
     template <int W>
     __device__ __forceinline__ void use(const Loaded<W> &loaded, index_t, index_t r) {
         _Pragma("unroll") for (int j = 0; j < W; j++) {
-#if HAS_FORMULA
-            const ACC value = loaded.v[j];
-#else
-            const ACC value = load(loaded.pack.v[j]);
-#endif
+            const ACC value = loaded.x.at(j);
 #if HAS_PLACE && OF_PARTS
             state[j] = merged(state[j], State{value, loaded.r[j]});
 #else

@@ -1,11 +1,7 @@
 /* Gradient of batch normalization, second walk. After walk.cuh. */
 template <int W>
 struct Pair {
-#if HAS_FORMULA
-    A gy[W];
-#else
-    Pack<T, W> gy;
-#endif
+    Read<W> gy;
 #if BATCH_STAT
     Pack<T, W> x;
 #endif
@@ -25,11 +21,7 @@ struct Spreading {
     template <int W>
     __device__ __forceinline__ Pair<W> fetch(index_t at) const {
         Pair<W> pair;
-#if HAS_FORMULA
-        _Pragma("unroll") for (int j = 0; j < W; j++) pair.gy[j] = element(at + j);
-#else
-        pair.gy = load_pack<W>(gy + at, aligned);
-#endif
+        pair.gy = read_elements<W>(gy, at, aligned, element);
 #if BATCH_STAT
         pair.x = load_pack<W>(x + at, aligned);
 #endif
@@ -41,11 +33,7 @@ struct Spreading {
         Pack<T, W> made;
         _Pragma("unroll") for (int j = 0; j < W; j++) {
             const int c = COLUMNS ? j : 0;
-#if HAS_FORMULA
-            A g = pair.gy[j];
-#else
-            A g = load(pair.gy.v[j]);
-#endif
+            A g = pair.gy.at(j);
 #if BATCH_STAT
             g -= less[c] + (load(pair.x.v[j]) - mean[c]) * by_x[c];
 #endif

@@ -101,27 +101,35 @@ class Tiled(NamedTuple):
 def tiled(
     call: Call,
     kind: str,
+    shape: tuple[int, int, int],
+    groups: int,
     sizes: Mapping[str, int],
     tiling: Tiling,
-    blocks: int,
+    copies: int,
     defines: Mapping[str, object],
     bias: tuple[int, int],
     divisors: Collection[str] = (),
 ) -> Tiled:
-    """The launches of a call; sizes: those that the kind of product needs, in tiles.cuh.
+    """The launches of a call.
 
-    blocks: tiles of all products.  bias: how many elements of y in a row have the same, and how many biases there are.
+    shape: rows, columns, depth of a product.  groups, copies: of products, and those times phases.
+    sizes: those that the kind of product needs besides, in tiles.cuh.
+    bias: how many elements of y in a row have the same, and how many biases there are.
     divisors: sizes that the kernel divides by.
     """
     where, y = device(call.device_id), call.outputs[0]
-    sizes = {**sizes, "PARTS": tiling.parts, "PART_DEPTH": tiling.part_depth, "PART_SIZE": y.size}
-    shape = {"ROWS": tiling.rows, "COLUMNS": tiling.columns, "TALL": tiling.tall, "BROAD": tiling.broad}
+    rows, columns, depth = shape
+    row_tiles, column_tiles = -(-rows // tiling.rows), -(-columns // tiling.columns)
+    counts = {"ROW_COUNT": rows, "COLUMN_COUNT": columns, "DEPTH_COUNT": depth}
+    tiles = {"ROW_TILES": row_tiles, "COLUMN_TILES": column_tiles, "GROUPS": groups}
+    sizes = {**counts, **tiles, **sizes, "PARTS": tiling.parts, "PART_DEPTH": tiling.part_depth, "PART_SIZE": y.size}
+    tile = {"ROWS": tiling.rows, "COLUMNS": tiling.columns, "TALL": tiling.tall, "BROAD": tiling.broad}
     is_part = tiling.parts > 1
-    named = {"KIND": kind, **shape, "DEPTH": tiling.stage, "IS_PART": int(is_part), **types(y), **defines}
+    named = {"KIND": kind, **tile, "DEPTH": tiling.stage, "IS_PART": int(is_part), **types(y), **defines}
     text = ("#define OPERANDS\n" if is_part else storing(call)) + template("tiles")
     floats = 0 if is_part else call.float_count
     wide = is_wide(call) or y.size * tiling.parts >= 2**30
-    grid = blocks * tiling.parts if y.size else 0
+    grid = row_tiles * column_tiles * copies * tiling.parts if y.size else 0
     products = sized(
         where, text, "tiles", sizes, grid, tiling.threads, named, divisors=divisors, floats=floats, wide=wide
     )

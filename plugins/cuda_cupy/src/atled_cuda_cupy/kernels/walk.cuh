@@ -63,6 +63,29 @@ static __device__ __forceinline__ void store_pack(E *y, const Pack<E, W> &pack, 
     for (int j = 0; j < W; j++) y[j] = pack.v[j];
 }
 
+/* W elements of an array, or (HAS_FORMULA) of what a formula in front of it makes: `element(at)` computes one. */
+template <int W>
+struct Read {
+#if HAS_FORMULA
+    A v[W];
+    __device__ __forceinline__ A at(int j) const { return v[j]; }
+#else
+    Pack<T, W> pack;
+    __device__ __forceinline__ auto at(int j) const { return load(pack.v[j]); }
+#endif
+};
+
+template <int W, class Element>
+static __device__ __forceinline__ Read<W> read_elements(const T *x, index_t at, bool aligned, const Element &element) {
+    Read<W> found;
+#if HAS_FORMULA
+    _Pragma("unroll") for (int j = 0; j < W; j++) found.v[j] = element(at + j);
+#else
+    found.pack = load_pack<W>(x + at, aligned);
+#endif
+    return found;
+}
+
 /* Whether packs of all these arrays, which begin at a multiple of 16 bytes if the arrays do, may be moved at once. */
 static __device__ __forceinline__ bool is_aligned(const void *x, const void *y = 0, const void *z = 0) {
     return (((size_t)x | (size_t)y | (size_t)z) & 15) == 0;
