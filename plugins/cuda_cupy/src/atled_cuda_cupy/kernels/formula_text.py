@@ -18,6 +18,10 @@ def compute_type(program: Program, dtypes: Sequence[str]) -> str:
     return "float" if floats and "float64" not in floats else "double"
 
 
+# Read where the driver puts them: the compiler else copies what is indexed at run time into a thread's local memory.
+_OF_LAUNCH = "const __grid_constant__ Floats floats", "const __grid_constant__ Words words"
+
+
 @functools.lru_cache(maxsize=4096)
 def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, heeds: bool) -> str:
     """The kernel `formula` over arrays that broadcast; dtypes: of inputs, then outputs.
@@ -84,7 +88,7 @@ def group_text(
         *writer.single("begin + rest"),
         "}",
     ]
-    parameters = ["const Members members", *["const long long *flag"] * heeds]
+    parameters = ["const __grid_constant__ Members members", *["const long long *flag"] * heeds]
     declared = f"struct Members {{\n    void *at[{members}][{max(count, *(place + 1 for place in places))}];\n}};"
     return writer.kernel("group", parameters, body, declared)
 
@@ -107,7 +111,7 @@ class _Writer:
     def kernel(self, name: str, parameters: Iterable[str], body: Iterable[str], declared: str = "") -> str:
         """The whole text."""
         formula = "" if self.is_copy else write_c_hoisted(self.program, "compute", real=self.real, dialect=CUDA)
-        given = ", ".join((*parameters, "const Floats floats", "const Words words"))
+        given = ", ".join((*parameters, *_OF_LAUNCH))
         head = (template("elementwise"), f"#define PACK {self.pattern.pack}", declared, formula, self._places())
         kernel = (f'extern "C" __global__ void {name}({given}) {{', *(f"    {line}" for line in body), "}", "")
         return "\n".join((*filter(None, head), *kernel))
