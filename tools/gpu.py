@@ -70,7 +70,10 @@ def environment() -> Path:
     folder = ROOT / ".venv-gpu"
     python = folder / "bin" / "python"
     if not python.exists():
-        venv.create(folder, with_pip=True, system_site_packages=True)
+        venv.create(folder, with_pip=True)
+        # Where this Python is one of an environment, that of the system would not be what is beside it.
+        (own,) = folder.glob("lib/python*/site-packages")
+        (own / "beside.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")) + "\n")
     ours = [str(path) for path in sorted(WHEELS.glob("atled*.whl"))]
     if not ours:
         sys.exit(
