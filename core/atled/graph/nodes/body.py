@@ -1,0 +1,213 @@
+"""Bodies: pure graphs as immutable descriptions, from which nodes are made as often as they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.place import Place
+from atled.graph.nodes.dispatch import describe_call
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
+from atled.ops.spec import SPECS, OpSpec
+from atled_contexts import Context
+
+ABSENT = -1
+"""Stands for an absent optional input among the operands of a node."""
+
+
+class BodyNode(NamedTuple):
+    """One op call of a body.
+
+    attributes: checked ones with their values, but for the floats.
+    floats: per float attribute of the spec its number among the floats of the body.
+    operands: per input the number of a value, or ABSENT.
+    """
+
+    spec: OpSpec
+    attributes: tuple[tuple[str, Any], ...]
+    floats: tuple[int, ...]
+    operands: tuple[int, ...]
+
+
+class Body:
+    """A graph without effects, as a value: what a loop does in each step, or what a program computes.
+
+    Its values are numbered: the inputs, then the outputs of each node in turn, auxiliary ones included.
+
+    inputs: what it reads; a random state is an input, too.  descs: of all values.
+    nodes: in an order in which they can run; two that compute the same are one.
+    results: numbers of the values that it gives.
+    floats: values of the float attributes; first the parameters, None, whose values are known only when it runs.
+    key: equal for bodies that compute the same.
+    """
+
+    __slots__ = ("descs", "floats", "inputs", "key", "nodes", "results")
+
+    def __init__(
+        self,
+        inputs: Sequence[ArrayDesc],
+        descs: Sequence[ArrayDesc],
+        nodes: Sequence[BodyNode],
+        results: Sequence[int],
+        floats: Sequence[float | None],
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.descs = tuple(descs)
+        self.nodes = tuple(nodes)
+        self.results = tuple(results)
+        self.floats = tuple(floats)
+        # By repr: 0.0 and -0.0 are equal, but not the same number, and nan is not equal to itself.
+        self.key: Hashable = self.inputs, self.nodes, self.results, tuple(map(repr, self.floats))
+
+    @property
+    def result_descs(self) -> tuple[ArrayDesc, ...]:
+        """Shapes and dtypes of the results."""
+        return tuple(self.descs[number] for number in self.results)
+
+    @property
+    def parameter_count(self) -> int:
+        """How many of its floats are known only when it runs."""
+        return sum(value is None for value in self.floats)
+
+    def emit(
+        self, graph: Graph, values: Sequence[IRValue], parameters: Sequence[FloatSlot] = ()
+    ) -> tuple[IRValue, ...]:
+        """Add its nodes to a graph, in the graph's Context; the values of its results.
+
+        values: what its inputs are there.  parameters: the floats that are known only when the graph runs.
+        """
+        assert len(values) == len(self.inputs) and len(parameters) == self.parameter_count
+        rest = iter(parameters)
+        slots = [next(rest) if value is None else graph.constant(value) for value in self.floats]
+        made = list(values)
+        for node in self.nodes:
+            floats = {name: slots[number] for name, number in zip(node.spec.float_names, node.floats, strict=True)}
+            operands = [None if number == ABSENT else made[number] for number in node.operands]
+            made += graph.add(node.spec, operands, {**dict(node.attributes), **floats}, graph.context).outputs
+        return tuple(made[number] for number in self.results)
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Body) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        names = ", ".join(node.spec.name for node in self.nodes)
+        return f"Body({list(self.inputs)} -> {list(self.result_descs)}: {names})"
+
+
+class BodyBuilder(Graph):
+    """A graph whose nodes only describe: no implementation is chosen, so places do not matter.
+
+    Gradient rules compose on it as on any graph: so the gradient of a body becomes a body.
+    """
+
+    is_recorded = True  # what is made here may be differentiated once more
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.inputs: list[IRValue] = []
+
+    def input(self, desc: ArrayDesc) -> IRValue:
+        """One more input."""
+        value = IRValue(self, desc, None)
+        self.inputs.append(value)
+        return value
+
+    def parameter(self) -> FloatSlot:
+        """A float that is known only when the body runs."""
+        return self.float_from("parameter")
+
+    def add(
+        self,
+        spec: OpSpec,
+        inputs: Sequence[IRValue | None],
+        attributes: Mapping[str, Any],
+        context: Context,
+        computed: bool = False,
+    ) -> IRNode:
+        """Add a node with checked attributes."""
+        assert not (spec.mutated or spec.inplace or spec.opaque), f"a body has no effects, as {spec.name} has"
+        descs = tuple(None if value is None else value.desc for value in inputs)
+        node = IRNode(spec, tuple(inputs), attributes, context, None)
+        call = describe_call(spec, descs, attributes, context, context.backends[0][1], context.device_id)
+        node.outputs = tuple(IRValue(self, desc, None, node, position) for position, desc in enumerate(call.outputs))
+        self.nodes.append(node)
+        return node
+
+    def _add_view(
+        self,
+        spec: OpSpec,
+        source: IRValue,
+        attributes: Mapping[str, Any],
+        context: Context,
+        computed: bool,
+        known_as: IRValue | None = None,
+    ) -> IRNode:
+        return self.add(spec, (source,), attributes, context)
+
+    def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
+        """The value with a dtype."""
+        if value.dtype == dtype:
+            return value
+        return self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
+
+    def body(self, results: Iterable[IRValue]) -> Body:
+        """All inputs, and the nodes that some results depend on, as a body."""
+        return _Numbering(self, tuple(results)).body
+
+
+class _Numbering:
+    """The values and floats of a body, numbered as its results need them."""
+
+    def __init__(self, builder: BodyBuilder, results: Sequence[IRValue]) -> None:
+        self._sources = builder.floats
+        parameters = (("parameter", n) for n, source in enumerate(builder.floats) if source[0] == "parameter")
+        self._floats: dict[tuple[Any, ...], int] = {key: number for number, key in enumerate(parameters)}
+        self._numbers: dict[IRValue, int] = {value: number for number, value in enumerate(builder.inputs)}
+        self._known: dict[BodyNode, int] = {}
+        self._descs = [value.desc for value in builder.inputs]
+        self._nodes: list[BodyNode] = []
+        needed = _nodes_before(results)
+        for node in builder.nodes:
+            if node in needed:
+                self._take(node)
+        floats = [None if kind == "parameter" else value for kind, value, *_ in self._floats]
+        inputs = [value.desc for value in builder.inputs]
+        self.body = Body(inputs, self._descs, self._nodes, [self._numbers[value] for value in results], floats)
+
+    def _take(self, node: IRNode) -> None:
+        """Number a node's outputs, as those of an equal node before it if there is one."""
+        spec = node.spec
+        assert spec is not None
+        attributes = tuple((name, value) for name, value in node.attributes.items() if name not in spec.float_names)
+        floats = tuple(self._float(node.attributes[name]) for name in spec.float_names)
+        operands = tuple(ABSENT if value is None else self._numbers[value] for value in node.inputs)
+        described = BodyNode(spec, attributes, floats, operands)
+        first = self._known.get(described)
+        if first is None:
+            first = self._known[described] = len(self._descs)
+            self._descs += [output.desc for output in node.outputs]
+            self._nodes.append(described)
+        self._numbers.update((output, first + position) for position, output in enumerate(node.outputs))
+
+    def _float(self, slot: FloatSlot) -> int:
+        source = self._sources[slot.index]
+        key = ("parameter", slot.index) if source[0] == "parameter" else ("constant", source[1], repr(source[1]))
+        return self._floats.setdefault(key, len(self._floats))
+
+
+def _nodes_before(results: Iterable[IRValue]) -> set[IRNode]:
+    """The nodes that some values depend on."""
+    needed: set[IRNode] = set()
+    stack = [value.node for value in results]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in needed:
+            needed.add(node)
+            stack += [value.node for value in node.inputs if value is not None]
+    return needed
