@@ -35,6 +35,7 @@ from atled_contexts.errors import (
 from atled_contexts.explain import candidates_table
 from atled_contexts.fallback import FallbackCount, count_fallback, fallback_counts, reset_fallback_counts
 from atled_contexts.forks import await_imports, lock_across_forks
+from atled_contexts.kinds import best_backend, best_context
 from atled_contexts.lookup import (
     array_class,
     array_class_names,
@@ -162,6 +163,8 @@ __all__ = [
     "backend_info",
     "backend_status",
     "backends",
+    "best_backend",
+    "best_context",
     "bind",
     "candidates_table",
     "check_array_classes",

@@ -18,6 +18,8 @@ REFERENCE = "reference"  # the backend of the op specs' own NumPy references, as
 
 HOST_FAMILY = "host"  # the device family of all backends that compute in host memory
 
+KINDS = ("cpu", "gpu", "simulated", "other")  # of backends, by what computes
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _VERSION = re.compile(r"(\d+)\.(\d+)\Z")
 
@@ -39,9 +41,21 @@ class BackendInfo:
         Host backends are all one family; a device backend's own name is the default.
     array_classes: names of the array classes it works on, its default first. They may be registered by
         another plugin of the same device family.
+    kind: what computes: "cpu", "gpu", "simulated" or "other". If not given, "cpu" for a host backend, else "other".
+    rank: among the backends of its kind the usable one with the highest is the best (`best_backend`); cpu has 10.
     """
 
-    __slots__ = ("array_classes", "declared", "default_priority", "device_family", "host", "name", "type_configs")
+    __slots__ = (
+        "array_classes",
+        "declared",
+        "default_priority",
+        "device_family",
+        "host",
+        "kind",
+        "name",
+        "rank",
+        "type_configs",
+    )
 
     def __init__(
         self,
@@ -52,6 +66,8 @@ class BackendInfo:
         *,
         device_family: str = "",
         array_classes: Iterable[str] = (),
+        kind: str = "",
+        rank: int = 0,
     ) -> None:
         self.name = name
         self.type_configs, self.declared = _type_configs(name, type_configs)
@@ -59,7 +75,13 @@ class BackendInfo:
         self.host = host
         self.device_family = HOST_FAMILY if host else device_family or name
         self.array_classes = _names("BackendInfo", "array_classes", array_classes)
+        self.kind = kind or ("cpu" if host else "other")
+        self.rank = rank
         _check_name("BackendInfo", "name", name)
+        if self.kind not in KINDS:
+            raise ValueError(
+                message(f"BackendInfo({name!r})", f"kind {kind!r} is unknown", "", f"use one of {listing(KINDS)}")
+            )
         if not self.type_configs:
             raise ValueError(message(f"BackendInfo({name!r})", "has no type config", "", "name one, such as 'float'"))
 

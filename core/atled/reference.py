@@ -125,6 +125,7 @@ class ReferencePlugin:
             default_priority=1,
             host=True,
             array_classes=("CpuArray", "CpuCachedArray"),
+            rank=-1,
         )
         return PluginInfo("reference", API_VERSION, "atled", __version__, (backend,), ("reference",))
 

@@ -106,6 +106,7 @@ class CpuPlugin:
             default_priority=10,
             host=True,
             array_classes=("CpuCachedArray", "CpuArray"),
+            rank=10,
         )
         return PluginInfo("cpu-numba", API_VERSION, "atled-cpu-numba", __version__, (backend,), ("cpu",))
 

@@ -23,7 +23,7 @@ class CudaPlugin:
         """Who it is."""
         types = ("float", "half", "bf16", "tf32", "double")
         arrays = ("CudaCachedArray", "CudaArray")
-        backend = BackendInfo("cuda", types, device_family="cuda", array_classes=arrays)
+        backend = BackendInfo("cuda", types, device_family="cuda", array_classes=arrays, kind="gpu", rank=10)
         return PluginInfo("cuda-cupy", API_VERSION, "atled-cuda-cupy", __version__, (backend,), ("cuda",))
 
     @hookimpl

@@ -20,7 +20,9 @@ class CudnnPlugin:
     @hookimpl
     def atled_info(self) -> PluginInfo:
         """Who it is."""
-        backend = BackendInfo("cudnn", _TYPES, device_family="cuda", array_classes=("CudaCachedArray", "CudaArray"))
+        arrays = ("CudaCachedArray", "CudaArray")
+        # Above cuda: its preset has both.
+        backend = BackendInfo("cudnn", _TYPES, device_family="cuda", array_classes=arrays, kind="gpu", rank=20)
         return PluginInfo("cudnn", API_VERSION, "atled-cudnn", __version__, (backend,), ("cudnn",))
 
     @hookimpl

@@ -24,7 +24,7 @@ class SimPlugin:
         """Who it is: quick, and nothing of a device library imported."""
         types = ("float", "half", "double", "bf16", "tf32")
         # Priority 0: the default Context never is on a simulated device.
-        backend = BackendInfo("sim", types, default_priority=0, array_classes=("SimArray",))
+        backend = BackendInfo("sim", types, array_classes=("SimArray",), kind="simulated")
         return PluginInfo("sim", API_VERSION, "atled-sim", __version__, (backend,), extension_names=("sim",))
 
     @hookimpl
