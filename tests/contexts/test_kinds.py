@@ -1,9 +1,9 @@
 """The best backend of a kind is found by what plugins say, not by name."""
 
 import pytest
-from fake_plugins import FakePlugin
 
 from atled_contexts import BackendInfo, Context, PluginError, Unusable, best_backend, best_context
+from fake_plugins import FakePlugin
 
 
 def plugin(name, info, **more):
