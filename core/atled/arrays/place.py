@@ -100,6 +100,14 @@ class ArrayClass:
         """
         raise _missing(self, "part")
 
+    def window(self, array: Any, desc: ArrayDesc, offset: int) -> Any:  # Any: see above
+        """Elements of an array from number `offset` on, as an array with the shape and strides of `desc`, no copy.
+
+        The strides may be negative or 0, and name no element that `array` does not have; the dtype is that of `array`.
+        Implementations that take strides (`Implementation.strides`) are given such arrays.
+        """
+        raise _missing(self, "window")
+
     def statistics(self, device_id: str) -> Mapping[str, int]:
         """Memory of a device in bytes: `bytes_in_use`, in arrays that something refers to, and what else it counts.
 
@@ -167,15 +175,17 @@ class Place:
     """One memory: the host, or device `device_id` of an array class. Places are unique: compare with `is`.
 
     has_parts: whether its arrays have parts that are arrays themselves (`ArrayClass.part`).
+    has_windows: whether there are strided arrays (`ArrayClass.window`).
     failures: what may have gone wrong there since the host last waited.
     """
 
-    __slots__ = ("array_class", "device_id", "failures", "has_parts")
+    __slots__ = ("array_class", "device_id", "failures", "has_parts", "has_windows")
 
     def __init__(self, array_class: ArrayClass | None, device_id: str) -> None:
         self.array_class = array_class
         self.device_id = device_id
         self.has_parts = array_class is not None and type(array_class).part is not ArrayClass.part
+        self.has_windows = array_class is None or type(array_class).window is not ArrayClass.window
         self.failures = Failures(array_class, device_id)
 
     @property
@@ -276,6 +286,11 @@ class DeviceStorage:
         assert dtype == self.dtype
         return self.address[shape]
 
+    def window(self, desc: ArrayDesc, offset: int) -> Any:  # Any: see above
+        """Elements of the buffer, from number `offset` on, by their strides."""
+        assert desc.dtype == self.dtype and self.place.array_class is not None
+        return self.place.array_class.window(self.buffer, desc, offset)
+
 
 class DevicePart:
     """Some bytes of a buffer on a device, which they keep alive; for the engine's own use.
@@ -297,6 +312,12 @@ class DevicePart:
         desc = ArrayDesc(shape, dtype)
         assert self.place.array_class is not None and desc.nbytes <= self.nbytes
         return self.place.array_class.part(self._whole.buffer, self._offset, desc)
+
+    def window(self, desc: ArrayDesc, offset: int) -> Any:  # Any: see above
+        """Elements of the bytes as an array of any dtype that fits, from number `offset` on, by their strides."""
+        assert self.place.array_class is not None
+        flat = self.array((self.nbytes // desc.dtype.itemsize,), desc.dtype)
+        return self.place.array_class.window(flat, desc, offset)
 
 
 class TransferCount:

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.epoch import WRITES
 from atled.limits.sizes import available_bytes, within_memory
 
@@ -239,6 +240,12 @@ class HostStorage:
                 self._view_end = _ViewEnd()
             self._root = weakref.ref(root, self._view_end)
         return np.ndarray(shape, dtype, root)
+
+    def window(self, desc: ArrayDesc, offset: int) -> np.ndarray:
+        """Elements of the memory, from number `offset` on, by their strides; for the engine's own use."""
+        itemsize = desc.dtype.itemsize
+        steps = tuple(step * itemsize for step in desc.written_strides)
+        return np.ndarray(desc.shape, desc.dtype, self._buffer[0].data, offset * itemsize, steps)
 
     @property
     def has_live_view(self) -> bool:

@@ -29,6 +29,7 @@ class Plan:
         it is made.  feeds: per external slot that only a fallback reads, the step of that fallback.
     floats: where each float comes from.  words: by device where floats and random states are in its table.
     block: (words,) int64; the argument blocks of all native steps in a row, addresses still 0.
+    address_offsets: per address of a block the bytes from the begin of its memory on; None where all are 0.
     rows: (rows, len(RowWord)) int64; a row for each step that no other one carries.
     """
 
@@ -155,6 +156,7 @@ class Plan:
         self.block_offsets: list[int] = []
         address_words: list[int] = []
         address_memories: list[int] = []
+        address_offsets: list[int] = []
         float_words: list[int] = []
         float_numbers: list[int] = []
         offset = 0
@@ -163,13 +165,14 @@ class Plan:
             native = step.native
             if native is None:
                 continue
-            memories = [self.slots[slot].memory if slot >= 0 else -1 for slot in step.arguments]
+            memories = [self._beginning(slot) for slot in step.arguments]
             if step.workspace:
-                memories.append(self.memory_count)
-            for word, memory in zip(native.arguments, memories, strict=True):
+                memories.append((self.memory_count, 0))
+            for word, (memory, begin) in zip(native.arguments, memories, strict=True):
                 if word >= 0 and memory >= 0:
                     address_words.append(offset + word)
                     address_memories.append(memory)
+                    address_offsets.append(begin)
             assert step.node.spec is not None
             for name, number in zip(step.node.spec.float_names, step.floats, strict=True):
                 word = native.attributes.get(name, -1)
@@ -181,10 +184,18 @@ class Plan:
         self.block = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
         self.address_words = np.array(address_words, np.intp)
         self.address_memories = np.array(address_memories, np.intp)
+        self.address_offsets = np.array(address_offsets, np.int64) if any(address_offsets) else None
         self.float_words = np.array(float_words, np.intp)
         self.float_numbers = np.array(float_numbers, np.intp)
         self._link_carried()
         self._lay_out_rows()
+
+    def _beginning(self, number: int) -> tuple[int, int]:
+        """The memory of a slot, -1 for none, and the bytes of it in front of the slot."""
+        if number < 0:
+            return -1, 0
+        slot = self.slots[number]
+        return slot.memory, slot.offset * slot.desc.dtype.itemsize
 
     def _link_carried(self) -> None:
         """Tell carriers the kernels that they call; where their blocks are is known at binding."""

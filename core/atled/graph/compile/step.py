@@ -12,32 +12,41 @@ from atled.arrays.place import Place
 from atled.call import Prepared
 from atled.errors import four_parts
 from atled.graph.nodes.ir import IRNode
+from atled.strides import Window, bounds
 from atled_contexts import native_executor
 
 
 class Slot:
     """One array of a plan.
 
-    desc, place: what and where.
+    desc, place: what and where.  offset: elements of the memory in front of its first one.
     memory: number of the alias set it belongs to; slots of one set share storage: a value and what views of it show,
         all versions of an array.
     source: whose storage it is: ("external", number of the outside array), ("target", number) or ("internal",).
     range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
     """
 
-    __slots__ = ("desc", "memory", "place", "range_bytes", "source")
+    __slots__ = ("desc", "memory", "offset", "place", "range_bytes", "source")
 
-    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...]) -> None:
+    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...], offset: int = 0) -> None:
         self.desc = desc
         self.place = place
         self.memory = memory
         self.source = source
+        self.offset = offset
         self.range_bytes = 0
 
     @property
+    def is_window(self) -> bool:
+        """Whether it is not the whole of its memory in C order, which steps must ask for by its strides."""
+        return bool(self.offset) or self.desc.strides is not None
+
+    @property
     def nbytes(self) -> int:
-        """Size of its memory in bytes."""
-        return self.range_bytes or self.desc.nbytes
+        """The bytes of its memory up to the last that it has."""
+        if self.desc.strides is None:
+            return self.range_bytes or self.desc.nbytes + self.offset * self.desc.dtype.itemsize
+        return bounds(Window(self.desc.shape, self.desc.strides, self.offset))[1] * self.desc.dtype.itemsize
 
 
 class Carried:

@@ -313,6 +313,8 @@ class Binding:
                 [storage.address if isinstance(storage, HostStorage) else 0 for storage in self._storages], np.int64
             )
             self._block[plan.address_words] = addresses[plan.address_memories]
+            if plan.address_offsets is not None:
+                self._block[plan.address_words] += plan.address_offsets
             self._block[plan.link_words] = self._block.ctypes.data + plan.link_offsets
         self._rows = plan.rows.copy()
         self._rows[:, RowWord.BLOCK] += self._block.ctypes.data
@@ -335,6 +337,8 @@ class Binding:
         slot = self.plan.slots[number]
         storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
         assert storage is not None
+        if slot.is_window:
+            return storage.window(slot.desc, slot.offset)
         return storage.array(slot.desc.shape, slot.desc.dtype)
 
     def storage(self, number: int) -> Storage:

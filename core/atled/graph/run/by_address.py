@@ -82,6 +82,8 @@ class ByAddress:
         memories[self.given] = addresses
         memories[self._arena_memories] = self._arena_offsets + arena.address
         block[plan.address_words] = memories[plan.address_memories]
+        if plan.address_offsets is not None:
+            block[plan.address_words] += plan.address_offsets
         if len(plan.float_words):
             block.view(np.float64)[plan.float_words] = np.array(floats)[plan.float_numbers]
         for executor, first, end, segment in self._segments:

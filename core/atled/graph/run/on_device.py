@@ -169,7 +169,7 @@ class PlanOnDevice:
         place = plan.slots[0].place
         return (
             place is not HOST
-            and all(slot.place is place for slot in plan.slots)
+            and all(slot.place is place and not slot.is_window for slot in plan.slots)
             and all(map(_is_launch, plan.steps))
             and all(number >= 0 and plan.slots[number].source[0] == "target" for number in plan.targets)
         )
