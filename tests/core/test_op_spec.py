@@ -33,7 +33,7 @@ def variable():
     return nn.Variable.from_numpy_array(VALUES, need_grad=True)
 
 
-def repeat_class(name="Repeat", function="repeat_last", bases=(OpSpec,), **keywords):
+def repeat_class(name="RepeatLast", function="repeat_last", bases=(OpSpec,), **keywords):
     """A class statement, with what the tests vary."""
 
     def infer(self, x, n):
@@ -111,7 +111,7 @@ def test_a_gradient_that_is_wrong_fails_the_check():
 
 def test_a_class_trains():
     repeat_class()
-    repeat_last = function_of("Repeat")
+    repeat_last = function_of("RepeatLast")
     assert repeat_last is F.repeat_last
     x = variable()
     y = repeat_last(x, n=3)
@@ -243,7 +243,7 @@ def test_an_op_can_be_taken_out_and_its_names_are_free_then():
 def test_the_librarys_listings_have_no_ops_of_others():
     define(row())
     repeat_class()
-    assert not {"SoftClip", "Repeat"} & {spec.name for spec in catalogue()}
+    assert not {"SoftClip", "RepeatLast"} & {spec.name for spec in catalogue()}
 
 
 def test_a_network_file_refuses_an_op_that_nnabla_has_not(tmp_path):

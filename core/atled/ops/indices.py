@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from atled.ops.spec import OpSpec
 
 
-def check_range(op: str, name: str, index: np.ndarray, stop: int) -> None:
-    """Refuse indices outside [0, stop): IndexError that names the first one.
+def check_range(op: str, name: str, index: np.ndarray, stop: int, *, start: int = 0) -> None:
+    """Refuse indices outside [start, stop): IndexError that names the first one.
 
     Args:
         op, name: the op and its input, for the message.
         index: int64 of any shape.
         stop: the first whole number that is too large.
     """
-    outside = (index < 0) | (index >= stop)
+    outside = (index < start) | (index >= stop)
     if not outside.any():
         return
     position = tuple(int(i) for i in np.argwhere(outside)[0])
@@ -31,7 +31,7 @@ def check_range(op: str, name: str, index: np.ndarray, stop: int) -> None:
             f"{op}({name}: {list(index.shape)})",
             f"{name}{list(position)} is {int(index[position])}, out of range",
             "",
-            f"use 0 to {stop - 1}" if stop else "there is nothing to index",
+            f"use {start} to {stop - 1}" if stop else "there is nothing to index",
         )
     )
 
