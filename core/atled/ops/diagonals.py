@@ -42,7 +42,7 @@ class Diagonal(OpSpec):
     def infer(self, x: ArrayDesc, *, offset: int) -> ArrayDesc:
         if x.ndim < 2:
             raise self.error((x,), f"x has {x.ndim} axes", "give it at least two: (..., M, N)")
-        return ArrayDesc((*x.shape[:-2], diagonal_length(*x.shape[-2:], offset)), x.dtype)
+        return ArrayDesc((*x.shape[:-2], diagonal_length(x.shape[-2], x.shape[-1], offset)), x.dtype)
 
     def reference(self, x: np.ndarray, *, offset: int) -> np.ndarray:
         return np.diagonal(x, offset, axis1=-2, axis2=-1).copy()

@@ -15,7 +15,6 @@ from atled.ops.spec import Attribute, Input, OpSpec
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
 
-_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
 _TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "float16": 5e-2, "bfloat16": 2e-1}
 """Errors grow with the condition of the matrices, which is below 10 in the samples."""
 
@@ -38,7 +37,6 @@ class Solve(OpSpec):
     """
 
     category = "math"
-    dtypes = _DTYPES
     tolerance = _TOLERANCE
     inputs = (Input("a"), Input("b"))
     outputs = ("x",)
@@ -131,7 +129,6 @@ class SVD(OpSpec):
     """
 
     category = "math"
-    dtypes = _DTYPES
     tolerance = _TOLERANCE
     inputs = (Input("x"),)
     attributes = (Attribute("full_matrices", "bool", False),)
