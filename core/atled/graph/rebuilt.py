@@ -18,7 +18,7 @@ from atled.graph.recompute.recipes import GradientRecipe
 from atled.graph.record.roots import roots_of
 from atled.graph.record.value import PLAIN, Details, Value
 from atled.graph.run.binding import LastRun
-from atled.graph.run.by_address import ByAddress
+from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.gradients import count_as_written
 from atled.graph.run.on_device import PlanOnDevice
 from atled.graph.run.travelling import fetched
@@ -245,7 +245,7 @@ class _NativePlan(RebuiltPlan):
 
     def __init__(self, compiled: BackwardPlan, backward: Backward, found: Walk) -> None:
         super().__init__(compiled, backward, found)
-        self._by_address = ByAddress(compiled.plan, self._given)
+        self._by_address = by_address(compiled.plan, self._given)
 
     def _compute(self, found: Walk, seed: ArrayCell) -> list[ArrayCell]:
         values, wanted = found.values, found.wanted

@@ -15,7 +15,7 @@ import atled.functions as F
 from atled.arrays.cell import ArrayCell
 from atled.calling.cached_calls import forget_calls
 from atled.graph import backward, rebuilt
-from atled.graph.run.by_address import ByAddress
+from atled.graph.run.by_address import CallByAddress, ProgramByAddress
 from atled.graph.run.on_device import PlanOnDevice
 from atled.variable import Variable
 
@@ -281,7 +281,7 @@ def test_a_failed_run_leaves_the_gradient_unwritten(runs: list[int], monkeypatch
         def fail(*_: object) -> None:
             raise RuntimeError("as asked for")
 
-        for way in (ByAddress, PlanOnDevice):
+        for way in (CallByAddress, ProgramByAddress, PlanOnDevice):
             monkeypatch.setattr(way, "run", fail)
         x.grad.zero()
         with pytest.raises(RuntimeError, match="as asked for"):

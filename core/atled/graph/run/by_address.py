@@ -2,38 +2,164 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from atled.arrays.place import HOST
+from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import ALIGNMENT, HostStorage
-from atled.call import RowWord
+from atled.call import RowWord, call_form
+from atled.graph.compile.fusion import FusedOp
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import NativeSegment
+from atled.graph.compile.step import Step, native_error
+from atled_contexts import native_executor
+
+_BLOCK_LIMIT = 2048  # words of a form, which are copied onto the stack
+_SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
+_FEW_WORDS = 48  # so many are written quicker one by one than by NumPy
+_KEPT_ARENA_BYTES = 1 << 16
 
 
-class ByAddress:
-    """A plan without a binding: each run puts addresses into a spare copy of the argument blocks.
+class ByAddress(ABC):
+    """A plan without a binding, whose runs are given addresses.
 
-    given: the memories whose addresses a run is given, in that order.
-    offsets: where the other memories begin in the arena, the one storage that a run has for all of them.
+    given: the memories whose addresses these are, in that order.
+    """
+
+    __slots__ = ("given", "plan")
+
+    def __init__(self, plan: Plan, given: Sequence[int]) -> None:
+        self.plan = plan
+        self.given = list(given)
+
+    @staticmethod
+    def fits(plan: Plan) -> bool:
+        """Whether a plan is native throughout, in host memory, and no part of it is a fallback."""
+        return (
+            plan.is_on_host
+            and all(isinstance(segment, NativeSegment) for segment in plan.segments)
+            and not plan.fallbacks
+            and all(slot >= 0 and plan.slots[slot].source[0] == "target" for slot in plan.targets)
+        )
+
+    @abstractmethod
+    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
+        """Run all steps.
+
+        addresses: of the memories in `given`, whose storages the caller keeps alive.
+        floats: the value of each float of the plan.
+        """
+
+
+def by_address(plan: Plan, given: Sequence[int]) -> ByAddress:
+    """What runs a plan on the addresses of some memories: the only ones, but for what is needed during a run alone."""
+    if len(plan.steps) == 1 and has_form(plan.steps[0]) and {slot.memory for slot in plan.slots} <= set(given):
+        return CallByAddress(plan, given)
+    return ProgramByAddress(plan, given)
+
+
+def has_form(step: Step) -> bool:
+    """Whether a step can be run by `run_call`; other native ones run as programs."""
+    native = step.native
+    return native is not None and len(native.block) <= _BLOCK_LIMIT and hasattr(step.executor, "run_call")
+
+
+def form_of(plan: Plan, step: Step) -> np.ndarray:
+    """What `run_call` makes a call of a native step from; its values are the addresses as they come, then the floats.
+
+    Short formulas of small arrays keep the interpreter lock.
+    """
+    native, spec = step.native, step.node.spec
+    assert native is not None and spec is not None
+    elements = plan.slots[step.written[0]].desc.size * (len(spec.names) if isinstance(spec, FusedOp) else 1)
+    is_short = spec.program is not None and elements <= _SMALL
+    float_words = [native.attributes.get(name, -1) for name in spec.float_names]
+    return call_form(native.address, 0 if is_short else native.parts, native.block, native.arguments, float_words)
+
+
+class CallByAddress(ByAddress):
+    """A plan of one step: a call of its kernel."""
+
+    __slots__ = ("_address", "_executor", "_floats", "_form", "_in_order", "_sources", "_step", "_workspaces")
+
+    def __init__(self, plan: Plan, given: Sequence[int]) -> None:
+        super().__init__(plan, given)
+        (step,) = plan.steps
+        self._step = step
+        self._executor: Any = native_executor(step.backend)
+        self._form = form_of(plan, step)
+        self._address: int = self._form.ctypes.data
+        self._workspaces = spare_workspaces_of(step.workspace) if step.workspace else None
+        numbers = {memory: number for number, memory in enumerate(given)}
+        # Per argument the number of its address, and what is added: behind the last one comes 0, for what is absent.
+        self._sources = [
+            (len(given), 0) if memory < 0 else (numbers[memory], begin) for memory, begin in _places(step, plan)
+        ]
+        self._in_order = self._sources == [(number, 0) for number in range(len(given))]
+        self._floats = list(step.floats)
+
+    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
+        """See ByAddress."""
+        if not self._in_order:
+            found = [*addresses, 0]
+            addresses = [found[number] + begin for number, begin in self._sources]
+        if self._floats:
+            floats = [floats[number] for number in self._floats]
+        else:
+            floats = ()
+        if self._workspaces is None:
+            status = self._executor.run_call(self._address, *addresses, *floats)
+        else:
+            memory = self._workspaces.take()
+            status = self._executor.run_call(self._address, *addresses, memory.address, *floats)
+            self._workspaces.put(memory)
+        if status:
+            raise native_error(self._step, status)
+
+
+def _places(step: Step, plan: Plan) -> list[tuple[int, int]]:
+    """Per argument of a step its memory, and the bytes of that in front of it; -1 for an absent one."""
+    slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
+    return [(-1, 0) if slot is None else (slot.memory, slot.offset * slot.desc.dtype.itemsize) for slot in slots]
+
+
+class _Block(NamedTuple):
+    """Argument blocks for one run at a time, and the program that points at them.
+
+    words, numbers: single words of the blocks, as int64 and as float64.  arena: where it stays from run to run.
+    """
+
+    block: np.ndarray
+    words: memoryview
+    numbers: memoryview
+    rows: np.ndarray
+    rows_address: int
+    arena: HostStorage | None
+
+
+class ProgramByAddress(ByAddress):
+    """A plan of any native steps: each run puts addresses into a spare copy of the argument blocks.
+
+    offsets: where the memories that are not given begin in the arena, the one storage that a run has for all of them.
     """
 
     __slots__ = (
         "_arena_bytes",
         "_arena_memories",
         "_arena_offsets",
+        "_float_writes",
         "_segments",
         "_spares",
-        "given",
+        "_writes",
         "offsets",
-        "plan",
     )
 
     def __init__(self, plan: Plan, given: Sequence[int]) -> None:
-        self.plan = plan
-        self.given = list(given)
+        super().__init__(plan, given)
         sizes: dict[int, int] = {}
         outside = set(given)
         for slot in plan.slots:
@@ -53,31 +179,48 @@ class ByAddress:
             for segment in plan.segments
             if isinstance(segment, NativeSegment)
         ]
-        self._spares: list[tuple[np.ndarray, np.ndarray, int]] = []
+        self._spares: list[_Block] = []
+        self._writes = self._few_writes()
+        self._float_writes = list(zip(plan.float_words.tolist(), plan.float_numbers.tolist(), strict=True))
 
-    @staticmethod
-    def fits(plan: Plan) -> bool:
-        """Whether a plan is native throughout, in host memory, and no part of it is a fallback."""
-        return (
-            plan.is_on_host
-            and all(isinstance(segment, NativeSegment) for segment in plan.segments)
-            and not plan.fallbacks
-            and all(slot >= 0 and plan.slots[slot].source[0] == "target" for slot in plan.targets)
-        )
+    def _few_writes(self) -> list[tuple[int, int, int]] | None:
+        """Per word that a run writes: which, the number of the address, and what is added to that; None if NumPy does.
 
-    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
-        """Run all steps.
-
-        addresses: of the memories in `given`, whose storages the caller keeps alive.
-        floats: the value of each float of the plan.
+        Only where the arena stays, so that its addresses are in the blocks already.
         """
         plan = self.plan
-        arena = HostStorage(self._arena_bytes)
+        numbers = {memory: number for number, memory in enumerate(self.given)}
+        begins = [0] * len(plan.address_words) if plan.address_offsets is None else plan.address_offsets.tolist()
+        words = zip(plan.address_words.tolist(), plan.address_memories.tolist(), begins, strict=True)
+        writes = [(word, numbers[memory], begin) for word, memory, begin in words if memory in numbers]
+        is_few = len(writes) + len(plan.float_words) <= _FEW_WORDS
+        return writes if is_few and self._arena_bytes <= _KEPT_ARENA_BYTES else None
+
+    def run(self, addresses: Sequence[int], floats: Sequence[float] = ()) -> None:
+        """See ByAddress."""
         try:
             spare = self._spares.pop()  # atomic: each thread takes one of its own
         except IndexError:
             spare = self._new_block()
-        block, _, rows_address = spare
+        if self._writes is None:
+            arena = HostStorage(self._arena_bytes)
+            self._write_all(spare.block, addresses, arena, floats)
+        else:
+            words, numbers = spare.words, spare.numbers
+            for word, number, begin in self._writes:
+                words[word] = addresses[number] + begin
+            for word, number in self._float_writes:
+                numbers[word] = floats[number]
+        for executor, first, end, segment in self._segments:
+            status = executor.run_program(spare.rows_address, first, end)
+            if status:
+                raise segment.error_of(status)
+        self._spares.append(spare)
+
+    def _write_all(
+        self, block: np.ndarray, addresses: Sequence[int], arena: HostStorage, floats: Sequence[float]
+    ) -> None:
+        plan = self.plan
         memories = np.empty(plan.memory_count + 1, np.int64)
         memories[self.given] = addresses
         memories[self._arena_memories] = self._arena_offsets + arena.address
@@ -86,16 +229,15 @@ class ByAddress:
             block[plan.address_words] += plan.address_offsets
         if len(plan.float_words):
             block.view(np.float64)[plan.float_words] = np.array(floats)[plan.float_numbers]
-        for executor, first, end, segment in self._segments:
-            status = executor.run_program(rows_address, first, end)
-            if status:
-                raise segment.error_of(status)
-        self._spares.append(spare)
 
-    def _new_block(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Argument blocks, the program that points at them, and the address of that."""
+    def _new_block(self) -> _Block:
         plan = self.plan
         block, rows = plan.block.copy(), plan.rows.copy()
         rows[:, RowWord.BLOCK] += block.ctypes.data
         block[plan.link_words] = block.ctypes.data + plan.link_offsets
-        return block, rows, rows.ctypes.data
+        arena = None
+        if self._writes is not None:
+            arena = HostStorage(self._arena_bytes)
+            # What is given is written by each run.
+            self._write_all(block, [0] * len(self.given), arena, [0.0] * len(plan.floats))
+        return _Block(block, memoryview(block), memoryview(block.view(np.float64)), rows, rows.ctypes.data, arena)

@@ -17,14 +17,13 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spare_workspaces_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.call import call_form
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, native_error
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.binding import Binding, go_back
-from atled.graph.run.by_address import ByAddress
+from atled.graph.run.by_address import ByAddress, by_address, form_of, has_form
 from atled.graph.run.launching import guarded
 from atled.graph.run.on_device import PlanOnDevice, launch_all, launch_by_shape
 from atled.graph.run.travelling import fetched
@@ -36,10 +35,8 @@ from atled_contexts import Context, Decision, count_fallback, is_observed, nativ
 ABSENT = -9
 """Stands for an absent optional input among the codes of a key."""
 
-_SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
 _BYTE = np.dtype(np.uint8)
 _INT64 = np.dtype(np.int64)
-_BLOCK_LIMIT = 2048  # words
 _CALLS: Generations[OneCall] = Generations("calls", 1024)
 
 
@@ -180,16 +177,13 @@ class NativeCall(ShortCall):
 
     def __init__(self, spec: OpSpec, plan: Plan, fallback: Decision | None) -> None:
         (step,) = plan.steps
-        native = step.native
-        assert native is not None and step.prepared is not None
+        assert step.prepared is not None
         sources = [-1 if slot < 0 else plan.slots[slot].source[1] for slot in step.arguments[: step.input_count]]
         results = [plan.slots[slot] for slot in step.arguments[step.input_count :]]
         super().__init__(spec, plan, fallback, sources, results)
         workspace = step.prepared.workspace
         self.workspaces = spare_workspaces_of(workspace) if workspace else None
-        parts = 0 if spec.program is not None and results[0].desc.size <= _SMALL else native.parts
-        float_words = [native.attributes.get(name, -1) for name in spec.float_names]
-        self._form = call_form(native.address, parts, native.block, native.arguments, float_words)
+        self._form = form_of(plan, step)
         self.form: int = self._form.ctypes.data
         self._executor: Any = native_executor(step.backend)
         is_straight = all(number in (-1, position) for position, number in enumerate(sources))
@@ -200,10 +194,7 @@ class NativeCall(ShortCall):
         """Whether a call can run so. Long blocks are too much for the stack."""
         if spec.inplace or len(plan.steps) != 1:
             return False
-        (step,) = plan.steps
-        if step.native is None or len(step.native.block) > _BLOCK_LIMIT:
-            return False
-        return plan.is_on_host and hasattr(native_executor(step.backend), "run_call")
+        return plan.is_on_host and has_form(plan.steps[0])
 
     @property
     def launch(self) -> Callable[..., int]:
@@ -236,7 +227,7 @@ class ProgramCall(ShortCall):
         targets = [slots[number] for number in plan.targets]
         super().__init__(spec, plan, fallback, [number for number, *_ in plan.requests], targets)
         given = [slots[slot].memory for *_, slot in plan.requests]
-        self._program = ByAddress(plan, [*given, *(slot.memory for slot in targets)])
+        self._program = by_address(plan, [*given, *(slot.memory for slot in targets)])
 
     @staticmethod
     def fits(spec: OpSpec, plan: Plan) -> bool:
