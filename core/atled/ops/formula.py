@@ -64,11 +64,11 @@ def _operations() -> Iterator[Operation]:
         yield Operation(name, (CONDITION, CONDITION), CONDITION, -4.0, 4.0)
     yield Operation("not", (CONDITION,), CONDITION, -4.0, 4.0)
     yield Operation("where", (CONDITION, NUMBER, NUMBER), NUMBER, -4.0, 4.0)
-    wide = ("neg", "exp", "expm1", "abs", "tanh", "sigmoid", "sin", "cos", "sinh", "cosh", "atan", "asinh")
-    for name in (*wide, "floor", "ceil", "trunc", "round", "sign", "erf"):
+    wide = ("neg", "exp", "exp2", "expm1", "abs", "tanh", "sigmoid", "sin", "cos", "sinh", "cosh", "atan", "asinh")
+    for name in (*wide, "floor", "ceil", "trunc", "round", "rint", "sign", "erf"):
         yield Operation(name, one, NUMBER, -8.0, 8.0)
     yield Operation("tan", one, NUMBER, -1.5, 1.5)
-    for name in ("log", "sqrt"):
+    for name in ("log", "log2", "sqrt"):
         yield Operation(name, one, NUMBER, 0.001, 50.0)
     yield Operation("log1p", one, NUMBER, -0.99, 50.0)
     for name in ("asin", "acos", "atanh"):
@@ -383,8 +383,10 @@ def where(condition: Expr, a: Expr, b: Expr) -> Expr:
 # dy/dx of y = f(x), in x and y. A function with a kink takes one of the one-sided values.
 _DERIVATIVES = {
     "exp": "y",
+    "exp2": "log(2) * y",
     "expm1": "exp(x)",  # not y + 1, which has no correct digits for x below -17
     "log": "1 / x",
+    "log2": "1 / (log(2) * x)",
     "log1p": "1 / (1 + x)",
     "sqrt": "0.5 / y",
     "abs": "where(x >= 0, 1, -1)",
@@ -402,14 +404,14 @@ _DERIVATIVES = {
     "acosh": "1 / sqrt(x * x - 1)",
     "atanh": "1 / (1 - x * x)",
     "erf": "2 / sqrt(pi) * exp(-(x * x))",
-    **dict.fromkeys(("floor", "ceil", "trunc", "round", "sign"), "0"),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "rint", "sign"), "0"),
 }
 
 
 def derivative(expr: Expr, wrt: str) -> Expr:
     """The derivative of `expr` with respect to the name `wrt`, lightly simplified.
 
-    At kinks: abs' = 1 at 0; floor, ceil, trunc, round and sign have derivative 0; minimum and maximum pass the
+    At kinks: abs' = 1 at 0; floor, ceil, trunc, round, rint and sign have derivative 0; minimum and maximum pass the
     gradient to their second argument on ties; where takes the derivative of the branch it takes.
     """
     if expr.kind == CONDITION:
@@ -468,6 +470,11 @@ _EXPANSIONS = {
     "maximum": "where(x > y or x != x, x, y)",
     # Half away from zero. x - trunc(x) is exact, floor(x + 0.5) is not: it gives 1 for the float before 0.5.
     "round": "where(abs(x - trunc(x)) >= 0.5, trunc(x) + where(x > 0, 1, -1), trunc(x))",
+    # Half to even: twice the nearest whole number of x / 2, from a half on.
+    "rint": "where(abs(x - trunc(x)) == 0.5, 2 * floor(x / 2 + 0.5), "
+    "where(abs(x - trunc(x)) > 0.5, trunc(x) + where(x > 0, 1, -1), trunc(x)))",
+    "exp2": "2 ** x",
+    "log2": "log(x) / log(2)",
 }
 EXPANDABLE = frozenset(_EXPANSIONS)
 _POWERS = {

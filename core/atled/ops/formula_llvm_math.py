@@ -1,6 +1,6 @@
 """LLVM IR of scalar arithmetic and mathematics, as straight-line code that LLVM's loop vectorizer accepts.
 
-No branches and no library calls in the float32 functions (exp, expm1, log, log1p, tanh, pow; those of angles are in
+No branches and no library calls in the float32 functions (exp, exp2, expm1, log, log2, log1p, tanh, pow; those of angles are in
 `formula_llvm_angles` and `formula_llvm_circular`): about 1e-7 relative, NaN and infinity right, denormals right.
 float64 calls the C library.
 
@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 FLOAT, DOUBLE = "float", "double"
-INTRINSICS = {"abs": "fabs", **{op: op for op in ("sqrt", "floor", "ceil", "trunc", "round")}}
+INTRINSICS = {"abs": "fabs", **{op: op for op in ("sqrt", "floor", "ceil", "trunc", "round", "rint")}}
 
 
 class Code:
@@ -346,6 +346,16 @@ def _log(r: Real, x: str) -> str:
     return _log_edges(r, x, _log_sum(r, r.sub(mantissa, r.literal(1.0)), k))
 
 
+def _log2(r: Real, x: str) -> str:
+    k, mantissa = _exponent_of_any(r, x)
+    t = r.sub(mantissa, r.literal(1.0))
+    rest = r.sub(_log_sum(r, t, r.literal(0.0)), t)
+    # (t + rest) / ln 2 with the larger term, t, whole: only the fraction of 1 / ln 2 is rounded in the product.
+    fraction = r.literal(LOG2E - 1.0)
+    low = r.add(r.add(r.mul(t, fraction), r.mul(rest, fraction)), rest)
+    return _log_edges(r, x, r.add(r.add(t, low), k))
+
+
 def _log1p(r: Real, x: str) -> str:
     one = r.literal(1.0)
     u = r.add(x, one)
@@ -408,11 +418,17 @@ def _log2_pair(r: Real, x: str) -> tuple[str, str]:
     return total, r.add(r.add(r.sub(above, total), tail), r.add(r.sub(k, above), high))
 
 
-def _exp2_of_pair(r: Real, high: str, low: str) -> str:
+def _exp2(r: Real, x: str) -> str:
+    return _exp2_of_pair(r, x)
+
+
+def _exp2_of_pair(r: Real, high: str, low: str | None = None) -> str:
     """2 ** (high + low), for a `low` that is small where the result is not 0 or infinite."""
-    high, low = r.clamp(high, -160.0, 140.0), r.clamp(low, -1.0, 1.0)  # beyond these as in `_exp`
+    high = r.clamp(high, -160.0, 140.0)  # beyond these as in `_exp`
     shifted = r.add(high, r.literal(ROUNDER))
-    rest = r.add(r.sub(high, r.sub(shifted, r.literal(ROUNDER))), low)
+    rest = r.sub(high, r.sub(shifted, r.literal(ROUNDER)))
+    if low is not None:
+        rest = r.add(rest, r.clamp(low, -1.0, 1.0))
     k = r.code.let(f"sub i32 {r.code.let(f'bitcast float {shifted} to i32')}, {ROUNDER_BITS}")
     return _times_power(r, r.mul(r.polynomial(rest, EXP2_FIT), rest), k)
 
@@ -450,10 +466,12 @@ def _pow(r: Real, x: str, y: str) -> str:
 
 _FLOAT_FUNCTIONS: dict[str, Callable[..., str]] = {
     "exp": _exp,
+    "exp2": _exp2,
     "expm1": _expm1,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
     "log": _log,
+    "log2": _log2,
     "log1p": _log1p,
     "**": _pow,
 }

@@ -51,7 +51,7 @@ def compile_formula(
 
     table: by name in the language (`OPERATIONS`: "exp", "where", ...) a function of arrays that broadcast, elementwise
         and without change of its arguments. Operators and `abs` are Python's where the table has none. What else it
-        lacks is written in simpler operations if it is one of sigmoid, sign, minimum, maximum, round.
+        lacks is written in simpler operations if it is one of sigmoid, sign, minimum, maximum, round, rint, exp2, log2.
     literal: makes of a number a value that the functions take in place of an array.
 
     The functions get the inputs as they are given, of the real type to compute in, and what they returned. Expressions

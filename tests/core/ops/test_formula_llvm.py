@@ -100,12 +100,13 @@ def test_float32_functions_are_right_to_two_units_over_their_whole_range():
     tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
     log_range = np.logspace(np.log10(float(tiny)), np.log10(float(huge)), 20001).astype(np.float32)
     both_signs = np.concatenate([-log_range, log_range])
-    for text in ("exp(x)", "expm1(x)", "tanh(x)", "sigmoid(x)"):
+    for text in ("exp(x)", "exp2(x)", "expm1(x)", "tanh(x)", "sigmoid(x)"):
         check(text, both_signs, rtol=2.5e-7, atol=2e-45)
-        check(text, np.linspace(-110, 95, 20001, dtype=np.float32), rtol=2.5e-7, atol=2e-45)
-    for text in ("log(x)", "log1p(x)", "sqrt(x)"):
+        check(text, np.linspace(-150, 130, 20001, dtype=np.float32), rtol=2.5e-7, atol=2e-45)
+    for text in ("log(x)", "log2(x)", "log1p(x)", "sqrt(x)"):
         check(text, log_range, rtol=2.5e-7, atol=2e-45)
-    check("log(x)", np.linspace(0.5, 2, 20001, dtype=np.float32), rtol=2.5e-7)
+    for text in ("log(x)", "log2(x)"):
+        check(text, np.linspace(0.5, 2, 20001, dtype=np.float32), rtol=2.5e-7)
     check("log1p(x)", np.linspace(-0.999999, 2, 20001, dtype=np.float32), rtol=2.5e-7)
     check("log1p(x)", -log_range[log_range < 1], rtol=2.5e-7, atol=2e-45)
 
@@ -383,7 +384,7 @@ def test_only_listed_library_functions_are_called():
     "text",
     [
         *("tanh(exp(x) + 1)", "sigmoid(x)", "log(x) + log1p(x)", "expm1(x)", "x ** 1.7", "round(exp(x))"),
-        *("maximum(x, 0)", "sin(x) + tan(x)", "acos(x)", "asinh(x)"),
+        *("exp2(x) + log2(x)", "rint(exp2(x))", "maximum(x, 0)", "sin(x) + tan(x)", "acos(x)", "asinh(x)"),
     ],
 )
 @pytest.mark.parametrize("rank", [0, 2])
@@ -403,3 +404,15 @@ def test_scalar_programs_vectorize_over_broadcast_inputs():
     x, b = np.linspace(-1, 1, 4000, dtype=np.float32).reshape(4, 1000), np.arange(4, dtype=np.float32)[:, None]
     (y,) = run(program, [x, b, np.empty_like(x)])
     np.testing.assert_allclose(y, np.exp(x) * b, rtol=3e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp2_and_log2_of_powers_of_two_are_exact_and_rint_rounds_halves_to_even(dtype):
+    powers = np.arange(-126, 128, dtype=dtype)
+    (y,) = run(one_input("exp2(x)"), [powers, np.empty_like(powers)])
+    np.testing.assert_array_equal(y, np.ldexp(np.ones_like(powers), powers.astype(int)))  # NumPy's exp2 rounds
+    (back,) = run(one_input("log2(x)"), [y, np.empty_like(y)])
+    np.testing.assert_array_equal(back, powers)
+    halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, 8388609.0, -np.inf], dtype)
+    (rounded,) = run(one_input("rint(x)"), [halves, np.empty_like(halves)])
+    np.testing.assert_array_equal(rounded, np.rint(halves))

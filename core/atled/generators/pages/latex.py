@@ -107,5 +107,7 @@ _SPECIAL: dict[str, Callable[[Apply], str]] = {
     "neg": lambda node: f"-{_within(node.args[0], 6)}",
     "not": lambda node: rf"\lnot {_within(node.args[0], 5)}",
     "expm1": lambda node: rf"\left(e^{{{_text(node.args[0])[0]}}} - 1\right)",
+    "exp2": lambda node: rf"2^{{{_text(node.args[0])[0]}}}",
+    "log2": lambda node: rf"\log_2\left({_text(node.args[0])[0]}\right)",
     "log1p": lambda node: rf"\log\left(1 + {_text(node.args[0])[0]}\right)",
 }

@@ -28,8 +28,8 @@ _MOST_CALLS = 12
 
 # Per operation how many elements could be read or written, beyond the caches, in the time that it takes for one. Those
 # that are not listed are computed by a library, one by one.
-_OPERANDS = dict.fromkeys(("exp", "expm1", "log", "log1p", "sigmoid", "tanh"), 2)
-_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round"), 1)
+_OPERANDS = dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log1p", "sigmoid", "tanh"), 2)
+_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round", "rint"), 1)
 _OPERANDS |= dict.fromkeys(("+", "-", "*", "neg", "abs", "minimum", "maximum", "sign"), 0)
 _OPERANDS |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "where"), 0)
 _OTHER_OPERANDS = 10

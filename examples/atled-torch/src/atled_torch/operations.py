@@ -16,9 +16,9 @@ from atled.plugin import Call, Prepared, compile_formula
 Compute = Callable[..., Sequence[Tensor]]
 """`compute(*inputs, *floats)` of one call: tensors in, new tensors out."""
 
-_SAME_NAMES = """acos acosh asin asinh atan atanh ceil cos erf exp expm1 floor log log1p
+_SAME_NAMES = """acos acosh asin asinh atan atanh ceil cos erf exp exp2 expm1 floor log log1p log2
     maximum minimum sigmoid sin sqrt tan tanh trunc where"""
-# round and sign are written in simpler ones: those of torch round to even, and give 0 for NaN.
+# round, rint and sign are written in simpler ones: the round of torch goes to even, its sign of NaN is 0.
 _TABLE = {name: getattr(torch, name) for name in _SAME_NAMES.split()}
 
 

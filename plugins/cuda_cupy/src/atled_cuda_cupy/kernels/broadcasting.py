@@ -17,7 +17,7 @@ _MOST_OF_LONG, _LONG = 4, 8  # elements where a formula calls more functions tha
 MOST_NARROW = 2**31 - 2**24
 """Elements that are counted in 32 bits: an index and the step of a grid together fit."""
 
-_CHEAP = "+ - * neg abs < <= > >= == != and or not where minimum maximum sign floor ceil trunc"
+_CHEAP = "+ - * neg abs < <= > >= == != and or not where minimum maximum sign floor ceil trunc rint"
 
 
 class Pattern(NamedTuple):
