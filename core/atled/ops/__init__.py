@@ -45,6 +45,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     solver_updates,
     solving,
     spectral,
+    stepping,
     stochastic,
     taking,
     top_k,

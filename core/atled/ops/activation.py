@@ -14,6 +14,14 @@ define(
             "Swish", "swish", "x * sigmoid(x)", {"x": "gy * (sigmoid(x) + y * (1 - sigmoid(x)))"},
             doc="Swish, x / (1 + exp(-x)). Source: Ramachandran, Zoph, Le, arXiv 1710.05941.",
         ),
+        Row(
+            "SigmoidBase2", "", "1 / (1 + exp2(-x))", {"x": "gy * y * (1 - y) * log(2)"},
+            doc="Logistic function with base 2, 1 / (1 + 2 ** -x).",
+        ),
+        Row(
+            "TanhBase2", "", "tanh(x * log(2))", {"x": "gy * (1 - y * y) * log(2)"},
+            doc="Hyperbolic tangent with base 2, (2 ** x - 2 ** -x) / (2 ** x + 2 ** -x).",
+        ),
         Row("Tanh", "tanh", "tanh(x)", {"x": "gy * (1 - y * y)"}, doc="Hyperbolic tangent."),
         Row(
             "ReLU", "relu", "maximum(x, 0)", {"x": "where(y > 0, gy, 0)"}, {"inplace": False},

@@ -52,5 +52,26 @@ define(
             "RPowScalar", "r_pow_scalar", "val ** x", {"x": "gy * y * log(val)"}, {"val": 1.0},
             doc="A number to the power of the array; the gradient needs a positive number.", tried={"val": 2.5},
         ),
+        Row(
+            "Clip", "", "minimum(maximum(x, low), high)",
+            {
+                "x": "where(x >= low and x <= high, gy, 0)",
+                "low": "where(x < low and low <= high, gy, 0)",
+                "high": "where(x > high or low > high, gy, 0)",
+            },
+            doc="Values below low become that, then those above high that; on the bounds the gradient goes to x.",
+            data={"low": within(-1.0, -0.3), "high": within(0.3, 1.0), "x": away(-2.0)},
+        ),
+        Row(
+            "ShiftByExponent", "", "x * exp2(k)", {"x": "gy * exp2(k)", "k": None},
+            doc="Product with a power of two, of which k is the exponent. No gradient flows to k.",
+        ),
+        Row(
+            "ShiftByValue", "", "x * sign(b) * exp2(rint(log2(maximum(abs(b), exp(-50)))))",
+            {"x": "gy * sign(b) * exp2(rint(log2(maximum(abs(b), exp(-50)))))", "b": None},
+            doc="Product with b rounded to a power of two, its exponent to the nearest whole number; 0 where b is 0. "
+            "No gradient flows to b.",
+            data={"b": within(0.8, 1.3)},
+        ),
     ),
 )  # fmt: skip  # a table, with the formulas side by side

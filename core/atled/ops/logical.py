@@ -42,6 +42,20 @@ define(
             doc="The larger one, NaN if one of them is; on a tie the gradient goes to x1.", data=_APART,
         ),
         Row(
+            "MinimumTies", "", "minimum(x0, x1)", {"x0": "where(x0 <= x1, gy, 0)", "x1": "where(x1 <= x0, gy, 0)"},
+            doc="The smaller one, NaN if one of them is; on a tie both get the whole gradient.", data=_APART,
+        ),
+        Row(
+            "MaximumTies", "", "maximum(x0, x1)", {"x0": "where(x0 >= x1, gy, 0)", "x1": "where(x1 >= x0, gy, 0)"},
+            doc="The larger one, NaN if one of them is; on a tie both get the whole gradient.", data=_APART,
+        ),
+        Row(
+            "Where", "", "where(condition != 0, x0, x1)",
+            {"condition": None, "x0": "where(condition != 0, gy, 0)", "x1": "where(condition != 0, 0, gy)"},
+            doc="x0 where the condition is not 0, else x1. No gradient flows to the condition.",
+            data={"condition": grid(0.0, 1.0)},
+        ),
+        Row(
             "MinimumScalar", "minimum_scalar", "minimum(x, val)", {"x": "where(x < val, gy, 0)"}, {"val": 1.0},
             doc="The smaller one of array and number; the gradient flows where x < val.",
             data={"x": grid(0.1)}, tried={"val": 0.3},

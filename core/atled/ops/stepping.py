@@ -1,0 +1,51 @@
+"""Elementwise ops whose results jump, with gradients that are zero where others refuse them or pass them on."""
+
+from __future__ import annotations
+
+from atled.ops.elementwise import Row, away, define, grid
+
+_MEETING = {"x0": grid(), "x1": grid()}
+
+
+def _comparison(name: str, operator: str, doc: str) -> Row:
+    """A comparison of two arrays as 0 or 1, through which no gradient flows."""
+    return Row(
+        name, "", f"where(x0 {operator} x1, 1, 0)", {"x0": None, "x1": None},
+        doc=f"Whether x0 is {doc}: 1 where it is, else 0; the gradients are zero.", data=_MEETING, no_gradient="stops",
+    )  # fmt: skip
+
+
+define(
+    "logical",
+    (
+        _comparison("IsEqual", "==", "equal to x1"),
+        _comparison("IsNotEqual", "!=", "not equal to x1"),
+        _comparison("IsLess", "<", "less than x1"),
+        _comparison("IsLessEqual", "<=", "less than x1 or equal"),
+        _comparison("IsGreater", ">", "greater than x1"),
+        _comparison("IsGreaterEqual", ">=", "greater than x1 or equal"),
+        Row(
+            "IsFinite", "", "where(abs(x) < inf, 1, 0)", {"x": None},
+            doc="Whether x is a number and not infinite: 1 where it is, else 0; the gradient is zero.",
+            no_gradient="stops",
+        ),
+        Row(
+            "Binarize", "", "where(x >= 0, 1, -1)", {"x": None},
+            doc="1 from 0 on, else -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops",
+        ),
+        Row(
+            "Sgn", "", "sign(x)", {"x": None},
+            doc="Sign: 1, 0 or -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops",
+        ),
+        Row(
+            "Rint", "", "rint(x)", {"x": None},
+            doc="Nearest whole number, halves to the even one; the gradient is zero.",
+            data={"x": away(-1.5, -0.5, 0.5, 1.5)}, no_gradient="stops",
+        ),
+        Row(
+            "Trunc", "", "trunc(x)", {"x": None},
+            doc="The whole number next to x towards 0; the gradient is zero.", data={"x": away(0.0)},
+            no_gradient="stops",
+        ),
+    ),
+)  # fmt: skip  # a table, with the formulas side by side
