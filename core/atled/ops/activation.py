@@ -16,11 +16,11 @@ define(
         ),
         Row(
             "SigmoidBase2", "", "1 / (1 + exp2(-x))", {"x": "gy * y * (1 - y) * log(2)"},
-            doc="Logistic function with base 2, 1 / (1 + 2 ** -x).",
+            doc="Logistic function with base 2, 1 / (1 + 2 ** -x).", brief=True,
         ),
         Row(
             "TanhBase2", "", "tanh(x * log(2))", {"x": "gy * (1 - y * y) * log(2)"},
-            doc="Hyperbolic tangent with base 2, (2 ** x - 2 ** -x) / (2 ** x + 2 ** -x).",
+            doc="Hyperbolic tangent with base 2, (2 ** x - 2 ** -x) / (2 ** x + 2 ** -x).", brief=True,
         ),
         Row("Tanh", "tanh", "tanh(x)", {"x": "gy * (1 - y * y)"}, doc="Hyperbolic tangent."),
         Row(

@@ -60,18 +60,18 @@ define(
                 "high": "where(x > high or low > high, gy, 0)",
             },
             doc="Values below low become that, then those above high that; on the bounds the gradient goes to x.",
-            data={"low": within(-1.0, -0.3), "high": within(0.3, 1.0), "x": away(-2.0)},
+            data={"low": within(-1.0, -0.3), "high": within(0.3, 1.0), "x": away(-2.0)}, brief=True,
         ),
         Row(
             "ShiftByExponent", "", "x * exp2(k)", {"x": "gy * exp2(k)", "k": None},
-            doc="Product with a power of two, of which k is the exponent. No gradient flows to k.",
+            doc="Product with a power of two, of which k is the exponent. No gradient flows to k.", brief=True,
         ),
         Row(
             "ShiftByValue", "", "x * sign(b) * exp2(rint(log2(maximum(abs(b), exp(-50)))))",
             {"x": "gy * sign(b) * exp2(rint(log2(maximum(abs(b), exp(-50)))))", "b": None},
             doc="Product with b rounded to a power of two, its exponent to the nearest whole number; 0 where b is 0. "
             "No gradient flows to b.",
-            data={"b": within(0.8, 1.3)},
+            data={"b": within(0.8, 1.3)}, brief=True,
         ),
     ),
 )  # fmt: skip  # a table, with the formulas side by side

@@ -17,19 +17,20 @@ define(
             "Log", "log", "log(x)", {"x": "gy / x"},
             doc="Natural logarithm, not clipped: -inf at 0, NaN below.", data={"x": within(0.3, 3.0)},
         ),
-        Row("Exp2", "", "exp2(x)", {"x": "gy * y * log(2)"}, doc="2 to the power of x."),
+        Row("Exp2", "", "exp2(x)", {"x": "gy * y * log(2)"}, doc="2 to the power of x.", brief=True),
         Row(
             "Log2", "", "log2(x)", {"x": "gy / (x * log(2))"},
-            doc="Logarithm to base 2: -inf at 0, NaN below.", data={"x": within(0.3, 3.0)},
+            doc="Logarithm to base 2: -inf at 0, NaN below.", data={"x": within(0.3, 3.0)}, brief=True,
         ),
         Row(
             "SafeLog", "", "log(maximum(x, exp(-50)))", {"x": "where(x > exp(-50), gy / x, 0)"},
-            doc="Natural logarithm of x, but -50 below exp(-50), where the gradient is zero.", data={"x": within(0.3, 3.0)},
+            doc="Natural logarithm of x, but -50 below exp(-50), where the gradient is zero.",
+            data={"x": within(0.3, 3.0)}, brief=True,
         ),
-        Row("Square", "", "x * x", {"x": "2 * gy * x"}, doc="Square."),
+        Row("Square", "", "x * x", {"x": "2 * gy * x"}, doc="Square.", brief=True),
         Row(
             "Sqrt", "", "sqrt(x)", {"x": "0.5 * gy / y"},
-            doc="Square root, NaN below 0; the gradient is infinite at 0.", data={"x": within(0.3, 3.0)},
+            doc="Square root, NaN below 0; the gradient is infinite at 0.", data={"x": within(0.3, 3.0)}, brief=True,
         ),
         Row(
             "Abs", "abs", "abs(x)", {"x": "where(x >= 0, gy, -gy)"},

@@ -92,10 +92,11 @@ class Row:
     tried: attribute values for samples.
     surrogate: the gradient is not the derivative (straight-through estimators), so samples do not compare them.
     raises: inputs whose gradient is an error.  no_gradient: as in OpSpec.  equal_shapes: refuses to broadcast.
+    brief: few samples, for a row whose formula has nothing that others have not.
     """
 
     __slots__ = (
-        "attributes", "data", "doc", "equal_shapes", "function", "gradients", "name", "no_gradient", "raises",
+        "attributes", "brief", "data", "doc", "equal_shapes", "function", "gradients", "name", "no_gradient", "raises",
         "surrogate", "tried", "y",
     )  # fmt: skip
 
@@ -114,6 +115,7 @@ class Row:
         raises: Sequence[str] = (),
         no_gradient: str = "",
         equal_shapes: bool = False,
+        brief: bool = False,
     ) -> None:
         self.name = name
         self.function = function
@@ -127,6 +129,7 @@ class Row:
         self.raises = raises
         self.no_gradient = no_gradient
         self.equal_shapes = equal_shapes
+        self.brief = brief
 
 
 def define(category: str, rows: Sequence[Row]) -> None:
@@ -234,6 +237,8 @@ class Elementwise(ProgramOp, abstract=True):
             shapes.append(((3, 4), (1, 4), *[(3, 4)] * rest))
             shapes.append(((2, 1, 4), (1, 3, 1), *[(2, 3, 4)] * rest))
             shapes.append(((2, 3, 4), (4,), *[(2, 3, 4)] * rest))
+        if self.row.brief:
+            shapes = [shapes[0], *shapes[5:6]]
         samples = [self.sample(each) for each in shapes]
         if self.row.tried and REQUIRED not in self.row.attributes.values():
             samples.append(self.sample(shapes[0], {}))
@@ -318,6 +323,7 @@ class ElementwiseGradient(Elementwise, abstract=True):
             data={"y": away(0.0), **parent.row.data},
             tried={key: value for key, value in parent.row.tried.items() if key in attributes},
             raises=[x for x in parent.row.raises if x in inputs],
+            brief=parent.row.brief,
         )
         self._parent = parent
         super().__init__(row, parent.category, output, parent.module)

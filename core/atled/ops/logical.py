@@ -44,16 +44,18 @@ define(
         Row(
             "MinimumTies", "", "minimum(x0, x1)", {"x0": "where(x0 <= x1, gy, 0)", "x1": "where(x1 <= x0, gy, 0)"},
             doc="The smaller one, NaN if one of them is; on a tie both get the whole gradient.", data=_APART,
+            brief=True,
         ),
         Row(
             "MaximumTies", "", "maximum(x0, x1)", {"x0": "where(x0 >= x1, gy, 0)", "x1": "where(x1 >= x0, gy, 0)"},
             doc="The larger one, NaN if one of them is; on a tie both get the whole gradient.", data=_APART,
+            brief=True,
         ),
         Row(
             "Where", "", "where(condition != 0, x0, x1)",
             {"condition": None, "x0": "where(condition != 0, gy, 0)", "x1": "where(condition != 0, 0, gy)"},
             doc="x0 where the condition is not 0, else x1. No gradient flows to the condition.",
-            data={"condition": grid(0.0, 1.0)},
+            data={"condition": grid(0.0, 1.0)}, brief=True,
         ),
         Row(
             "MinimumScalar", "minimum_scalar", "minimum(x, val)", {"x": "where(x < val, gy, 0)"}, {"val": 1.0},

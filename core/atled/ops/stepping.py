@@ -11,7 +11,8 @@ def _comparison(name: str, operator: str, doc: str) -> Row:
     """A comparison of two arrays as 0 or 1, through which no gradient flows."""
     return Row(
         name, "", f"where(x0 {operator} x1, 1, 0)", {"x0": None, "x1": None},
-        doc=f"Whether x0 is {doc}: 1 where it is, else 0; the gradients are zero.", data=_MEETING, no_gradient="stops",
+        doc=f"Whether x0 is {doc}: 1 where it is, else 0; the gradients are zero.", data=_MEETING,
+        no_gradient="stops", brief=True,
     )  # fmt: skip
 
 
@@ -27,25 +28,25 @@ define(
         Row(
             "IsFinite", "", "where(abs(x) < inf, 1, 0)", {"x": None},
             doc="Whether x is a number and not infinite: 1 where it is, else 0; the gradient is zero.",
-            no_gradient="stops",
+            no_gradient="stops", brief=True,
         ),
         Row(
             "Binarize", "", "where(x >= 0, 1, -1)", {"x": None},
-            doc="1 from 0 on, else -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops",
+            doc="1 from 0 on, else -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops", brief=True,
         ),
         Row(
             "Sgn", "", "sign(x)", {"x": None},
-            doc="Sign: 1, 0 or -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops",
+            doc="Sign: 1, 0 or -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops", brief=True,
         ),
         Row(
             "Rint", "", "rint(x)", {"x": None},
             doc="Nearest whole number, halves to the even one; the gradient is zero.",
-            data={"x": away(-1.5, -0.5, 0.5, 1.5)}, no_gradient="stops",
+            data={"x": away(-1.5, -0.5, 0.5, 1.5)}, no_gradient="stops", brief=True,
         ),
         Row(
             "Trunc", "", "trunc(x)", {"x": None},
             doc="The whole number next to x towards 0; the gradient is zero.", data={"x": away(0.0)},
-            no_gradient="stops",
+            no_gradient="stops", brief=True,
         ),
     ),
 )  # fmt: skip  # a table, with the formulas side by side
