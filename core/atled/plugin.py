@@ -6,7 +6,8 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     identity        PluginInfo, BackendInfo, TypeConfig, API_VERSION, Usable, Unusable, Context, Warming, hookimpl
     registration    Registrar, Implementation, adopt_reference, reference_run, FallbackEvent, reload_plugins
     computing       Call, ArrayDesc, Prepared, Native, RANGE_BLOCK_WORDS, op_spec, shift_sources
-    executors       RowWord, FormWord, RangeWord: the words of what they run; call_form
+    executors       RowWord, FormWord, RangeWord: the words of what they run; call_form; LoopWord, LoopRowWord,
+                    FixupWord, MoveWord, PatchWord, LOOP_ERRORS: of loops, for those with `loop_kernel`
     preparation     report_preparation, is_preparation_watched, await_imports, lock_across_forks
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
@@ -30,6 +31,7 @@ from atled.call import RANGE_BLOCK_WORDS, Call, FormWord, Native, Prepared, Rang
 from atled.dtypes import is_float, is_narrow
 from atled.errors import DeviceLostError, OutOfMemoryError, did_you_mean, four_parts, listing, nearest
 from atled.limits.caches import register_cache
+from atled.loop_words import LOOP_ERRORS, FixupWord, LoopRowWord, LoopWord, MoveWord, PatchWord
 from atled.reference import adopt_reference, reference_run
 from atled_contexts import (
     API_VERSION,
@@ -133,6 +135,7 @@ __all__ = [
     "CUDA",
     "DERIVED",
     "INPUT_DTYPES",
+    "LOOP_ERRORS",
     "OPENCL",
     "OUTPUT_DTYPES",
     "RANGE_BLOCK_WORDS",
@@ -150,6 +153,7 @@ __all__ = [
     "Distinct",
     "Exact",
     "FallbackEvent",
+    "FixupWord",
     "FormWord",
     "FormulaError",
     "GradientCall",
@@ -160,11 +164,15 @@ __all__ = [
     "Ints",
     "Layout",
     "LayoutPlan",
+    "LoopRowWord",
+    "LoopWord",
+    "MoveWord",
     "Name",
     "Native",
     "Normal",
     "OpSpec",
     "OutOfMemoryError",
+    "PatchWord",
     "PluginInfo",
     "Prepared",
     "Program",

@@ -93,6 +93,12 @@ class _Executor:
         self.run_call = pool.run_call  # type: ignore[method-assign]  # as above
         return status
 
+    def loop_kernel(self) -> tuple[int, int]:
+        """See `pool.loop_kernel`."""
+        from atled_cpu_numba import pool  # as above
+
+        return pool.loop_kernel()
+
 
 class CpuPlugin:
     """Backend `cpu`: numba and LLVM kernels; ops without one are computed by their reference, and say so."""

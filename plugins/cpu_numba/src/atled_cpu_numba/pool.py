@@ -48,7 +48,8 @@ def run_program(rows_address: int, start: int, stop: int) -> int:
 
     rows_address: of the first of all rows, (n, len(RowWord)) int64.
     Returns 0, or (row + 1) << 16 | code, where code is what the kernel returned, or 65535 if that does not fit into 16
-    bits; of several failing parts of a row, the lowest one's. A wrong address is not noticed: it ends the process.
+    bits; of several failing parts of a row, the lowest one's; for a loop step << 40 more. A wrong address
+    is not noticed: it ends the process.
     In the main thread, what a handler of a signal raises (KeyboardInterrupt) comes through between two rows.
     """
     return _load().run_program(rows_address, start, stop)
@@ -64,6 +65,16 @@ def run_call(form_address: int, *values: float) -> int:
     at most, where giving the lock away and back would double the cost of the call.
     """
     return _load().run_call(form_address, *values)
+
+
+def loop_kernel() -> tuple[int, int]:
+    """The address of the kernel that runs loops, and the first word of each loop's block (`LoopWord`).
+
+    Its rows are those of its block, for each step in order, as `run_program` runs them: with the workers, and with
+    turns for Python. It is a row of a program, or a call, of one part.
+    """
+    native = _load()
+    return native.loop, native.root_address
 
 
 def thread_count() -> int:
@@ -168,10 +179,12 @@ class _Native:
         self.work, self.initialize, self.stop, self._spin, self.move_from, self._ticks = (
             function(self._addresses[name]) for name in ("work", "initialize", "stop", "spin", "move_from", "ticks")
         )
+        self.loop = self._addresses["loop"]
         self.turn = self._turn()
         self._root = (ctypes.c_int64 * (pool_calls_ir.ROOT_BYTES // 8))()
         self._start = _start_workers  # the reference that the address in the root stands for
         self._root[pool_calls_ir.START // 8] = id(self._start)
+        self.root_address = ctypes.addressof(self._root)
         self._pools: list[_Pool] = []
         self.replace_pool()
         self._definitions: list[_MethodDefinition] = []

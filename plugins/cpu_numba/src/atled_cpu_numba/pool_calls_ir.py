@@ -93,17 +93,25 @@ begin:
   %stop = load i64, ptr %stop.at
   br label %run
 run:
-  %from = phi i64 [ %start, %begin ], [ %row, %started ], [ %row.paused, %undisturbed ]
+  %from = phi i64 [ %start, %begin ], [ %row, %started ], [ %going.on, %undisturbed ]
   %state = call ptr @PyEval_SaveThread()
   br label %unlocked
 unlocked:
-  %from.unlocked = phi i64 [ %from, %run ], [ %row.paused, %look ]
+  %from.unlocked = phi i64 [ %from, %run ], [ %going.on, %paused.thread ]
   %pool = load atomic i64, ptr %root acquire, align 8
   %result = call i64 @run_program(i64 %pool, i64 %rows, i64 %from.unlocked, i64 %stop)
-  %row.paused = and i64 %result, 9223372036854775807
-  %paused = icmp slt i64 %result, -4611686018427387904  ; the others are small, or not negative
+  %going.on = and i64 %result, {ROW_AND_RESUMED}
+  %paused = call i1 @is_special(i64 %result)  ; the others are small, or not negative
   br i1 %paused, label %look, label %locked
-look:                                  ; other threads handle no signals, and need no turn
+look:
+  %start.bit = and i64 %result, {UNSTARTED_BIT}
+  %wants.workers = icmp ne i64 %start.bit, 0
+  br i1 %wants.workers, label %start.loop, label %paused.thread
+start.loop:
+  call void @PyEval_RestoreThread(ptr %state)
+  %ok.loop = call i1 @start_workers(ptr %root)
+  br i1 %ok.loop, label %undisturbed, label %refused
+paused.thread:                         ; other threads handle no signals, and need no turn
   %thread = call i64 @PyThread_get_thread_ident()
   %main.at = getelementptr i8, ptr %root, i64 {MAIN_THREAD}
   %main = load i64, ptr %main.at
@@ -211,22 +219,37 @@ begin:
   %brief = icmp sle i64 %parts, 0
   br i1 %brief, label %locked, label %unlocked
 locked:                                ; giving the interpreter lock away and back takes longer than a small kernel
-  %code.locked = call i64 @run_kernel(i64 0, i64 %kernel, i64 %block.address, i64 1)
+  %code.locked = call i64 @run_kernel(i64 0, i64 %kernel, i64 %block.address, i64 1, i64 0)
   br label %end
 unlocked:
   %root.address = call i64 @PyLong_AsLongLong(ptr %self)
   %root = inttoptr i64 %root.address to ptr
   br label %run
 run:
+  %part = phi i64 [ 0, %unlocked ], [ 0, %start ], [ 1, %start.loop ], [ 1, %turn ]
   %state = call ptr @PyEval_SaveThread()
   %pool = load atomic i64, ptr %root acquire, align 8
-  %result = call i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block.address, i64 %parts)
+  %result = call i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block.address, i64 %parts, i64 %part)
   call void @PyEval_RestoreThread(ptr %state)
   %finished = icmp sge i64 %result, 0
-  br i1 %finished, label %end, label %unstarted
-unstarted:
+  br i1 %finished, label %end, label %unusual
+unusual:
+  %early = call i1 @is_special(i64 %result)
+  br i1 %early, label %loop, label %start
+start:
   %ok = call i1 @start_workers(ptr %root)
   br i1 %ok, label %run, label %refused
+loop:
+  %start.bit = and i64 %result, {UNSTARTED_BIT}
+  %wants.workers = icmp ne i64 %start.bit, 0
+  br i1 %wants.workers, label %start.loop, label %turn
+start.loop:
+  %ok.loop = call i1 @start_workers(ptr %root)
+  br i1 %ok.loop, label %run, label %refused
+turn:                                  ; other threads than the main one have no signals: this does nothing there
+  %signals = call i32 @PyErr_CheckSignals()
+  %disturbed = icmp ne i32 %signals, 0
+  br i1 %disturbed, label %refused, label %run
 end:
   %code = phi i64 [ %code.locked, %locked ], [ %result, %run ]
   %object.result = call ptr @PyLong_FromLongLong(i64 %code)

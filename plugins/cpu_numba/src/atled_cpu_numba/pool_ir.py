@@ -17,7 +17,7 @@ import platform
 import re
 
 from atled.plugin import RowWord
-from atled_cpu_numba import pool_calls_ir
+from atled_cpu_numba import loop_ir, pool_calls_ir
 
 # Byte offsets in the pool's memory. What different threads write is kept 128 bytes apart: two cache lines, since some
 # processors fetch them in pairs.
@@ -44,10 +44,26 @@ NOT_STARTED = -1
 MOST_PROCESSORS = 1024  # of the C library's cpu_set_t
 PROCESSOR_SET_BYTES = MOST_PROCESSORS // 8
 
+# Where a program is to go on: the bits of its row, and that this is a loop which came back early.
+ROW_BITS = (1 << 48) - 1
+RESUMED_SHIFT = 59
+RESUMED = 1 << RESUMED_SHIFT
+ROW_AND_RESUMED = ROW_BITS | RESUMED
+
 _ROW_WORDS = {"ROW_WORDS": len(RowWord), **{f"ROW_{word.name}": int(word) for word in RowWord}}
 
 # Order of the addresses that the entry function `atled_pool` hands out.
-FUNCTIONS = ("python_run_program", "python_run_call", "work", "initialize", "stop", "spin", "move_from", "ticks")
+FUNCTIONS = (
+    "python_run_program",
+    "python_run_call",
+    "work",
+    "initialize",
+    "stop",
+    "spin",
+    "move_from",
+    "ticks",
+    "loop",
+)
 
 _NO_ERROR = (1 << 63) - 1
 
@@ -79,10 +95,14 @@ define internal i64 @code_of(i64 %result) alwaysinline {
 
 ; Rows start..stop of the words of `RowWord`. How long each takes is measured when it first runs: to look at the
 ; time at every row would take longer than some kernels do. Returns 0, (row + 1) << 16 | code of the first row that
-; fails, or -(row + 1) of the first row that wants workers before they are started, or, when the interpreter is to have
-; its turn, the smallest integer + the row to go on with.
-define internal i64 @run_program(i64 %pool, i64 %rows, i64 %start, i64 %stop) {
+; fails (step << 40 more if it is a loop), or -(row + 1) of the first row that wants workers before they are started,
+; or, when the interpreter is to have its turn, the smallest integer + what to go on with: a row, with RESUMED if it is
+; a loop that came back early, and with UNSTARTED_BIT if that did so since it wants workers.
+define internal i64 @run_program(i64 %pool, i64 %rows, i64 %begin.at, i64 %stop) {
 entry:
+  %start = and i64 %begin.at, {ROW_BITS}
+  %resumed.bit = lshr i64 %begin.at, {RESUMED_SHIFT}
+  %resumed = and i64 %resumed.bit, 1
   %table = inttoptr i64 %rows to ptr
   %base = inttoptr i64 %pool to ptr
   %turn.at = getelementptr i8, ptr %base, i64 {TURN}
@@ -92,6 +112,7 @@ entry:
 row:
   %i = phi i64 [ %start, %entry ], [ %next, %look ]
   %before = phi i64 [ 0, %entry ], [ %spent, %look ]
+  %part = phi i64 [ %resumed, %entry ], [ 0, %look ]
   %word = mul i64 %i, {ROW_WORDS}
   %at = getelementptr i64, ptr %table, i64 %word
   %kernel.at = getelementptr i64, ptr %at, i64 {ROW_KERNEL}
@@ -113,12 +134,28 @@ run:
   br i1 %shared, label %together, label %alone
 alone:
   %function = inttoptr i64 %kernel to ptr
-  %result = call i64 %function(i64 %block, i64 0, i64 1)
+  %result = call i64 %function(i64 %block, i64 %part, i64 1)
   %failed = icmp ne i64 %result, 0
-  br i1 %failed, label %failure.alone, label %passed
+  br i1 %failed, label %unusual.alone, label %passed
+unusual.alone:
+  %special = call i1 @is_special(i64 %result)
+  br i1 %special, label %loop, label %failure.alone
 failure.alone:
   %code.alone = call i64 @code_of(i64 %result)
   br label %failure
+loop:
+  %failed.bit = and i64 %result, {FAILED_BIT}
+  %failed.within = icmp ne i64 %failed.bit, 0
+  br i1 %failed.within, label %failure.loop, label %early
+failure.loop:
+  %code.loop = and i64 %result, 65535
+  %step.bits = and i64 %result, {STEP_BITS}
+  %step.high = shl i64 %step.bits, 24
+  br label %failure
+early:                                 ; the bits of what it wants are those of what is returned
+  %row.early = or i64 %i, %result
+  %row.resumed = or i64 %row.early, {RESUMED}
+  ret i64 %row.resumed
 together:
   %code.together = call i64 @share(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
   %fine = icmp eq i64 %code.together, 0
@@ -150,24 +187,42 @@ unstarted:
   %row.unstarted = xor i64 %i, -1
   ret i64 %row.unstarted
 failure:
-  %code = phi i64 [ %code.alone, %failure.alone ], [ %code.together, %unusual ]
+  %code = phi i64 [ %code.alone, %failure.alone ], [ %code.loop, %failure.loop ], [ %code.together, %unusual ]
+  %step = phi i64 [ 0, %failure.alone ], [ %step.high, %failure.loop ], [ 0, %unusual ]
   %number = add i64 %i, 1
   %high = shl i64 %number, 16
   %packed = or i64 %high, %code
-  ret i64 %packed
+  %status = or i64 %packed, %step
+  ret i64 %status
 end:
   ret i64 0
 }
 
-; One row: 0 or the code; -1 if it wants workers before they are started.
-define internal i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block, i64 %parts) {
+; One row: 0 or the code (of a loop step << 40 more); -1 if it wants workers before they are started; what a loop that
+; comes back early returns, which goes on with part = 1.
+define internal i64 @run_kernel(i64 %pool, i64 %kernel, i64 %block, i64 %parts, i64 %part) {
   %shared = icmp sgt i64 %parts, 1
   br i1 %shared, label %together, label %alone
 alone:
   %function = inttoptr i64 %kernel to ptr
-  %result = call i64 %function(i64 %block, i64 0, i64 1)
+  %result = call i64 %function(i64 %block, i64 %part, i64 1)
+  %special = call i1 @is_special(i64 %result)
+  br i1 %special, label %loop, label %usual
+usual:
   %code.alone = call i64 @code_of(i64 %result)
   ret i64 %code.alone
+loop:
+  %failed.bit = and i64 %result, {FAILED_BIT}
+  %failed.within = icmp ne i64 %failed.bit, 0
+  br i1 %failed.within, label %failure, label %early
+failure:
+  %code.loop = and i64 %result, 65535
+  %step.bits = and i64 %result, {STEP_BITS}
+  %step.high = shl i64 %step.bits, 24
+  %status = or i64 %step.high, %code.loop
+  ret i64 %status
+early:
+  ret i64 %result
 together:
   %code = call i64 @share(i64 %pool, i64 %kernel, i64 %block, i64 %parts)
   ret i64 %code
@@ -564,9 +619,21 @@ def pool_ir(*, pthreads: bool, places: bool) -> str:
     threads = _WITH_PTHREADS if pthreads else _WITHOUT_PTHREADS
     processors = _PLACES if places else _WITHOUT_PLACES
     text = "\n".join(
-        (declaration, declared_ticks, _PROGRAM, _JOB, threads, processors, pool_calls_ir.CALLS_IR, _entry())
+        (
+            declaration,
+            declared_ticks,
+            _PROGRAM,
+            _JOB,
+            loop_ir.LOOP_IR,
+            threads,
+            processors,
+            pool_calls_ir.CALLS_IR,
+            _entry(),
+        )
     )
-    constants = {**vars(pool_calls_ir), **globals(), **pool_calls_ir.FORM_WORDS, **_ROW_WORDS}
+    constants = {**vars(loop_ir), **vars(pool_calls_ir), **globals(), **loop_ir.LOOP_WORDS}
+    constants.update(pool_calls_ir.FORM_WORDS)
+    constants.update(_ROW_WORDS)
     constants.update(NO_ERROR=_NO_ERROR, PAUSE=pause, TICKS=ticks)
     return re.sub(r"\{([A-Z_]+)\}", lambda match: str(constants[match[1]]), text)
 
