@@ -12,7 +12,7 @@ from atled.call import Call
 from atled.calling.apply import input_value
 from atled.calling.using import overridden
 from atled.errors import four_parts, in_words
-from atled.graph.nodes.dispatch import describe_call, in_front, is_transposed, opaque_candidate
+from atled.graph.nodes.dispatch import describe_call, engine_candidate, in_front, is_transposed
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall
 from atled.ops.spec import OpSpec
@@ -195,8 +195,8 @@ def _explain(
 ) -> CallExplanation:
     given = [*descs, ArrayDesc((2,), "int64")] if spec.random else list(descs)
     call = describe_call(spec, given, attributes, context, context.backends[0][1], context.device_id)
-    if spec.opaque:
-        return CallExplanation(spec, context, repr(call), [opaque_candidate(spec, context)])
+    if spec.by_engine:
+        return CallExplanation(spec, context, repr(call), [engine_candidate(spec, context)])
     transposed = is_transposed(spec, given, attributes, context)
     inputs, checked = in_front(spec, given, attributes) if transposed else (given, attributes)
 

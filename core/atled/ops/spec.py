@@ -37,9 +37,10 @@ class Input:
         "state": passed as it is: an array of the function's own, which `first_state` makes and each call may change.
     optional: may be absent (None).  variadic: any number of arrays, at least one; only as the last input.
     gradient: "flows", "none" (no gradient reaches it, silently), or "raises" (asking for it is an error).
+    on_host: whether the engine itself reads it, and so wants it in host memory.
     """
 
-    __slots__ = ("gradient", "kind", "name", "optional", "variadic")
+    __slots__ = ("gradient", "kind", "name", "on_host", "optional", "variadic")
 
     def __init__(
         self,
@@ -49,12 +50,14 @@ class Input:
         optional: bool = False,
         variadic: bool = False,
         gradient: str = "flows",
+        on_host: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
         self.optional = optional
         self.variadic = variadic
         self.gradient = gradient
+        self.on_host = on_host
 
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1  # what a word of an argument block holds
@@ -202,8 +205,8 @@ class OpSpec:
         random: True if it draws from a random state; its last input then has kind "random_state".
         no_gradient: "" where `gradient` is defined; "raises" (backward is an error) or "stops" (nothing flows).
         inplace: output index -> input index, where output and input are the same array (solver updates).
-        opaque: True for code of the user, which no backend computes: the engine itself runs it, on
-            NdArrays in the memory of the Context's first usable backend (`graph.nodes.dispatch.OpaqueOp`).
+        by_engine: True for what no backend computes, but the engine itself, in the memory of the Context's first
+            usable backend (`graph.nodes.dispatch.EngineOp`).  opaque: True for such that is code of the user.
         channelled: names of the inputs and outputs whose channel axis the attribute `channel_last` puts behind the
             spatial axes (`ops/channel_axis.py`); none where the op has no such attribute.
         program: the scalar formula of an elementwise op, else None.
@@ -234,6 +237,7 @@ class OpSpec:
     random: bool = False
     no_gradient: str = ""
     inplace: Mapping[int, int] = {}
+    by_engine: bool = False
     opaque: bool = False
     channelled: Sequence[str] = ()
     program: Program | None = None

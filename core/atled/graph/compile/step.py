@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -149,6 +149,15 @@ class Step:
         changed = () if spec is None else (*spec.mutated, *spec.inplace.values())
         slots = [*self.arguments[self.input_count :], *(self.arguments[i] for i in changed)]
         return [slot for slot in slots if slot >= 0]
+
+    @property
+    def draws(self) -> Sequence[int]:
+        """The slots of random states from which it draws."""
+        spec = self.node.spec
+        if spec is None or not spec.by_engine:
+            return () if self.random_slot < 0 else (self.random_slot,)
+        inputs = enumerate(self.arguments[: self.input_count])
+        return [slot for position, slot in inputs if spec.input_at(position).kind == "random_state"]
 
     @property
     def label(self) -> str:

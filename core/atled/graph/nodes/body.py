@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,29 +156,33 @@ class BodyBuilder(Graph):
             return value
         return self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
 
-    def body(self, results: Iterable[IRValue]) -> Body:
-        """All inputs, and the nodes that some results depend on, as a body."""
-        return _Numbering(self, tuple(results)).body
+    def body(self, results: Iterable[IRValue], inputs: Iterable[IRValue] | None = None) -> Body:
+        """The nodes that some results depend on, as a body.
+
+        inputs: None for those of the builder. What nodes make may be an input instead, and these are left out then.
+        """
+        return _Numbering(self, tuple(results), tuple(self.inputs if inputs is None else inputs)).body
 
 
 class _Numbering:
     """The values and floats of a body, numbered as its results need them."""
 
-    def __init__(self, builder: BodyBuilder, results: Sequence[IRValue]) -> None:
+    def __init__(self, builder: BodyBuilder, results: Sequence[IRValue], inputs: Sequence[IRValue]) -> None:
         self._sources = builder.floats
         parameters = (("parameter", n) for n, source in enumerate(builder.floats) if source[0] == "parameter")
         self._floats: dict[tuple[Any, ...], int] = {key: number for number, key in enumerate(parameters)}
-        self._numbers: dict[IRValue, int] = {value: number for number, value in enumerate(builder.inputs)}
+        self._numbers: dict[IRValue, int] = {value: number for number, value in enumerate(inputs)}
         self._known: dict[BodyNode, int] = {}
-        self._descs = [value.desc for value in builder.inputs]
+        self._descs = [value.desc for value in inputs]
         self._nodes: list[BodyNode] = []
-        needed = _nodes_before(results)
+        needed = _nodes_before(results, self._numbers)
         for node in builder.nodes:
             if node in needed:
                 self._take(node)
         floats = [None if kind == "parameter" else value for kind, value, *_ in self._floats]
-        inputs = [value.desc for value in builder.inputs]
-        self.body = Body(inputs, self._descs, self._nodes, [self._numbers[value] for value in results], floats)
+        self.body = Body(
+            self._descs[: len(inputs)], self._descs, self._nodes, [self._numbers[value] for value in results], floats
+        )
 
     def _take(self, node: IRNode) -> None:
         """Number a node's outputs, as those of an equal node before it if there is one."""
@@ -193,7 +197,8 @@ class _Numbering:
             first = self._known[described] = len(self._descs)
             self._descs += [output.desc for output in node.outputs]
             self._nodes.append(described)
-        self._numbers.update((output, first + position) for position, output in enumerate(node.outputs))
+        for position, output in enumerate(node.outputs):
+            self._numbers.setdefault(output, first + position)  # it may be an input
 
     def _float(self, slot: FloatSlot) -> int:
         source = self._sources[slot.index]
@@ -201,13 +206,13 @@ class _Numbering:
         return self._floats.setdefault(key, len(self._floats))
 
 
-def _nodes_before(results: Iterable[IRValue]) -> set[IRNode]:
-    """The nodes that some values depend on."""
+def _nodes_before(results: Iterable[IRValue], given: Container[IRValue]) -> set[IRNode]:
+    """The nodes that make what some values depend on, of what is given."""
     needed: set[IRNode] = set()
-    stack = [value.node for value in results]
+    stack = list(results)
     while stack:
-        node = stack.pop()
-        if node is not None and node not in needed:
-            needed.add(node)
-            stack += [value.node for value in node.inputs if value is not None]
+        value = stack.pop()
+        if value not in given and value.node is not None and value.node not in needed:
+            needed.add(value.node)
+            stack += [item for item in value.node.inputs if item is not None]
     return needed

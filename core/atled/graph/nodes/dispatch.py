@@ -37,7 +37,7 @@ from atled_contexts import (
 _INDEX: np.dtype[Any] = np.dtype(np.int64)
 
 PYTHON = "python"
-"""What stands for a backend where the engine itself runs Python code of the user."""
+"""What stands for a backend where the engine itself computes."""
 
 register_cache("decisions", selection_count, clear_selection_cache)
 
@@ -109,8 +109,8 @@ def choose(
     def make_call(type_config: str, device_id: str) -> Call:
         return describe_call(spec, inputs, dict(static), context, type_config, device_id)
 
-    if spec.opaque:
-        return _decide_opaque(spec, context, make_call)
+    if spec.by_engine:
+        return _decide_by_engine(spec, context, make_call)
     if is_transposed(spec, inputs, attributes, context):
         return _decide_transposed(spec, inputs, attributes, context, make_call)
     if may_spare and spec.may_spare and _spares(spec, context, make_call):
@@ -244,20 +244,32 @@ def _home(context: Context) -> tuple[str, str]:
     return next(usable, context.backends[0])
 
 
-class OpaqueOp(OpSpec, abstract=True):
-    """Code of the user, which no backend computes: the engine runs what `prepare` returns."""
+class EngineOp(OpSpec, abstract=True):
+    """An op that no backend computes: the engine runs it.
 
-    opaque = True
+    note: what listings say of it.
+    """
+
+    by_engine = True
+    note: str = ""
 
     def prepare(self, call: Call) -> Prepared:
-        """How a call runs: `run(*NdArrays of inputs and outputs, *floats)`."""
+        """How a call runs."""
         raise NotImplementedError(f"{self.name} does not say how it runs")
 
 
-def opaque_candidate(spec: OpSpec, context: Context) -> Candidate:
-    """The only candidate for an opaque op: the engine."""
-    assert isinstance(spec, OpaqueOp)
-    made = Implementation(spec.name, PYTHON, spec.prepare, note="the function's own Python code", op_version=None)
+class OpaqueOp(EngineOp, abstract=True):
+    """Code of the user, for which the engine calls `run(*NdArrays of inputs and outputs, *floats)`."""
+
+    opaque = True
+    note = "the function's own Python code"
+
+
+def engine_candidate(spec: OpSpec, context: Context) -> Candidate:
+    """The only candidate for an op that the engine computes."""
+    assert isinstance(spec, EngineOp)
+    omits = tuple(spec.auxiliary)
+    made = Implementation(spec.name, PYTHON, spec.prepare, note=spec.note, op_version=None, omits=omits)
     return Candidate(PYTHON, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
 
 
@@ -295,9 +307,9 @@ def _decide_transposed(
     return decision
 
 
-def _decide_opaque(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> Decision:
-    """Code of the user is not selected: it runs where the values of its Context live."""
-    candidate = opaque_candidate(spec, context)
+def _decide_by_engine(spec: OpSpec, context: Context, make_call: Callable[[str, str], Call]) -> Decision:
+    """Nothing is to be selected: it runs where the values of its Context live."""
+    candidate = engine_candidate(spec, context)
     assert candidate.implementation is not None
     return Decision(
         spec.name,

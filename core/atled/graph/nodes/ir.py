@@ -363,7 +363,8 @@ class Graph:
             elif position in spec.mutated or position in spec.inplace.values():
                 coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
-                coerced.append(self.coerce(value, place, desc.dtype, context))
+                where = HOST if spec.input_at(position).on_host else place
+                coerced.append(self.coerce(value, where, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
         node.is_sparing = is_sparing(decision, context)
         changed = {} if computed else self._change(node)

@@ -12,7 +12,8 @@ from atled.graph.nodes.ir import IRNode
 from atled.graph.recompute.reads import planned_gradients
 from atled.graph.record.as_nodes import AsNodes
 from atled.graph.record.structure import Structure
-from atled.ops.formula import Apply, Expr, postorder
+from atled.ops.formula import Expr
+from atled.ops.formula_work import work_of
 from atled_contexts import plugin_generation
 
 # A value is written by the forward and read by the backward. Where no cache holds it until then, that takes as long as
@@ -25,14 +26,6 @@ _LEAST_BYTES = 1 << 20
 
 _MOST_CALLS = 12
 """For one value: all of them lengthen the kernel that reads it."""
-
-# Per operation how many elements could be read or written, beyond the caches, in the time that it takes for one. Those
-# that are not listed are computed by a library, one by one.
-_OPERANDS = dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log1p", "sigmoid", "tanh"), 2)
-_OPERANDS |= dict.fromkeys(("/", "sqrt", "floor", "ceil", "trunc", "round", "rint"), 1)
-_OPERANDS |= dict.fromkeys(("+", "-", "*", "neg", "abs", "minimum", "maximum", "sign"), 0)
-_OPERANDS |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "where"), 0)
-_OTHER_OPERANDS = 10
 
 _ITEM_BYTES = 4  # of nearly all that is computed
 
@@ -152,8 +145,7 @@ class _Choice:
         """How many elements could be read in the time that a call takes for one."""
         formula = _formula(self._recorded.calls[call])
         assert formula is not None
-        operations = [node.op for node in postorder([formula]) if isinstance(node, Apply)]
-        return sum(_OPERANDS.get(operation, _OTHER_OPERANDS) for operation in operations)
+        return work_of(formula)
 
 
 def _formula(node: IRNode) -> Expr | None:

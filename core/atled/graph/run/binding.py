@@ -23,9 +23,11 @@ from atled.errors import DeviceLostError
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step, native_error
+from atled.graph.nodes.loops import LoopOp
 from atled.graph.run.arenas import arena_for
 from atled.graph.run.gradients import count_as_written
 from atled.graph.run.launching import launch_of
+from atled.graph.run.loops import launch_of_bodies
 from atled.graph.run.observed import run_observed
 from atled.graph.run.programs import QueuedSteps, Readiness
 from atled.graph.run.shared_workspace import SharedWorkspace, aligned, shared_workspace
@@ -108,7 +110,7 @@ class Binding:
         self._fill_blocks()
         random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
         self.random_states = [self.array(slot) for slot in random_states]
-        drawn = {plan.slots[slot].source[1] for slot in random_states}
+        drawn = {plan.slots[slot].source[1] for step in plan.steps for slot in step.draws}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
         self._flags: dict[Place, Flag] = {}
@@ -371,6 +373,8 @@ class Binding:
 
     def launch(self, step: Step, others: Mapping[int, np.ndarray] = _NO_OTHERS) -> Callable[[], None]:
         """What runs a step in Python; others: as for `launch_alone`."""
+        if isinstance(step.node.spec, LoopOp):
+            return launch_of_bodies(self, step, Binding)
         return launch_of(self, step, others)
 
     def run(self, floats: Sequence[float] | np.ndarray | None = None) -> None:

@@ -238,7 +238,7 @@ def launch_all(plan: Plan, given: Sequence[int]) -> Callable[..., int]:
 
 def _is_launch(step: Step) -> bool:
     has_run = step.prepared is not None and step.prepared.run is not None
-    return has_run and step.random_slot < 0 and step.node.spec is not None and not step.node.spec.opaque
+    return has_run and step.random_slot < 0 and step.node.spec is not None and not step.node.spec.by_engine
 
 
 _KEEPING: weakref.WeakSet[PlanOnDevice] = weakref.WeakSet()

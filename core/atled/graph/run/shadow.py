@@ -259,8 +259,8 @@ def shadow_of(
     decision = step.node.decision
     if decision is None or step.node.spec is None or decision.implementation.prepare is prepare_reference:
         return None
-    if step.node.spec.opaque:
-        return None  # code of the user: there is nothing to compare it with
+    if step.node.spec.by_engine:
+        return None  # code of the user, or plans of their own: there is nothing to compare them with
     if not verification.wants(step.name):
         return None
     return Shadow(plan, step, array_at, floats)
