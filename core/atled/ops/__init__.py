@@ -2,6 +2,7 @@
 
 from atled.ops import (  # noqa: F401  # imported for the specs that they register
     activation,
+    any_all,
     arithmetic,
     arrangement,
     augmentation,
@@ -19,6 +20,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     dot,
     elementary,
     elman,
+    extrema,
     full_reduction,
     gru,
     image_augmentation,
@@ -26,6 +28,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     inq,
     joining,
     linear,
+    log_sum_exp,
     logical,
     losses,
     lstm,
@@ -40,6 +43,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     quantizers,
     reduction,
     repetition,
+    scans,
     shifting,
     softmax,
     solver_updates,

@@ -1,4 +1,4 @@
-"""Attributes that name one axis, counted from the front."""
+"""Axes that attributes name: counted from the front, and what is left of a shape without them."""
 
 from __future__ import annotations
 
@@ -31,3 +31,13 @@ def base_axis_from_front(spec: OpSpec, attributes: dict[str, Any], inputs: Seque
     if not -ndim <= axis < ndim:
         raise spec.error(inputs, f"base_axis={axis} is out of range", f"use 0 to {ndim - 1}")
     return axis % ndim
+
+
+def kept_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape with the reduced axes kept at size 1."""
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+
+
+def dropped_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape without the reduced axes."""
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)

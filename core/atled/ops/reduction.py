@@ -10,21 +10,13 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
+from atled.ops.axes import dropped_shape as _dropped
+from atled.ops.axes import kept_shape as _kept
 from atled.ops.samples import Data, Distinct, Ints, Normal, Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
-
-
-def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """The shape with the reduced axes kept at size 1."""
-    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-
-
-def _dropped(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """The shape without the reduced axes."""
-    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
 def _reduced_count(shape: Sequence[int], axes: Sequence[int]) -> int:
