@@ -28,6 +28,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     inq,
     joining,
     linear,
+    local_response,
     log_sum_exp,
     logical,
     losses,
@@ -43,6 +44,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     quantizers,
     reduction,
     repetition,
+    roi_pooling,
     scans,
     shifting,
     softmax,
@@ -54,4 +56,6 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     taking,
     top_k,
     validation,
+    window_maxima,
+    window_sums,
 )
