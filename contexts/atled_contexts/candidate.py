@@ -203,6 +203,8 @@ class Inquiry(Generic[C]):
         try:
             if made.layout is None and getattr(call, "channel_last", False):
                 answer = "it does not know channel_last"  # and would compute something else
+            elif not made.integers and getattr(call, "has_integers", False):
+                answer = "it computes floating-point numbers only"
             else:
                 answer = made.accepts(call) if made.accepts is not None else True
         except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked

@@ -41,6 +41,8 @@ class Implementation:
         for others the images are transposed before and behind. None: it computes calls without channel_last only.
     attaches: names of inputs and outputs of the op at which `prepare` compiles formulas in (the core's `Call.before`
         and `Call.after`); `accepts` is asked about calls with formulas.
+    integers: whether it computes integers and truth values where the op has floating-point numbers (the core's
+        `Call.has_integers`); `accepts` says which. Others are not asked about such calls.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class Implementation:
         "backend",
         "casts",
         "fuses",
+        "integers",
         "layout",
         "note",
         "omits",
@@ -75,6 +78,7 @@ class Implementation:
         casts: bool = False,
         layout: Layout | None = None,
         attaches: Sequence[str] = (),
+        integers: bool = False,
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -125,6 +129,7 @@ class Implementation:
         self.casts = casts
         self.layout = layout
         self.attaches = tuple(attaches)
+        self.integers = integers
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -172,6 +177,7 @@ class Registrar:
         casts: bool = False,
         layout: Layout | None = None,
         attaches: Sequence[str] = (),
+        integers: bool = False,
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -189,6 +195,7 @@ class Registrar:
             casts=casts,
             layout=layout,
             attaches=attaches,
+            integers=integers,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc as ArrayDesc  # part of this module for those who write plugins
+from atled.dtypes import is_float
 from atled.type_configs import declared
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class RangeWord(IntEnum):
 
 
 _NOTHING: Mapping[int, Any] = {}
+_COMPUTED = frozenset(("compute", "precise", "truth"))  # kinds of inputs that are floats under type configs
 
 
 class Call:
@@ -83,6 +85,7 @@ class Call:
     deterministic: whether equal inputs must give equal bits.
     local_errors: whether the rounding error of an output may come only from the inputs that the output is defined by,
         which excludes Winograd's and FFT algorithms.
+    by_operands: whether its dtypes follow from its inputs, by NumPy's promotion, not from the type config.
     wanted: per output whether anybody reads it; False only for auxiliary ones that the implementation `omits`, and for
         those that only a formula behind them reads. `run` and `bind` get None for them.
     before: by the position of an input that a formula makes the call of that formula, whose only output it is.
@@ -96,6 +99,7 @@ class Call:
         "after",
         "attributes",
         "before",
+        "by_operands",
         "deterministic",
         "device_id",
         "inputs",
@@ -123,6 +127,7 @@ class Call:
         wanted: tuple[bool, ...] | None = None,
         before: Mapping[int, Call] = _NOTHING,
         after: Mapping[int, Call] = _NOTHING,
+        by_operands: bool = False,
     ) -> None:
         self.spec = spec
         self.inputs = inputs
@@ -132,6 +137,7 @@ class Call:
         self.type_config = type_config
         self.deterministic = deterministic
         self.local_errors = local_errors
+        self.by_operands = by_operands
         self.wanted = (True,) * len(outputs) if wanted is None else wanted
         self.before = before
         self.after = after
@@ -160,6 +166,7 @@ class Call:
             type_config=self.type_config,
             deterministic=self.deterministic,
             local_errors=self.local_errors,
+            by_operands=self.by_operands,
         )
 
     def without(self, unread: Collection[int]) -> Call:
@@ -178,6 +185,7 @@ class Call:
             type_config=self.type_config,
             deterministic=self.deterministic,
             local_errors=self.local_errors,
+            by_operands=self.by_operands,
             wanted=wanted,
             before=before,
             after=after,
@@ -187,6 +195,15 @@ class Call:
     def channel_last(self) -> bool:
         """Whether the channel axis of its images is the last one; selection asks who knows what that means."""
         return bool(self.spec.channelled) and self.attributes.get("channel_last", False)
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether integers or truth values are where type configs have floats; selection asks who computes them."""
+        if not self.by_operands:
+            return False
+        floats = (desc for i, desc in enumerate(self.inputs) if self.spec.input_at(i).kind in _COMPUTED)
+        made = self.outputs if self.spec.predicate else ()
+        return any(desc is not None and not is_float(desc.dtype) for desc in (*floats, *made))
 
     @property
     def formulas(self) -> list[tuple[int, Call]]:

@@ -105,7 +105,15 @@ def prepare_reference(call: Call) -> Prepared:
 
 def adopt_reference(op: str, backend: str) -> Implementation:
     """The reference as a host backend's own implementation of an op; `explain` shows it as adopted."""
-    return Implementation(op, backend, prepare_reference, prefers=lambda call: -1.0, note=ADOPTED_NOTE, op_version=None)
+    return Implementation(
+        op,
+        backend,
+        prepare_reference,
+        prefers=lambda call: -1.0,
+        note=ADOPTED_NOTE,
+        op_version=None,
+        integers=True,
+    )
 
 
 def _as_given(call: Call) -> str:
@@ -139,7 +147,9 @@ class ReferencePlugin:
 
     @staticmethod
     def _provide(op: str) -> Implementation:
-        return Implementation(op, "reference", prepare_reference, note="NumPy", op_version=None, layout=_as_given)
+        return Implementation(
+            op, "reference", prepare_reference, note="NumPy", op_version=None, layout=_as_given, integers=True
+        )
 
     @hookimpl
     def atled_preset(self, name: str, type_config: str, device_id: str, options: Mapping[str, Any]) -> Context | None:

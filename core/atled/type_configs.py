@@ -53,6 +53,18 @@ def declared(name: str) -> TypeConfig:
     return config
 
 
+_STANDARD = {"float16": "half", "bfloat16": "bf16", "float32": "float", "float64": "double"}
+
+
+def standard_config(dtype: np.dtype) -> str:
+    """The type config that computes in a floating-point dtype; ValueError where there is none."""
+    found = _STANDARD.get(dtype.name)
+    if found is None:
+        known = ", ".join(_STANDARD)
+        raise ValueError(four_parts(f"computing in {dtype}", "no type config does", f"known: {known}", "cast first"))
+    return found
+
+
 def computable(names: Iterable[str]) -> list[str]:
     """Those of some type configs whose dtypes are known and can be had here."""
     return [name for name in names if (config := type_config(name)) is not None and _why_missing(config) is None]

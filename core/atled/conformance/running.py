@@ -38,9 +38,11 @@ class Outcome:
         return next(step.backend for step in self.plan.steps if step.name == op)
 
 
-def evaluate(build: Build, arrays: Sequence[np.ndarray | None], context: Context) -> Outcome:
-    """Build a graph over the arrays, compile it, run it once."""
-    graph = Graph(context)
+def evaluate(
+    build: Build, arrays: Sequence[np.ndarray | None], context: Context, *, by_operands: bool = False
+) -> Outcome:
+    """Build a graph over the arrays, compile it, run it once; by_operands: as of `Graph`."""
+    graph = Graph(context, by_operands=by_operands)
     cells = [_cell(np.zeros(0) if array is None else array) for array in arrays]
     values: list[IRValue | None] = [
         None if array is None else graph.external(number, ArrayDesc(array.shape, array.dtype))

@@ -32,6 +32,7 @@ class Transpose(OpSpec):
     function = "transpose"
     category = "array"
     inputs = (Input("x"),)
+    integers = "exact"
     attributes = (Attribute("axes", "ints"),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class Flip(OpSpec):
     function = "flip"
     category = "array"
     inputs = (Input("x"),)
+    integers = "exact"
     attributes = (Attribute("axes", "axes", None),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
@@ -142,6 +144,7 @@ class Broadcast(OpSpec):
     category = "array"
     copies = True
     inputs = (Input("x"),)
+    integers = "exact"
     attributes = (Attribute("shape", "ints"),)
 
     def infer(self, x: ArrayDesc, *, shape: tuple[int, ...]) -> ArrayDesc:
@@ -192,6 +195,7 @@ class BroadcastTo(OpSpec):
     function = "broadcast_to"
     category = "array"
     inputs = (Input("x", gradient="none"), Input("y"))
+    integers = "exact"
     attributes = (Attribute("axis", "int", -1),)
     outputs = ("z",)
 
@@ -260,6 +264,7 @@ class Pad(OpSpec):
     function = "pad"
     category = "array"
     inputs = (Input("x"),)
+    integers = "exact"
     attributes = (
         Attribute("pad_width", "ints", None),
         Attribute("mode", "str", "constant", choices=("constant", "reflect")),
@@ -375,6 +380,7 @@ class MatrixDiag(OpSpec):
     function = "matrix_diag"
     category = "math"
     inputs = (Input("x"),)
+    integers = "exact"
 
     def infer(self, x: ArrayDesc) -> ArrayDesc:
         if not x.ndim:
@@ -410,6 +416,7 @@ class MatrixDiagPart(OpSpec):
     function = "matrix_diag_part"
     category = "math"
     inputs = (Input("x"),)
+    integers = "exact"
 
     def infer(self, x: ArrayDesc) -> ArrayDesc:
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

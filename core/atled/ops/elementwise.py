@@ -8,6 +8,7 @@ when it is first needed, and so does the gradient of a gradient, whose formula c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
 
 MakeData = Callable[[Sequence[int]], Data]
+
+_TRUTH: np.dtype[Any] = np.dtype(np.bool_)
 
 DERIVED = "derived"
 """In place of a gradient formula: the derivative of the op's own formula, times gy."""
@@ -46,7 +49,13 @@ def grid(offset: float = 0.0, step: float = 0.5) -> MakeData:
 
 
 class ProgramOp(OpSpec, abstract=True):
-    """An op that computes `program` for each element of its inputs, which broadcast as in NumPy."""
+    """An op that computes `program` for each element of its inputs, which broadcast as in NumPy.
+
+    numbers: the run-time attributes that are whole numbers (int) or truth values (bool), which NumPy's promotion tells
+        from floats.
+    """
+
+    numbers: Mapping[str, type] = {}
 
     def infer(self, *inputs: ArrayDesc, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         shape = inputs[0].shape
@@ -60,7 +69,25 @@ class ProgramOp(OpSpec, abstract=True):
                     f"the shapes {shapes} do not broadcast",
                     "make the sizes of each axis equal, or 1; axes are counted from the last",
                 ) from None  # NumPy's own message says the same
-        return tuple(ArrayDesc(shape, inputs[0].dtype) for _ in self.outputs)
+        return tuple(ArrayDesc(shape, inputs[self.leading].dtype) for _ in self.outputs)
+
+    def is_whole(self, dtype: np.dtype) -> bool:
+        """Whether it is computed in integers on inputs of a dtype, or in truth values."""
+        return dtype.kind in "iub" and self.integers == "exact"
+
+    @property
+    def leading(self) -> int:
+        """The position of the first input that has the dtype of what is computed."""
+        return next((position for position, item in enumerate(self.inputs) if item.kind != "truth"), 0)
+
+    def operand_dtype(self, inputs: Sequence[ArrayDesc | None]) -> np.dtype | None:
+        from atled.ops.promotion import formula_dtype  # most processes compute under type configs alone
+
+        if self.inplace or any(desc is None for desc in inputs):
+            return super().operand_dtype(inputs)
+        assert self.program is not None
+        dtypes = [_TRUTH if item.kind == "truth" else x.dtype for item, x in zip(self.inputs, inputs, strict=True)]
+        return formula_dtype(self.program, dtypes, self.numbers, predicate=self.predicate)
 
     def reference(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
         # Imported here because most processes compute on a backend and never write a formula as NumPy.
@@ -68,11 +95,12 @@ class ProgramOp(OpSpec, abstract=True):
 
         assert self.program is not None
         values = [attributes[attribute] for attribute in self.program.attributes]
-        results = compile_numpy(self.program)(*inputs, *values)
+        dtype = inputs[self.leading].dtype
+        results = compile_numpy(self.program, dtype if self.is_whole(dtype) else None)(*inputs, *values)
         shape = np.broadcast_shapes(*(x.shape for x in inputs))
         outputs = []
         for result in results:
-            output = np.empty(shape, inputs[0].dtype)
+            output = np.empty(shape, dtype)
             with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
                 output[...] = result
             outputs.append(output)
@@ -93,11 +121,12 @@ class Row:
     surrogate: the gradient is not the derivative (straight-through estimators), so samples do not compare them.
     raises: inputs whose gradient is an error.  no_gradient: as in OpSpec.  equal_shapes: refuses to broadcast.
     brief: few samples, for a row whose formula has nothing that others have not.
+    predicate: y is a truth value, bool where dtypes follow from operands.  truths: inputs that are (`Input`).
     """
 
     __slots__ = (
-        "attributes", "brief", "data", "doc", "equal_shapes", "function", "gradients", "name", "no_gradient", "raises",
-        "surrogate", "tried", "y",
+        "attributes", "brief", "data", "doc", "equal_shapes", "function", "gradients", "name", "no_gradient",
+        "predicate", "raises", "surrogate", "tried", "truths", "y",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +145,8 @@ class Row:
         no_gradient: str = "",
         equal_shapes: bool = False,
         brief: bool = False,
+        predicate: bool = False,
+        truths: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.function = function
@@ -130,6 +161,8 @@ class Row:
         self.no_gradient = no_gradient
         self.equal_shapes = equal_shapes
         self.brief = brief
+        self.predicate = predicate
+        self.truths = truths
 
 
 def define(category: str, rows: Sequence[Row]) -> None:
@@ -145,8 +178,10 @@ class Elementwise(ProgramOp, abstract=True):
         self.row = row
         self._gradient_formulas: dict[str, Expr | None] = {}
         # By `vars`, because function and category are class variables elsewhere: here each instance is an op.
-        vars(self).update(function=row.function, category=category)
-        self.inputs = tuple(Input(x, gradient=self._flow(row, x)) for x in row.gradients)
+        vars(self).update(function=row.function, category=category, predicate=row.predicate)
+        self.inputs = tuple(
+            Input(x, gradient=self._flow(row, x), kind="truth" if x in row.truths else "compute") for x in row.gradients
+        )
         self.attributes = tuple(
             Attribute(key, "bool" if isinstance(default, bool) else "float", default)
             for key, default in row.attributes.items()
@@ -165,6 +200,14 @@ class Elementwise(ProgramOp, abstract=True):
     @cached_property
     def program(self) -> Program:  # type: ignore[override]  # computed, because tables must import quickly
         return Program(self.input_names, self.float_names, ((self.outputs[0], self.row.y),))
+
+    @cached_property
+    def integers(self) -> str:  # type: ignore[override]  # computed from the formula
+        """ "exact" where every part of the formula is one of integers: NumPy computes it in their dtype."""
+        inputs = [ArrayDesc((), _TRUTH if item.kind == "truth" else np.int32) for item in self.inputs]
+        dtype = self.operand_dtype(inputs)
+        assert dtype is not None
+        return "exact" if dtype.kind in "iub" else "float"
 
     def infer(self, *inputs: ArrayDesc, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         if self.row.equal_shapes and any(x.shape != inputs[0].shape for x in inputs):
@@ -323,6 +366,7 @@ class ElementwiseGradient(Elementwise, abstract=True):
             data={"y": away(0.0), **parent.row.data},
             tried={key: value for key, value in parent.row.tried.items() if key in attributes},
             raises=[x for x in parent.row.raises if x in inputs],
+            truths=[x for x in parent.row.truths if x in inputs],
             brief=parent.row.brief,
         )
         self._parent = parent
@@ -340,6 +384,113 @@ class ElementwiseGradient(Elementwise, abstract=True):
     @property
     def cotangent_name(self) -> str:
         return self._cotangent
+
+
+_KINDS: Mapping[str, type] = {"Bool": bool, "Int": int, "Float": float}
+_NUMBER = re.compile(r"(Bool|Int|Float)(\d+)")
+_NUMBERED = re.compile(r"(.+)With((?:(?:Bool|Int|Float)\d+)+)")
+
+
+def with_numbers(spec: OpSpec, positions: Mapping[int, type]) -> OpSpec:
+    """The op in which some inputs of an elementwise op are Python numbers: run-time attributes under the same names.
+
+    By operands they widen nothing, as in NumPy.
+    positions: of these inputs, with what the numbers are: `int`, `float` or `bool`. Not all inputs of the op. The value
+        of an int is to be one that a float holds; `whole_operand` says what to do with others.
+    Raises ValueError for an op without a formula, and for positions that do not fit.
+    """
+    kinds = dict(sorted(positions.items()))
+    parent = _with_formula(spec, kinds)
+    numbers = "".join(f"{kind.__name__.capitalize()}{position}" for position, kind in kinds.items())
+    return derived_spec(f"{parent.name}With{numbers}")
+
+
+def _with_formula(spec: OpSpec, kinds: Mapping[int, type]) -> Elementwise:
+    """The op, if some of its inputs may be numbers."""
+    fits = isinstance(spec, Elementwise) and kinds and all(0 <= position < len(spec.inputs) for position in kinds)
+    if not fits or len(kinds) == len(spec.inputs) or not set(kinds.values()) <= {int, float, bool}:
+        raise ValueError(
+            four_parts(
+                f"numbers in place of the inputs {dict(kinds)} of {spec.name}",
+                "only elementwise ops can have numbers, not in place of all inputs",
+                f"its inputs: {', '.join(spec.input_names)}",
+                "give arrays, or the positions of some inputs with int, float or bool",
+            )
+        )
+    assert isinstance(spec, Elementwise)
+    return spec
+
+
+def whole_operand(value: int, dtype: np.dtype) -> float | np.ndarray:
+    """A Python int beside arrays of a dtype: the value of a run-time attribute, or a 0-d array where a float is not it.
+
+    OverflowError: the dtype is one of integers that do not include it.
+    """
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        raise OverflowError(
+            four_parts(
+                f"the number {value} beside arrays of {dtype.name}",
+                f"{dtype.name} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}",
+                "a Python number widens nothing",
+                "cast the arrays to a wider dtype first",
+            )
+        )
+    if dtype.kind not in "iub" or abs(value) <= _LARGEST_EXACT:
+        return float(value)
+    return np.asarray(value, np.uint64 if dtype.kind == "u" else np.int64).astype(dtype if dtype.kind in "iu" else None)
+
+
+_LARGEST_EXACT = 2**53  # up to here every whole number is a float64
+
+
+class Numbered(Elementwise, abstract=True):
+    """An elementwise op some inputs of which are numbers; made by `with_numbers`."""
+
+    def __init__(self, parent: Elementwise, kinds: Mapping[int, type]) -> None:
+        row = parent.row
+        names = {parent.input_names[position]: kind for position, kind in kinds.items()}
+        spelled = "".join(f"{kind.__name__.capitalize()}{position}" for position, kind in kinds.items())
+        self._parent = parent
+        self._cotangent = parent.cotangent_name
+        super().__init__(
+            Row(
+                f"{parent.name}With{spelled}",
+                "",
+                row.y,
+                {x: formula for x, formula in row.gradients.items() if x not in names},
+                {**row.attributes, **dict.fromkeys(names, REQUIRED)},
+                doc=f"{parent.name} with numbers in place of {', '.join(names)}.",
+                data=row.data,
+                tried={**row.tried, **dict.fromkeys(names, 2.0)},
+                surrogate=row.surrogate,
+                raises=[x for x in row.raises if x not in names],
+                no_gradient=row.no_gradient,
+                brief=True,
+                predicate=row.predicate,
+                truths=[x for x in row.truths if x not in names],
+            ),
+            parent.category,
+            parent.outputs[0],
+            parent.module,
+        )
+        self.numbers = {x: kind for x, kind in names.items() if kind is not float}
+
+    @property
+    def removed(self) -> bool:  # type: ignore[override]  # with the op that it is made of
+        """Whether the op was undefined or replaced."""
+        return self._parent.removed
+
+    @cached_property
+    def program(self) -> Program:  # type: ignore[override]  # computed, because most are never compiled here
+        assert self._parent.program is not None
+        return Program(self.input_names, self.float_names, ((self.outputs[0], self._parent.program.expressions[0]),))
+
+    @property
+    def cotangent_name(self) -> str:
+        return self._cotangent
+
+    def _derive(self, wrt: str) -> Expr | None:
+        return self._parent.gradient_formula(wrt)
 
 
 def _unused(wanted: str, taken: set[str]) -> str:
@@ -368,6 +519,11 @@ def derived_spec(name: str) -> OpSpec:
 
 
 def _gradient_spec(name: str) -> Elementwise:
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered:
+        parent = derived_spec(numbered[1])
+        kinds = {int(position): _KINDS[kind] for kind, position in _NUMBER.findall(numbered[2])}
+        return Numbered(_with_formula(parent, kinds), kinds)
     stem, _, _ = name.rpartition("Grad")
     if not stem:
         near = nearest(name, SPECS)

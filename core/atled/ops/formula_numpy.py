@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from atled.dtypes import is_float
-from atled.ops.formula import CONDITION, Apply, Expr, Name, Number, Program, expand, postorder, use_counts
+from atled.ops.formula import (
+    CONDITION,
+    Apply,
+    Expr,
+    Name,
+    Number,
+    Program,
+    expand,
+    postorder,
+    use_counts,
+    without_rounding,
+)
 
 _EXPANDED = frozenset(("sigmoid", "round"))  # NumPy has no sigmoid, and numpy.round goes to even
 _INFIX = frozenset(("+", "-", "*", "/", "**", "<", "<=", ">", ">=", "==", "!="))
@@ -19,20 +30,26 @@ _CALLS["erf"] = "_erf"
 _LONGEST_TEXT = 80  # longer expressions get a name: deep nesting is more than Python's parser takes
 
 
-def write_numpy(program: Program) -> str:
+def write_numpy(program: Program, *, whole: bool = False) -> str:
     """Source of `formula(*inputs, *attributes)`, which returns the tuple of outputs.
 
-    The source uses `_np` (NumPy), `_real_type` and `_erf`; `compile_numpy` supplies them.
+    whole: compute in a dtype of integers or truth values, attributes and literals included.
+
+    The source uses `_np` (NumPy), `_real_type`, `_erf` and `_whole`; `compile_numpy` supplies them.
     """
-    expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
-    writer = _Writer(program, use_counts(expressions))
+    if whole:
+        expressions = [without_rounding(expression) for expression in program.expressions]
+        writer: _Writer = _WholeWriter(program, use_counts(expressions))
+    else:
+        expressions = [expand(expression, _EXPANDED) for expression in program.expressions]
+        writer = _Writer(program, use_counts(expressions))
     for node in postorder(expressions):
         writer.add(node)
     results = ", ".join(f"_np.asarray({writer.real(expression)}, _real)" for expression in expressions)
     lines = [f"def formula({', '.join((*program.inputs, *program.attributes))}):"]
     lines.append(f"    _real = _real_type({', '.join(program.inputs)})")
     lines.extend(f"    {name} = _np.asarray({name}, _real)" for name in program.inputs)
-    lines.extend(f"    {name} = _np.float64({name})" for name in program.attributes)
+    lines.extend(f"    {name} = {'_whole' if whole else '_np.float64'}({name})" for name in program.attributes)
     lines.append("    with _np.errstate(all='ignore'):")
     lines.extend(f"        {line}" for line in writer.lines)
     lines.append(f"        return ({results},)")
@@ -40,17 +57,23 @@ def write_numpy(program: Program) -> str:
 
 
 @lru_cache(maxsize=1024)
-def compile_numpy(program: Program) -> Callable[..., tuple[np.ndarray, ...]]:
+def compile_numpy(program: Program, compute: np.dtype[Any] | None = None) -> Callable[..., tuple[np.ndarray, ...]]:
     """`formula(*inputs, *attributes)` as a function of arrays and Python floats.
 
     Inputs broadcast; what is narrower than float32 computes as that, integers and bools as the floats among the inputs
     do or, where there are none, as float64. Returns one float32 or float64 array per output, of the broadcast shape of
     the inputs that the output uses, never a view of an input's memory being changed; the caller casts and broadcasts
     when it stores.
+    compute: an integer dtype, or bool, in which all is computed instead, modulo its range, as NumPy does.
     Infinities and NaN come and go without NumPy warnings.
     """
-    namespace: dict[str, Any] = {"_np": np, "_real_type": _real_type, "_erf": _erf}
-    exec(compile(write_numpy(program), f"<formula {program.key}>", "exec"), namespace)
+    namespace: dict[str, Any] = {"_np": np, "_erf": _erf, "_real_type": _real_type}
+    if compute is None:
+        source = write_numpy(program)
+    else:
+        namespace |= {"_real_type": lambda *_: compute.type, "_whole": lambda value: np.int64(value).astype(compute)}
+        source = write_numpy(program, whole=True)
+    exec(compile(source, f"<formula {program.key}>", "exec"), namespace)
     formula: Callable[..., tuple[np.ndarray, ...]] = namespace["formula"]
     return formula
 
@@ -108,3 +131,16 @@ class _Writer:
             self.lines.append(f"{variable} = {text}")
             text = variable
         self.texts[node] = text
+
+
+class _WholeWriter(_Writer):
+    """The same in a dtype of integers, which attributes and literals have, too."""
+
+    def is_uniform(self, node: Expr) -> bool:
+        return False
+
+    def real(self, node: Expr) -> str:
+        return f"_whole({int(node.value)})" if isinstance(node, Number) else self.text(node)
+
+    def argument(self, node: Apply, arg: Expr) -> str:
+        return self.text(arg) if arg.kind == CONDITION else self.real(arg)

@@ -82,6 +82,7 @@ class Slice(_Slicing):
 
     function = "slice"
     inputs = (Input("x"),)
+    integers = "exact"
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
         return self._canonical(attributes, inputs, inputs[0].shape)
@@ -134,6 +135,7 @@ class SliceGrad(_Slicing):
     """
 
     inputs = (Input("gy"),)
+    integers = "exact"
     outputs = ("gx",)
     attributes = (*_Slicing.attributes, Attribute("shape", "ints"))
 
@@ -192,6 +194,7 @@ class Embed(OpSpec):
     function = "embed"
     category = "layer"
     inputs = (Input("x0", kind="index", gradient="raises"), Input("w"))
+    integers = "exact"
 
     def infer(self, x0: ArrayDesc, w: ArrayDesc) -> ArrayDesc:
         if not w.ndim:

@@ -33,6 +33,7 @@ class Concatenate(OpSpec):
     function = "concatenate"
     category = "array"
     inputs = (Input("x", variadic=True),)
+    integers = "exact"
     attributes = (Attribute("axis", "int", None),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
@@ -100,6 +101,7 @@ class Stack(OpSpec):
     function = "stack"
     category = "array"
     inputs = (Input("x", variadic=True),)
+    integers = "exact"
     attributes = (Attribute("axis", "int", 0),)
 
     def normalize(self, attributes: dict[str, Any], *inputs: Any) -> dict[str, Any]:
@@ -159,6 +161,7 @@ class Split(OpSpec):
     function = "split"
     category = "array"
     inputs = (Input("x"),)
+    integers = "exact"
     attributes = (Attribute("axis", "int", 0),)
     outputs = ("y...",)
 

@@ -37,6 +37,7 @@ class Affine(OpSpec):
     function = "affine"
     category = "layer"
     products = True
+    integers = "exact"
     inputs = (Input("x"), Input("weight"), Input("bias", optional=True))
     attributes = (Attribute("base_axis", "int", 1),)
 
@@ -125,6 +126,7 @@ class BatchMatmul(OpSpec):
     function = "batch_matmul"
     category = "math"
     products = True
+    integers = "exact"
     inputs = (Input("a"), Input("b"))
     attributes = (Attribute("transpose_a", "bool", False), Attribute("transpose_b", "bool", False))
 

@@ -13,7 +13,7 @@ def _pair(name: str, function: str, condition: str, doc: str) -> Row:
     """A condition on two arrays as 0 or 1."""
     return Row(
         name, function, f"where({condition}, 1, 0)", {"x0": None, "x1": None},
-        doc=f"{doc} 1 where true, else 0.", data=_MEETING, no_gradient="raises",
+        doc=f"{doc} 1 where true, else 0.", data=_MEETING, no_gradient="raises", predicate=True,
     )  # fmt: skip
 
 
@@ -21,7 +21,7 @@ def _scalar(name: str, function: str, condition: str, doc: str, default: float =
     """A condition on an array and a number as 0 or 1."""
     return Row(
         name, function, f"where({condition}, 1, 0)", {"x0": None}, {"val": default},
-        doc=f"{doc} 1 where true, else 0.", data=_MEETING, tried={"val": 0.5}, no_gradient="raises",
+        doc=f"{doc} 1 where true, else 0.", data=_MEETING, tried={"val": 0.5}, no_gradient="raises", predicate=True,
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ define(
             "Where", "", "where(condition != 0, x0, x1)",
             {"condition": None, "x0": "where(condition != 0, gy, 0)", "x1": "where(condition != 0, 0, gy)"},
             doc="x0 where the condition is not 0, else x1. No gradient flows to the condition.",
-            data={"condition": grid(0.0, 1.0)}, brief=True,
+            data={"condition": grid(0.0, 1.0)}, brief=True, truths=("condition",),
         ),
         Row(
             "MinimumScalar", "minimum_scalar", "minimum(x, val)", {"x": "where(x < val, gy, 0)"}, {"val": 1.0},
@@ -93,7 +93,7 @@ define(
         _scalar("LessScalar", "less_scalar", "x0 < val", "Less."),
         Row(
             "LogicalNot", "logical_not", "where(x0 == 0, 1, 0)", {"x0": None},
-            doc="1 where x0 is 0, else 0.", data=_MEETING, no_gradient="raises",
+            doc="1 where x0 is 0, else 0.", data=_MEETING, no_gradient="raises", predicate=True,
         ),
     ),
 )  # fmt: skip  # a table, with the formulas side by side

@@ -113,8 +113,12 @@ class Sum(Reduction):
     """
 
     function = "sum"
+    integers = "exact"
+    accumulates = True
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...], keep_dims: bool) -> np.ndarray:
+        if x.dtype.kind in "iub":
+            return np.asarray(np.sum(x, axis=axes, keepdims=keep_dims, dtype=x.dtype))
         # Accumulated in float64: over a leading axis NumPy adds one by one, which loses digits in float32.
         return np.asarray(np.sum(x, axis=axes, keepdims=keep_dims, dtype=np.float64)).astype(x.dtype)
 
@@ -174,8 +178,12 @@ class Prod(Reduction):
     """
 
     function = "prod"
+    integers = "exact"
+    accumulates = True
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...], keep_dims: bool) -> np.ndarray:
+        if x.dtype.kind in "iub":
+            return np.asarray(np.prod(x, axis=axes, keepdims=keep_dims, dtype=x.dtype))
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # inf, NaN and 0 are the results meant
             return np.asarray(np.prod(x, axis=axes, keepdims=keep_dims, dtype=np.float64)).astype(x.dtype)
 
@@ -191,6 +199,7 @@ class Extremum(Reduction, abstract=True):
 
     outputs = ("y", "index")
     auxiliary = ("index",)
+    integers = "exact"
 
     def infer(self, x: ArrayDesc, *, axes: tuple[int, ...], keep_dims: bool) -> Sequence[ArrayDesc]:
         if _reduced_count(x.shape, axes) == 0:

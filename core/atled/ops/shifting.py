@@ -113,6 +113,7 @@ class Shift(_Shifting):
 
     function = "shift"
     inputs = (Input("x"),)
+    integers = "exact"
 
     def reference(self, x: np.ndarray, *, shifts: tuple[int, ...], border_mode: str) -> np.ndarray:
         return shifted(x, shifts, border_mode)
@@ -136,6 +137,7 @@ class ShiftGrad(_Shifting):
     """
 
     inputs = (Input("gy"),)
+    integers = "exact"
     outputs = ("gx",)
 
     def reference(self, gy: np.ndarray, *, shifts: tuple[int, ...], border_mode: str) -> np.ndarray:

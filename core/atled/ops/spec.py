@@ -28,9 +28,11 @@ FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16)
 class Input:
     """One input of an op.
 
-    kind: what the front end makes of its dtype before the op sees it.
+    kind: what the front end makes of its dtype before the op sees it; for graphs that take dtypes from their operands
+        "the dtype of the type config" is the one that `OpSpec.operand_dtype` gives.
         "compute": cast to the dtype of the type config (float32 under `float`).
         "precise": the same, but float32 under `half`: what loses by being rounded at each call, such as statistics.
+        "truth": the same; by operands bool, whatever the other inputs are: what a choice is made by.
         "index": whole numbers; cast to int64, fractions truncated.
         "keep": passed as it is.
         "random_state": the random state, (2,) int64 (key, call count), always host memory, supplied by the engine.
@@ -212,6 +214,10 @@ class OpSpec:
         program: the scalar formula of an elementwise op, else None.
         products: True if it sums products of its inputs, whose factors a type config may allow to be rounded ("tf32").
         dtypes: allowed for the "compute" inputs.
+        integers: what it does with integers and truth values where nodes take their dtypes from their operands: "float"
+            (they become the float that NumPy's promotion gives) or "exact" (it computes in NumPy's integer dtype).
+        predicate: True if its outputs are truth values: bool by operands, 1 or 0 of the float dtype of a type config.
+        accumulates: True if it sums or multiplies many elements: integers become NumPy's wider ones (`numpy.sum`).
         tolerance: relative error allowed against the float64 reference, by dtype name, and "tf32" for products.
         samples, refused: functions that return calls that must work, and calls that must be refused.
 
@@ -242,6 +248,9 @@ class OpSpec:
     channelled: Sequence[str] = ()
     program: Program | None = None
     products: bool = False
+    integers: str = "float"
+    predicate: bool = False
+    accumulates: bool = False
     dtypes: Sequence[np.dtype] = FLOAT_DTYPES
     # Those below float32 are for one rounding of each result, and what few further ones make of it.
     tolerance: Mapping[str, float] = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2, "bfloat16": 4e-2, "tf32": 5e-3}
@@ -334,6 +343,32 @@ class OpSpec:
     def gradient(self, g: GradientCall, *inputs: Any, **attributes: Any) -> Sequence[IRValue | None]:
         """Per input the gradient as a composition of ops, or None where nothing flows."""
         raise NotImplementedError(f"{self.name} has no gradient")
+
+    def operand_dtype(self, inputs: Sequence[ArrayDesc | None]) -> np.dtype | None:
+        """By operands: what the "compute" inputs are cast to, None where there are none.
+
+        TypeError: NumPy has no promotion for them.
+        """
+        from atled.ops.promotion import accumulated, promoted  # most processes compute under type configs alone
+
+        # Arrays that it changes are not promoted: what is written to them is cast.
+        changed = [inputs[position] for position in self.inplace.values()]
+        dtypes = [desc.dtype for desc in changed if desc is not None] or self.computed_dtypes(inputs)
+        if not dtypes:
+            return None
+        found = promoted(dtypes, exact=self.integers == "exact")
+        return accumulated(found) if self.accumulates else found
+
+    def computed_dtypes(self, inputs: Sequence[ArrayDesc | None]) -> list[np.dtype]:
+        """The dtypes of the inputs that promotion looks at."""
+        kinds = ((desc, self.input_at(position).kind) for position, desc in enumerate(inputs))
+        return [desc.dtype for desc, kind in kinds if desc is not None and kind in ("compute", "precise")]
+
+    def operand_outputs(self, outputs: Sequence[ArrayDesc], dtype: np.dtype) -> tuple[ArrayDesc, ...]:
+        """By operands: the outputs that `infer` gave, for a call that is computed in a dtype."""
+        if self.predicate:
+            return tuple(desc.astype(np.bool_) if desc.dtype == dtype else desc for desc in outputs)
+        return tuple(outputs)
 
     def sparing_gradient(
         self, inputs: Sequence[ArrayDesc | None], outputs: Sequence[ArrayDesc], attributes: Mapping[str, Any]

@@ -60,7 +60,7 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
     One for its output, or one for each array that it changes in place.
     """
     spec, decision = node.spec, node.decision
-    if spec is None or decision is None or not decision.implementation.fuses:
+    if spec is None or decision is None or not decision.implementation.fuses or decision.call.has_integers:
         return None
     if spec.copies:
         return (_COPY,)

@@ -206,7 +206,10 @@ class _Rewriting:
         assert spec is not None and old is not None
         given = list(zip(node.inputs, other.inputs, strict=True))
         descs = tuple(None if value is None else _permuted(value.desc, axes) for value, axes in given)
-        decision = choose(spec, descs, other.attributes, node.context, may_spare=node.is_sparing)
+        by_operands = old.call.by_operands
+        decision = choose(
+            spec, descs, other.attributes, node.context, may_spare=node.is_sparing, by_operands=by_operands
+        )
         if (decision.backend, decision.call.inputs) != (old.backend, descs):
             return False
         forms = [self._reduced(value, axes) for value, axes in given if value is not None and axes]
@@ -280,7 +283,7 @@ class _Rewriting:
                 self.shown[value] = form.source
             return
         view = self._view(node, form.source, value.desc)
-        decision = choose(SPECS["Identity"], (view.desc,), {}, node.context)
+        decision = choose(SPECS["Identity"], (view.desc,), {}, node.context, by_operands=self._graph.by_operands)
         self._add(IRNode(SPECS["Identity"], (view,), {}, node.context, decision), value)
 
     def _may_show(self, value: IRValue, source: IRValue) -> bool:
@@ -319,7 +322,8 @@ class _Rewriting:
     def _decision(node: IRNode, desc: ArrayDesc, axes: Axes) -> Decision[Any] | None:
         """Who transposes where a node computes; None if nobody does, or only after a cast."""
         assert node.decision is not None
-        decision = choose(SPECS["Transpose"], (desc,), {"axes": axes}, node.context)
+        by_operands = node.decision.call.by_operands
+        decision = choose(SPECS["Transpose"], (desc,), {"axes": axes}, node.context, by_operands=by_operands)
         is_here = place_of(decision, node.context) is place_of(node.decision, node.context)
         return decision if is_here and decision.call.inputs == (desc,) else None
 

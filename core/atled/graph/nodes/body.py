@@ -40,11 +40,12 @@ class Body:
     inputs: what it reads; a random state is an input, too.  descs: of all values.
     nodes: in an order in which they can run; two that compute the same are one.
     results: numbers of the values that it gives.
+    by_operands: whether its nodes take their dtypes from their inputs, not from type configs.
     floats: values of the float attributes; first the parameters, None, whose values are known only when it runs.
     key: equal for bodies that compute the same.
     """
 
-    __slots__ = ("descs", "floats", "inputs", "key", "nodes", "results")
+    __slots__ = ("by_operands", "descs", "floats", "inputs", "key", "nodes", "results")
 
     def __init__(
         self,
@@ -53,14 +54,16 @@ class Body:
         nodes: Sequence[BodyNode],
         results: Sequence[int],
         floats: Sequence[float | None],
+        by_operands: bool = False,
     ) -> None:
         self.inputs = tuple(inputs)
         self.descs = tuple(descs)
         self.nodes = tuple(nodes)
         self.results = tuple(results)
         self.floats = tuple(floats)
+        self.by_operands = by_operands
         # By repr: 0.0 and -0.0 are equal, but not the same number, and nan is not equal to itself.
-        self.key: Hashable = self.inputs, self.nodes, self.results, tuple(map(repr, self.floats))
+        self.key: Hashable = self.inputs, self.nodes, self.results, tuple(map(repr, self.floats)), by_operands
 
     @property
     def result_descs(self) -> tuple[ArrayDesc, ...]:
@@ -80,6 +83,7 @@ class Body:
         values: what its inputs are there.  parameters: the floats that are known only when the graph runs.
         """
         assert len(values) == len(self.inputs) and len(parameters) == self.parameter_count
+        assert graph.by_operands == self.by_operands, "its descriptions hold by one rule of dtypes"
         rest = iter(parameters)
         slots = [next(rest) if value is None else graph.constant(value) for value in self.floats]
         made = list(values)
@@ -108,8 +112,8 @@ class BodyBuilder(Graph):
 
     is_recorded = True  # what is made here may be differentiated once more
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
+    def __init__(self, context: Context, by_operands: bool = False) -> None:
+        super().__init__(context, by_operands=by_operands)
         self.inputs: list[IRValue] = []
 
     def input(self, desc: ArrayDesc) -> IRValue:
@@ -134,7 +138,8 @@ class BodyBuilder(Graph):
         assert not (spec.mutated or spec.inplace or spec.opaque), f"a body has no effects, as {spec.name} has"
         descs = tuple(None if value is None else value.desc for value in inputs)
         node = IRNode(spec, tuple(inputs), attributes, context, None)
-        call = describe_call(spec, descs, attributes, context, context.backends[0][1], context.device_id)
+        config = context.backends[0][1]
+        call = describe_call(spec, descs, attributes, context, config, context.device_id, self.by_operands)
         node.outputs = tuple(IRValue(self, desc, None, node, position) for position, desc in enumerate(call.outputs))
         self.nodes.append(node)
         return node
@@ -180,9 +185,8 @@ class _Numbering:
             if node in needed:
                 self._take(node)
         floats = [None if kind == "parameter" else value for kind, value, *_ in self._floats]
-        self.body = Body(
-            self._descs[: len(inputs)], self._descs, self._nodes, [self._numbers[value] for value in results], floats
-        )
+        numbers = [self._numbers[value] for value in results]
+        self.body = Body(self._descs[: len(inputs)], self._descs, self._nodes, numbers, floats, builder.by_operands)
 
     def _take(self, node: IRNode) -> None:
         """Number a node's outputs, as those of an equal node before it if there is one."""

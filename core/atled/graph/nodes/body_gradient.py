@@ -27,7 +27,7 @@ class DifferentiatedBody:
     """
 
     def __init__(self, body: Body, context: Context) -> None:
-        self.builder = BodyBuilder(context)
+        self.builder = BodyBuilder(context, body.by_operands)
         self.given = [self.builder.input(desc) for desc in body.inputs]
         parameters = [self.builder.parameter() for _ in range(body.parameter_count)]
         self.results = body.emit(self.builder, self.given, parameters)

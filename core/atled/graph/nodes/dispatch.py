@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, ArrayClass, Place, place_on
 from atled.call import Call, Prepared
+from atled.dtypes import is_float
 from atled.limits.caches import register_cache
 from atled.ops.channel_axis import Channelled, back_axes, front_axes, to_front
 from atled.ops.spec import SPECS, Input, OpSpec
-from atled.type_configs import compute_dtype, precise_dtype
+from atled.type_configs import compute_dtype, precise_dtype, standard_config
 from atled_contexts import (
     Candidate,
     Context,
@@ -35,6 +36,8 @@ from atled_contexts import (
 )
 
 _INDEX: np.dtype[Any] = np.dtype(np.int64)
+_TRUTH: np.dtype[Any] = np.dtype(np.bool_)
+_SINGLE: np.dtype[Any] = np.dtype(np.float32)
 
 PYTHON = "python"
 """What stands for a backend where the engine itself computes."""
@@ -46,7 +49,7 @@ def cast_desc(item: Input, desc: ArrayDesc | None, type_config: str) -> ArrayDes
     """What an implementation gets for an input under a type config: cast as the kind of the input says."""
     if desc is None or item.kind in ("keep", "random_state", "state"):
         return desc
-    if item.kind == "compute":
+    if item.kind in ("compute", "truth"):
         wanted = compute_dtype(type_config)
     else:
         wanted = precise_dtype(type_config) if item.kind == "precise" else _INDEX
@@ -60,13 +63,21 @@ def describe_call(
     context: Context,
     type_config: str,
     device_id: str,
+    by_operands: bool = False,
 ) -> Call:
-    """The call under one type config: inputs cast, outputs inferred."""
-    dtype = compute_dtype(type_config)
-    cast = tuple(cast_desc(spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs))
-    if "dtype" in attributes and spec.attributes[spec.attribute_names.index("dtype")].hidden and not spec.user_inputs:
-        attributes = {**attributes, "dtype": dtype}
-    outputs = infer(spec, cast, attributes)
+    """The call under one type config: inputs cast, outputs inferred.
+
+    by_operands: whether the inputs are cast to a dtype that follows from them, as NumPy's promotion has it.
+    """
+    if by_operands:
+        cast, outputs = _by_operands(spec, inputs, attributes, type_config)
+    else:
+        dtype = compute_dtype(type_config)
+        cast = tuple(cast_desc(spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs))
+        is_dtype_set = "dtype" in attributes and spec.attributes[spec.attribute_names.index("dtype")].hidden
+        if is_dtype_set and not spec.user_inputs:
+            attributes = {**attributes, "dtype": dtype}
+        outputs = infer(spec, cast, attributes)
     return Call(
         spec,
         cast,
@@ -76,7 +87,69 @@ def describe_call(
         type_config=type_config,
         deterministic=context.deterministic,
         local_errors=context.local_errors,
+        by_operands=by_operands,
     )
+
+
+def _by_operands(
+    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any], type_config: str
+) -> tuple[tuple[ArrayDesc | None, ...], tuple[ArrayDesc, ...]]:
+    """The inputs cast to the dtype that follows from them, and the outputs."""
+    dtype = operand_dtype(spec, inputs)
+    cast = tuple(_cast_to(dtype, spec.input_at(i), desc, type_config) for i, desc in enumerate(inputs))
+    outputs = infer(spec, cast, attributes)
+    return cast, outputs if dtype is None else spec.operand_outputs(outputs, dtype)
+
+
+def operand_dtype(spec: OpSpec, inputs: Sequence[ArrayDesc | None]) -> np.dtype | None:
+    """`OpSpec.operand_dtype`, with the error in the house's wording."""
+    try:
+        return spec.operand_dtype(inputs)
+    except TypeError as error:
+        given = [None if desc is None else desc.dtype.name for desc in inputs]
+        raise spec.error(
+            inputs,
+            f"NumPy has no promotion of {', '.join(map(str, given))} for it: {str(error).splitlines()[0]}",
+            "cast one of them first",
+        ) from error
+
+
+def _cast_to(dtype: np.dtype | None, item: Input, desc: ArrayDesc | None, type_config: str) -> ArrayDesc | None:
+    """What an implementation gets for an input of a call that is computed in a dtype."""
+    if desc is None or item.kind in ("keep", "random_state", "state"):
+        return desc
+    if item.kind in ("truth", "index"):
+        wanted = _TRUTH if item.kind == "truth" else _INDEX
+    elif item.kind == "precise" and dtype is not None and is_float(dtype):
+        wanted = precise_dtype(type_config)
+    else:
+        assert dtype is not None
+        wanted = dtype
+    return desc if desc.dtype == wanted else desc.astype(wanted)
+
+
+@lru_cache(maxsize=64)
+def _context_for(context: Context, dtype: np.dtype, generation: int) -> Context:
+    """A Context like one, under type configs that compute in a dtype: its own ones where they do.
+
+    generation: that of the plugins, on which it depends what type configs there are.
+    """
+    standard = standard_config(dtype)
+    entries = [
+        (name, config if compute_dtype(config) == dtype else standard)
+        for name, config in context.backends
+        if backend_status(name).usable
+    ]
+    changed = dict.fromkeys(f"{name}:{config}" for name, config in entries)
+    return context.replace(backend=list(changed)).frozen if changed else context
+
+
+def context_by_operands(spec: OpSpec, inputs: Sequence[ArrayDesc | None], context: Context) -> Context:
+    """The Context under which a call is decided that takes its dtype from its operands."""
+    dtype = operand_dtype(spec, inputs)
+    if dtype is None:
+        return context
+    return _context_for(context.frozen, dtype if is_float(dtype) else _SINGLE, plugin_generation())
 
 
 def _is_told(spec: OpSpec, name: str, value: Any) -> bool:
@@ -99,25 +172,30 @@ def choose(
     context: Context,
     *,
     may_spare: bool = True,
+    by_operands: bool = False,
 ) -> Decision:
     """The implementation for a call, cached by what it depends on.
 
     may_spare: whether auxiliary outputs may be left out, if the gradient does without them.
+    by_operands: whether the call takes its dtype from its inputs, not from the type configs of the Context.
     """
+    if by_operands and not spec.by_engine:
+        context = context_by_operands(spec, inputs, context)
     static = tuple((name, value) for name, value in attributes.items() if name not in spec.float_names)
 
     def make_call(type_config: str, device_id: str) -> Call:
-        return describe_call(spec, inputs, dict(static), context, type_config, device_id)
+        return describe_call(spec, inputs, dict(static), context, type_config, device_id, by_operands)
 
     if spec.by_engine:
         return _decide_by_engine(spec, context, make_call)
-    if is_transposed(spec, inputs, attributes, context):
-        return _decide_transposed(spec, inputs, attributes, context, make_call)
+    if is_transposed(spec, inputs, attributes, context, by_operands):
+        return _decide_transposed(spec, inputs, attributes, context, make_call, by_operands)
+    by: tuple[str, ...] = ("by operands",) if by_operands else ()
     if may_spare and spec.may_spare and _spares(spec, context, make_call):
         without = partial(_without_auxiliary, make_call)
-        return select(spec.name, context, (inputs, static, "without auxiliary outputs"), without, count=False)
+        return select(spec.name, context, (inputs, static, "without auxiliary outputs", *by), without, count=False)
     # A fallback is counted at each run, not here: a plan is compiled once and runs often.
-    return select(spec.name, context, (inputs, static), make_call, count=False)
+    return select(spec.name, context, (inputs, static, *by), make_call, count=False)
 
 
 def _without_auxiliary(make_call: Callable[[str, str], Call], type_config: str, device_id: str) -> Call:
@@ -156,11 +234,15 @@ def _omits(made: Implementation, backend: str, call: Call, context: Context) -> 
     if sparing is None:
         return False
     op, inputs, attributes = sparing
-    return backend_for(SPECS[op], inputs, attributes, context) == backend
+    return backend_for(SPECS[op], inputs, attributes, context, call.by_operands) == backend
 
 
 def is_transposed(
-    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any], context: Context
+    spec: OpSpec,
+    inputs: Sequence[ArrayDesc | None],
+    attributes: Mapping[str, Any],
+    context: Context,
+    by_operands: bool = False,
 ) -> bool:
     """Whether a call with channel_last is computed without it, between transposes on the same backend.
 
@@ -169,8 +251,8 @@ def is_transposed(
     if not (spec.channelled and attributes["channel_last"]):
         return False
     moved, without = in_front(spec, inputs, attributes)
-    plain = backend_for(spec, moved, without, context)
-    if plain is None or plain == backend_for(spec, inputs, attributes, context):
+    plain = backend_for(spec, moved, without, context, by_operands)
+    if plain is None or plain == backend_for(spec, inputs, attributes, context, by_operands):
         return False
     assert isinstance(spec, Channelled)
     count = len(attributes[spec.spatial])
@@ -178,7 +260,7 @@ def is_transposed(
     ends = [(desc, front_axes) for desc, name in zip(inputs, spec.input_names, strict=True) if name in spec.channelled]
     ends += [(desc, back_axes) for desc, name in zip(outputs, spec.outputs, strict=True) if name in spec.channelled]
     return all(
-        backend_for(SPECS["Transpose"], [desc], {"axes": axes(desc.ndim, count)}, context) == plain
+        backend_for(SPECS["Transpose"], [desc], {"axes": axes(desc.ndim, count)}, context, by_operands) == plain
         for desc, axes in ends
         if desc is not None
     )
@@ -196,11 +278,18 @@ def in_front(
 
 
 def backend_for(
-    spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any], context: Context
+    spec: OpSpec,
+    inputs: Sequence[ArrayDesc | None],
+    attributes: Mapping[str, Any],
+    context: Context,
+    by_operands: bool = False,
 ) -> str | None:
     """The backend that would compute a call; None if none would, which is no error here."""
     checked = spec.check_attributes(attributes, inputs)
-    candidates = consider(spec.name, context, partial(describe_call, spec, inputs, checked, context))
+    if by_operands:
+        context = context_by_operands(spec, inputs, context)
+    describe = partial(describe_call, spec, inputs, checked, context, by_operands=by_operands)
+    candidates = consider(spec.name, context, describe)
     return next((candidate.backend for candidate in candidates if candidate.state == "chosen"), None)
 
 
@@ -300,8 +389,9 @@ def _decide_transposed(
     attributes: Mapping[str, Any],
     context: Context,
     make_call: Callable[[str, str], Call],
+    by_operands: bool,
 ) -> Decision[Call]:
-    plain = choose(spec, *in_front(spec, inputs, attributes), context, may_spare=False)
+    plain = choose(spec, *in_front(spec, inputs, attributes), context, may_spare=False, by_operands=by_operands)
     decision = plain.made_for(spec.name, make_call(plain.type_config, plain.device_id))
     decision.implementation = BetweenTransposes(plain)
     return decision

@@ -247,17 +247,20 @@ class Graph:
         ("solver", place of the parameter among those that move, attribute name).
     reads_latest: whether nodes that are added read every array as the nodes before them leave it; from the first change
         of one on until the graph is lowered, by passes that name the versions.
+    by_operands: whether nodes that are added take their dtypes from their inputs, by NumPy's promotion, instead of from
+        the type configs of their Contexts.
     is_recorded: whether the nodes become functions of the user's graph, instead of steps of a plan.
     """
 
     is_recorded = False
 
-    def __init__(self, context: Context, aliases: Sequence[int] = ()) -> None:
+    def __init__(self, context: Context, aliases: Sequence[int] = (), by_operands: bool = False) -> None:
         """aliases: per outside array the number of the first that is the same one; those beyond are all different."""
         self.context = context
         self.nodes: list[IRNode] = []
         self.floats: list[tuple[Any, ...]] = []
         self.reads_latest = False
+        self.by_operands = by_operands
         self._aliases = aliases
         self._arrays: dict[int, IRArray] = {}
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
@@ -351,7 +354,7 @@ class Graph:
             assert inputs[0] is not None
             return self._add_view(spec, inputs[0], attributes, context, computed)
         descs = tuple(None if value is None else value.desc for value in inputs)
-        decision = choose(spec, descs, attributes, context)
+        decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
         place = place_of(decision, context)
         coerced: list[IRValue | None] = []
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):

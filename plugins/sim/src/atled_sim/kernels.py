@@ -35,6 +35,7 @@ def provide(op: str) -> Implementation:
         casts=compiles,
         attaches=attached_names(op) if compiles else (),
         layout=preferred_layout(),
+        integers=True,
     )
 
 

@@ -1,0 +1,191 @@
+"""Graphs that take their dtypes from their operands, against NumPy called directly: values and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atled.conformance.running import evaluate
+from atled.graph.nodes.ir import Graph, IRValue
+from atled.ops.elementwise import with_numbers
+from atled.ops.spec import SPECS
+from atled_contexts import Context
+
+DTYPES = (
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
+CONTEXTS = ("reference:float", "cpu:float", "sim:float")
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "Add2": np.add,
+    "Sub2": np.subtract,
+    "Mul2": np.multiply,
+    "Minimum2": np.minimum,
+    "Maximum2": np.maximum,
+}
+_COMPARED: dict[str, Callable[..., Any]] = {
+    "Equal": np.equal,
+    "NotEqual": np.not_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "LogicalAnd": np.logical_and,
+    "LogicalOr": np.logical_or,
+    "LogicalXor": np.logical_xor,
+}
+_INEXACT: dict[str, Callable[..., Any]] = {"Exp": np.exp, "Tanh": np.tanh, "Div2": np.true_divide}
+_REDUCED: dict[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Min": np.min}
+_NUMBERS: tuple[int | float, ...] = (0, 1, 2, 3, 100, 0.5, -1.5, True)
+
+
+class Traced:
+    """A value of the graph with what NumPy has; is_exact: it was computed without rounding."""
+
+    def __init__(self, value: IRValue, expected: np.ndarray, is_exact: bool) -> None:
+        self.value = value
+        self.expected = expected
+        self.is_exact = is_exact
+
+
+class Program:
+    """Draws calls, makes them in the graph and does them in NumPy."""
+
+    def __init__(self, draw: Callable[..., Any]) -> None:
+        self.draw = draw
+
+    def __call__(self, graph: Graph, leaves: list[Traced], count: int) -> list[Traced]:
+        known = list(leaves)
+        for _ in range(count):
+            made = self.call(graph, known)
+            if made is not None:
+                known.append(made)
+        return known[len(leaves) :]
+
+    def call(self, graph: Graph, known: list[Traced]) -> Traced | None:
+        kind = self.draw(st.sampled_from(("binary", "binary", "compared", "number", "cast", "inexact", "reduced")))
+        x, other = (known[self.draw(st.integers(0, len(known) - 1))] for _ in range(2))
+        with np.errstate(all="ignore"):
+            try:
+                return getattr(self, kind)(graph, x, other)
+            except NotThere:
+                return None
+
+    def binary(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        op = self.draw(st.sampled_from(sorted(_BINARY)))
+        expected = _numpy(_BINARY[op], x.expected, other.expected)
+        return Traced(graph.op(op, x.value, other.value), expected, _exact(expected, x, other))
+
+    def compared(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        if not (x.is_exact and other.is_exact) or {x.expected.dtype.name, other.expected.dtype.name} >= {
+            "int64",
+            "uint64",
+        }:
+            raise NotThere
+        op = self.draw(st.sampled_from(sorted(_COMPARED)))
+        return Traced(graph.op(op, x.value, other.value), _COMPARED[op](x.expected, other.expected), True)
+
+    def number(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        op = self.draw(st.sampled_from(sorted(_BINARY)))
+        number = self.draw(st.sampled_from(_NUMBERS))
+        position = self.draw(st.integers(0, 1))
+        operands: list[Any] = [x.expected, x.expected]
+        operands[position] = number
+        expected = _numpy(_BINARY[op], *operands)
+        spec = with_numbers(SPECS[op], {position: type(number)})
+        return Traced(graph.op(spec.name, x.value, **{f"x{position}": number}), expected, _exact(expected, x))
+
+    def cast(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        dtype = np.dtype(self.draw(st.sampled_from(DTYPES)))
+        if x.expected.dtype.kind == "f" and dtype.kind in "iub" and not _is_whole(x, dtype):
+            raise NotThere  # not defined
+        expected = x.expected.astype(dtype)
+        return Traced(graph.op("Cast", x.value, dtype=dtype), expected, _exact(expected, x))
+
+    def inexact(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        op = self.draw(st.sampled_from(sorted(_INEXACT)))
+        given = (x, other) if op == "Div2" else (x,)
+        expected = _numpy(_INEXACT[op], *(item.expected for item in given))
+        return Traced(graph.op(op, *(item.value for item in given)), expected, False)
+
+    def reduced(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        op = self.draw(st.sampled_from(sorted(_REDUCED)))
+        if not x.expected.ndim:
+            raise NotThere
+        made = graph.op(op, x.value, axes=(-1,), keep_dims=True)
+        expected = _REDUCED[op](x.expected, axis=-1, keepdims=True)
+        return Traced(made[0] if isinstance(made, tuple) else made, expected, _exact(expected, x))
+
+
+class NotThere(Exception):
+    """NumPy does not define such a call."""
+
+
+def _numpy(function: Callable[..., Any], *operands: Any) -> np.ndarray:
+    try:
+        return np.asarray(function(*operands))
+    except (TypeError, OverflowError):
+        raise NotThere from None
+
+
+def _exact(result: np.ndarray, *operands: Traced) -> bool:
+    """Whether nothing was rounded: whole numbers that any of the floats holds."""
+    small = result.dtype.kind != "f" or bool((np.abs(result) <= 2.0**10).all())
+    return small and all(item.is_exact for item in operands)
+
+
+def _is_whole(x: Traced, dtype: np.dtype) -> bool:
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return x.is_exact and bool(((x.expected >= least) & (x.expected <= most)).all())
+
+
+def _leaf(draw: Callable[..., Any], shape: tuple[int, ...]) -> np.ndarray:
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iu" and draw(st.booleans()):
+        bounds = np.iinfo(dtype)
+        return rng.integers(bounds.min, bounds.max, shape, dtype, endpoint=True)
+    return rng.integers(0 if dtype.kind in "bu" else -3, 4, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_graphs_of_mixed_dtypes_compute_as_numpy_does(context: str, data: st.DataObject) -> None:
+    shapes = data.draw(st.sampled_from((((3, 5), (3, 5), (5,)), ((4,), (), (4,)), ((2, 1, 3), (2, 4, 1), (3,)))))
+    arrays = [_leaf(data.draw, shape) for shape in shapes]
+    count = data.draw(st.integers(1, 7))
+    traced: list[Traced] = []
+
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        leaves = [Traced(value, array, True) for value, array in zip(values, arrays, strict=True)]  # type: ignore[arg-type]  # all are there
+        made = Program(data.draw)(graph, leaves, count)
+        kept = data.draw(st.sets(st.integers(0, len(made) - 1), max_size=3)) if made else set()
+        traced[:] = [made[position] for position in sorted({*kept, len(made) - 1})] if made else []
+        return [item.value for item in traced]
+
+    outcome = evaluate(build, arrays, Context(context, fallback="quiet"), by_operands=True)
+    for item, found in zip(traced, outcome.results, strict=True):
+        assert found.dtype == item.expected.dtype
+        if item.is_exact or found.dtype.kind != "f":
+            np.testing.assert_array_equal(found, item.expected)
+        else:
+            tolerance = 2e-2 if np.dtype(np.float16) in {array.dtype for array in arrays} else 1e-5
+            np.testing.assert_allclose(found.astype(np.float64), item.expected.astype(np.float64), rtol=tolerance)
