@@ -199,12 +199,15 @@ class Inquiry(Generic[C]):
                 implementation=made,
             )
         exception: BaseException | None = None
+        strided: tuple[str, ...] = getattr(call, "strided", ())  # what describes a call need not have arrays
         answer: bool | str
         try:
             if made.layout is None and getattr(call, "channel_last", False):
                 answer = "it does not know channel_last"  # and would compute something else
             elif not made.integers and getattr(call, "has_integers", False):
                 answer = "it computes floating-point numbers only"
+            elif strided and not made.takes_strides(strided):
+                answer = f"it takes no strides of {', '.join(strided)}"
             else:
                 answer = made.accepts(call) if made.accepts is not None else True
         except (Exception, SystemExit) as error:  # third-party code; its failure is a reason, and the next one is asked

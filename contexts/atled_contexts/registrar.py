@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from atled_contexts.errors import PluginError, did_you_mean, listing, message
 from atled_contexts.plugin import is_name
@@ -43,6 +43,8 @@ class Implementation:
         and `Call.after`); `accepts` is asked about calls with formulas.
     integers: whether it computes integers and truth values where the op has floating-point numbers (the core's
         `Call.has_integers`); `accepts` says which. Others are not asked about such calls.
+    strides: names of inputs and outputs of the op that calls may describe with strides, which may be negative or 0, and
+        which may begin at any element of their memory; True: all. Others are copied first, or written behind.
     """
 
     __slots__ = (
@@ -60,6 +62,7 @@ class Implementation:
         "prefers",
         "prepare",
         "prepare_group",
+        "strides",
     )
 
     def __init__(
@@ -79,6 +82,7 @@ class Implementation:
         layout: Layout | None = None,
         attaches: Sequence[str] = (),
         integers: bool = False,
+        strides: Sequence[str] | Literal[True] = (),
     ) -> None:
         if op_version is not None and (type(op_version) is not int or op_version < 1):
             raise TypeError(
@@ -106,7 +110,7 @@ class Implementation:
                         f"give a function {name}({'calls' if name == 'prepare_group' else 'call'})",
                     )
                 )
-        for kind, names in (("omits", omits), ("attaches", attaches)):
+        for kind, names in (("omits", omits), ("attaches", attaches), ("strides", strides)):
             if isinstance(names, str):
                 raise TypeError(
                     message(
@@ -130,6 +134,11 @@ class Implementation:
         self.layout = layout
         self.attaches = tuple(attaches)
         self.integers = integers
+        self.strides: Literal[True] | tuple[str, ...] = True if strides is True else tuple(strides)
+
+    def takes_strides(self, names: Iterable[str]) -> bool:
+        """Whether calls may describe arrays of these names with strides."""
+        return self.strides is True or set(self.strides).issuperset(names)
 
     def __repr__(self) -> str:
         return f"Implementation({self.op!r}, {self.backend!r}{f', note={self.note!r}' if self.note else ''})"
@@ -178,6 +187,7 @@ class Registrar:
         layout: Layout | None = None,
         attaches: Sequence[str] = (),
         integers: bool = False,
+        strides: Sequence[str] | Literal[True] = (),
     ) -> Implementation:
         """Hand over one way to compute `op`; the arguments are those of `Implementation`. Several per op are fine."""
         self._check(backend, f"implementation({op!r}, {backend!r})")
@@ -196,6 +206,7 @@ class Registrar:
             layout=layout,
             attaches=attaches,
             integers=integers,
+            strides=strides,
         )
         self.implementations.setdefault((op, backend), []).append(made)
         return made

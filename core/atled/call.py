@@ -206,6 +206,18 @@ class Call:
         return any(desc is not None and not is_float(desc.dtype) for desc in (*floats, *made))
 
     @property
+    def strided(self) -> tuple[str, ...]:
+        """The names of the inputs and outputs that are described with strides; selection asks who takes these."""
+        outputs = self.spec.outputs
+        found = [
+            self.spec.input_at(n).name
+            for n, desc in enumerate(self.inputs)
+            if desc is not None and not desc.is_contiguous
+        ]
+        found += [outputs[min(n, len(outputs) - 1)] for n, desc in enumerate(self.outputs) if not desc.is_contiguous]
+        return tuple(found)
+
+    @property
     def formulas(self) -> list[tuple[int, Call]]:
         """Position and call of the formulas before the op, by position, then of those behind it."""
         return [*sorted(self.before.items()), *sorted(self.after.items())]

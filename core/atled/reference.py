@@ -113,6 +113,7 @@ def adopt_reference(op: str, backend: str) -> Implementation:
         note=ADOPTED_NOTE,
         op_version=None,
         integers=True,
+        strides=True,
     )
 
 
@@ -148,7 +149,14 @@ class ReferencePlugin:
     @staticmethod
     def _provide(op: str) -> Implementation:
         return Implementation(
-            op, "reference", prepare_reference, note="NumPy", op_version=None, layout=_as_given, integers=True
+            op,
+            "reference",
+            prepare_reference,
+            note="NumPy",
+            op_version=None,
+            layout=_as_given,
+            integers=True,
+            strides=True,
         )
 
     @hookimpl

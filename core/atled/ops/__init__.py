@@ -5,6 +5,7 @@ from atled.ops import (  # noqa: F401  # imported for the specs that they regist
     any_all,
     arithmetic,
     arrangement,
+    assignment,
     augmentation,
     binarized,
     channel_activation,

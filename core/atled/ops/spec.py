@@ -423,8 +423,7 @@ class OpSpec:
     def infer_outputs(self, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
         """The output descriptions for checked attributes, as a tuple."""
         result = self.infer(*inputs, **attributes)
-        # Those that pass on what they are given pass on its strides, too; what an op makes is in C order.
-        outputs = (result.contiguous,) if isinstance(result, ArrayDesc) else tuple(desc.contiguous for desc in result)
+        outputs = (result,) if isinstance(result, ArrayDesc) else tuple(result)
         for number, desc in enumerate(outputs):
             wrong = misfit(desc.shape)
             if wrong:

@@ -22,7 +22,7 @@ def attach(slots: Sequence[Slot], steps: Sequence[Step]) -> list[Step]:
         return list(steps)
     units = _Units(slots, steps)
     for step in steps:
-        if _can_be_carried(step):
+        if _can_be_carried(step, slots):
             units.attach(step)
     return [step for unit in units.order for step in unit]
 
@@ -32,10 +32,12 @@ def _can_carry(step: Step) -> bool:
     return native is not None and bool(native.before or native.after or native.spread)
 
 
-def _can_be_carried(step: Step) -> bool:
+def _can_be_carried(step: Step, slots: Sequence[Slot]) -> bool:
     spec, native = step.node.spec, step.native
     if spec is None or native is None or native.ranges is None or spec.inplace or spec.mutated:
         return False
+    if any(slots[number].is_window for number in step.arguments if number >= 0):
+        return False  # another window of that memory may be written at another pace
     return spec.program is not None or spec.copies
 
 
@@ -162,8 +164,7 @@ class _Units:
         if one < 0:
             return False
         first, second = self._slots[one], self._slots[other]
-        alike = first.desc.size == second.desc.size and first.desc.dtype == second.desc.dtype
-        return alike and first.memory == second.memory
+        return first.memory == second.memory and first.desc.dtype == second.desc.dtype and first.is_same(second)
 
     def _is_free(self, step: Step, carrier: Step, word: int) -> bool:
         """Whether a carrier can call a step by a word, as far as the two and those that it calls already matter."""
@@ -249,6 +250,8 @@ class _Units:
     def _share(self, number: int, other: int, step: Step, carrier: Step) -> None:
         """Keep a value that only the two steps know in the memory of another, if that has its size."""
         slot, target = self._slots[number], self._slots[other]
+        if target.is_window:
+            return
         memory = slot.memory
         if set(self._users[memory]) != {step, carrier} or slot.desc.nbytes != target.desc.nbytes:
             return

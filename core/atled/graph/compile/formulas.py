@@ -211,13 +211,15 @@ class _Attaching:
 
     def _maker_of(self, value: IRValue) -> _Unit | None:
         """The unit that makes a value, if formulas may be attached there."""
-        maker = value.base.node
+        maker = None if value.is_window else value.base.node
         unit = None if maker is None else self._unit_of.get(maker)
         return unit if unit is not None and _carries(unit.node) else None
 
     def _attach_behind(self, node: IRNode, value: IRValue, unit: _Unit) -> bool:
         carrier, made = unit.node, node.outputs[0]
         if value not in carrier.outputs or not _is_alike(node, carrier) or value.size != made.size:
+            return False
+        if any(item is not None and item.base is value and item.is_window for item in node.inputs):
             return False
         others = (item.base.node for item in node.inputs if item is not None and item.base is not value)
         if any(other in unit.members for other in others):
@@ -252,6 +254,9 @@ class _Attaching:
         assert carrier.spec is not None and carrier.decision is not None and node.decision is not None
         named = carrier.decision.implementation.attaches
         if len(positions) != 1 or positions[0] in carrier.changed:
+            return False
+        read = carrier.inputs[positions[0]]
+        if read is None or read.is_window:
             return False
         position = positions[0]
         if carrier.spec.input_names[position] not in named:

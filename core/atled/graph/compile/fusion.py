@@ -62,6 +62,8 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
     spec, decision = node.spec, node.decision
     if spec is None or decision is None or not decision.implementation.fuses or decision.call.has_integers:
         return None
+    if decision.implementation.strides is not True and any(map(_is_strided, (*node.inputs, *node.outputs))):
+        return None
     if spec.copies:
         return (_COPY,)
     program = spec.program
@@ -70,14 +72,18 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
     changed = dict(program.in_place)
     if changed != spec.inplace or (changed and len(changed) != len(program.outputs)):
         return None
-    if any(not _is_whole(node.inputs[position]) for position in changed.values()):
+    if any(not _is_changeable(node.inputs[position]) for position in changed.values()):
         return None
     return program.expressions
 
 
-def _is_whole(value: IRValue | None) -> bool:
-    """Whether a value is an outside array itself, in any version: no view of one."""
-    return value is not None and value.base.external >= 0 and value.shows is value
+def _is_changeable(value: IRValue | None) -> bool:
+    """Whether a value is an outside array itself, in any version, or a window on one."""
+    return value is not None and value.base.external >= 0 and (value.shows is value or value.is_window)
+
+
+def _is_strided(value: IRValue | None) -> bool:
+    return value is not None and not value.desc.is_contiguous
 
 
 class _Group:
@@ -192,11 +198,22 @@ class _Groups:
             return None
         if any(self._passes_outside(one, node) for node in new.members):
             return None
+        if self._interferes(before, new):
+            return None
         # No node depends on the one that is being placed.
         is_new = len(new.members) == 1
         if not is_new and any(self._passes_outside(other, node) for node in before.members):
             return None
         return together
+
+    def _interferes(self, one: _Group, other: _Group) -> bool:
+        """Whether an array is changed by one of two groups where it is read through another window."""
+        arrays = one.changed | other.changed
+        if not arrays:
+            return False
+        changed = [value for group in (one, other) for node in group.members for value in node.changed.values()]
+        reads = [value for group in (one, other) for value in group.reads if value.base.array in arrays]
+        return any(value.interferes(target) for value in reads for target in changed)
 
     def _written_and_outside(self, one: _Group, other: _Group) -> tuple[int, int]:
         """What `written` and `outside` of two groups would be together; looks only at what the smaller one touches."""

@@ -72,7 +72,10 @@ def _key(node: IRNode) -> Hashable:
     call: Call = decision.call
     shape = call.outputs[0].shape
     operands = (*call.inputs, *call.outputs)
-    if any(desc is None or desc.shape != shape for desc in operands) or call.outputs[0].size > LARGEST_MEMBER:
+    if (
+        any(desc is None or desc.shape != shape or desc.strides for desc in operands)
+        or call.outputs[0].size > LARGEST_MEMBER
+    ):
         return None
     return (
         spec,

@@ -156,6 +156,8 @@ class _Rewriting:
         """Put a node in another order in place of one that asks for it or follows what it reads, where that can be."""
         if node.spec is None or node.decision is None or node.computed or node in self._apart:
             return False
+        if any(value is not None and value.is_window for value in node.inputs):
+            return False
         if _wants_other(node):
             other: _Other | None = _turned(node)
         else:

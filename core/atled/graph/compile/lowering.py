@@ -122,7 +122,7 @@ class _Slots:
         shown = self.made[self.number_of(value.node.inputs[0])]
         # Readers of a view of a result read the result's memory.
         source = ("internal",) if shown.source[0] == "target" else shown.source
-        return Slot(value.desc, shown.place, shown.memory, source)
+        return Slot(value.desc, shown.place, shown.memory, source, value.offset, value.is_window)
 
     def _array(self, value: IRValue) -> Slot:
         assert not value.is_in_place, "it has the slot of what was changed"
@@ -142,7 +142,7 @@ class _Slots:
         slot = self.made[number]
         if slot.desc.shape == value.shape:
             return number
-        self.made.append(Slot(value.desc, slot.place, slot.memory, slot.source))
+        self.made.append(Slot(value.desc, slot.place, slot.memory, slot.source, value.offset, value.is_window))
         return len(self.made) - 1
 
     def step_of(self, node: IRNode) -> Step | None:
@@ -192,10 +192,11 @@ def _with_own_memory(graph: Graph, results: Iterable[IRValue]) -> list[IRValue]:
 
 def _own_memory(graph: Graph, value: IRValue, taken: Set[IRValue]) -> IRValue:
     """The value, or what it is a view of, or a copy of it: whichever can be a result; taken as in `_is_own`."""
-    if value.is_in_place or _is_own(value, taken):
-        return value
-    if _is_own(value.base, taken):
-        return value.base
+    if not value.is_window:
+        if value.is_in_place or _is_own(value, taken):
+            return value
+        if _is_own(value.base, taken):
+            return value.base
     context = graph.context if value.node is None else value.node.context
     return graph.add(SPECS["Identity"], (value,), {}, context).outputs[0]
 

@@ -167,8 +167,7 @@ def _overwritable(step: Step, slots: Sequence[Slot], ending: Sequence[int]) -> s
     if spec is None or spec.program is None:
         return set()
     output = slots[step.arguments[step.input_count]].desc
-    result = set()
-    for argument in step.arguments[: step.input_count]:
-        if argument >= 0 and slots[argument].memory in ending and slots[argument].desc == output:
-            result.add(slots[argument].memory)
-    return result
+    read = [slots[argument] for argument in step.arguments[: step.input_count] if argument >= 0]
+    result = {slot.memory for slot in read if slot.memory in ending and slot.desc == output and not slot.is_window}
+    # Through another window, elements would be read that are overwritten by then.
+    return result.difference(slot.memory for slot in read if slot.is_window)

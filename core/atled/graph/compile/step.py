@@ -20,26 +20,37 @@ class Slot:
     """One array of a plan.
 
     desc, place: what and where.  offset: elements of the memory in front of its first one.
+    is_window: whether it is not all of its memory in C order, and steps ask for it by its strides.
     memory: number of the alias set it belongs to; slots of one set share storage: a value and what views of it show,
         all versions of an array.
     source: whose storage it is: ("external", number of the outside array), ("target", number) or ("internal",).
     range_bytes: of a value of which only ranges are ever in memory, how much they take; else 0.
     """
 
-    __slots__ = ("desc", "memory", "offset", "place", "range_bytes", "source")
+    __slots__ = ("desc", "is_window", "memory", "offset", "place", "range_bytes", "source")
 
-    def __init__(self, desc: ArrayDesc, place: Place, memory: int, source: tuple[Any, ...], offset: int = 0) -> None:
+    def __init__(
+        self,
+        desc: ArrayDesc,
+        place: Place,
+        memory: int,
+        source: tuple[Any, ...],
+        offset: int = 0,
+        is_window: bool = False,
+    ) -> None:
         self.desc = desc
         self.place = place
         self.memory = memory
         self.source = source
         self.offset = offset
+        self.is_window = is_window
         self.range_bytes = 0
 
-    @property
-    def is_window(self) -> bool:
-        """Whether it is not the whole of its memory in C order, which steps must ask for by its strides."""
-        return bool(self.offset) or self.desc.strides is not None
+    def is_same(self, other: Slot) -> bool:
+        """Whether two slots of one memory have the same elements of it, in the same order."""
+        if not (self.is_window or other.is_window):
+            return self.desc.size == other.desc.size
+        return self.desc == other.desc and self.offset == other.offset
 
     @property
     def nbytes(self) -> int:

@@ -158,11 +158,22 @@ def _is_told(spec: OpSpec, name: str, value: Any) -> bool:
 
 
 def infer(spec: OpSpec, inputs: Sequence[ArrayDesc | None], attributes: Mapping[str, Any]) -> tuple[ArrayDesc, ...]:
-    """The output descriptions; the shape rule sees the op's own inputs (no random state) and no run-time attributes."""
+    """The output descriptions; the shape rule sees the op's own inputs (no random state) and no run-time attributes.
+
+    Nor does it see strides: what an op makes is in C order, but for what it changes in place.
+    """
     static = {name: value for name, value in attributes.items() if name not in spec.float_names}
-    if spec.random:
-        inputs = inputs[:-1]
-    return spec.infer_outputs(inputs, static)
+    shown = [None if desc is None else desc.contiguous for desc in (inputs[:-1] if spec.random else inputs)]
+    outputs = spec.infer_outputs(shown, static)
+    if not spec.inplace:
+        return outputs
+    return tuple(_in_place(desc, inputs, spec.inplace.get(n)) for n, desc in enumerate(outputs))
+
+
+def _in_place(desc: ArrayDesc, inputs: Sequence[ArrayDesc | None], source: int | None) -> ArrayDesc:
+    """An output; with the strides of the input of which it is made in place."""
+    changed = None if source is None else inputs[source]
+    return desc if changed is None else ArrayDesc(desc.shape, desc.dtype, changed.strides)
 
 
 def choose(
@@ -196,6 +207,32 @@ def choose(
         return select(spec.name, context, (inputs, static, "without auxiliary outputs", *by), without, count=False)
     # A fallback is counted at each run, not here: a plan is compiled once and runs often.
     return select(spec.name, context, (inputs, static, *by), make_call, count=False)
+
+
+def choose_strided(
+    spec: OpSpec,
+    inputs: tuple[ArrayDesc | None, ...],
+    attributes: Mapping[str, Any],
+    context: Context,
+    *,
+    by_operands: bool = False,
+) -> Decision:
+    """The implementation for a call on strided arrays: that of the call on arrays in C order, if there is a choice.
+
+    Its call has strides where that implementation takes them; where it has none, the array is to be copied first. What
+    an op changes in place keeps its strides, and so does what is only copied: who takes these computes it.
+    """
+    changed = {*spec.mutated, *spec.inplace.values()}
+    plain = tuple(None if desc is None else desc.contiguous for desc in inputs)
+    must = tuple(desc if n in changed or spec is SPECS["Identity"] else plain[n] for n, desc in enumerate(inputs))
+    decision = choose(spec, must, attributes, context, by_operands=by_operands)
+    made = decision.implementation
+    names = [spec.input_at(n).name for n in range(len(inputs))]
+    wanted = tuple(desc if made.takes_strides((names[n],)) else must[n] for n, desc in enumerate(inputs))
+    if wanted == must:
+        return decision
+    other = choose(spec, wanted, attributes, context, by_operands=by_operands)
+    return other if other.implementation is made else decision
 
 
 def _without_auxiliary(make_call: Callable[[str, str], Call], type_config: str, device_id: str) -> Call:

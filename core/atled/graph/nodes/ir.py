@@ -10,12 +10,31 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
-from atled.errors import four_parts
-from atled.graph.nodes.dispatch import choose, is_sparing, place_of
-from atled.ops.spec import SPECS, OpSpec
+from atled.errors import RefusedError, four_parts
+from atled.graph.nodes.dispatch import choose, choose_strided, is_sparing, place_of
+from atled.ops.spec import SPECS, Attribute, Input, OpSpec
+from atled.strides import Window, bounds, leaves, overlap, reshape, whole
 from atled_contexts import Context, Decision
 
 _NOTHING: Mapping[int, Any] = {}
+
+
+class WindowOp(OpSpec, abstract=True):
+    """Elements of the memory in which its input is, from number `offset` on, by strides; exists only inside graphs.
+
+    Strides and offset count elements of that whole memory, whatever part of it the input shows.
+    """
+
+    inputs = (Input("x", kind="keep"),)
+    attributes = (Attribute("shape", "ints"), Attribute("strides", "ints"), Attribute("offset", "int"))
+    views = True
+    no_gradient = "raises"
+
+    def infer(self, x: ArrayDesc, *, shape: tuple[int, ...], **_: Any) -> ArrayDesc:
+        return ArrayDesc(shape, x.dtype)
+
+
+_WINDOW = WindowOp("Window", "A window on an array.")
 
 
 class FloatSlot:
@@ -71,6 +90,7 @@ class IRValue:
     external: number of the array outside the graph that holds it before the plan runs, or -1.
     shows: the value that it is a view of; itself unless it is one.  version: which of its array, where it is no view.
     base: the value whose memory it has; itself unless it is a view, or what a node made of an array in place.
+    offset: elements of that memory in front of its first one.
     array: what it is a version of, where it is its base; None if it is none outside and no node changes it.
     known_as: the value that asks for its gradient: itself, unless it is a later version of that one.
     """
@@ -84,6 +104,7 @@ class IRValue:
         "graph",
         "known_as",
         "node",
+        "offset",
         "position",
         "shows",
         "version",
@@ -99,6 +120,7 @@ class IRValue:
         external: int = -1,
         base: IRValue | None = None,
         known_as: IRValue | None = None,
+        offset: int = 0,
     ) -> None:
         self.graph = graph
         self.desc = desc
@@ -107,6 +129,7 @@ class IRValue:
         self.position = position
         self.external = external
         self.base = self if base is None else base
+        self.offset = offset
         self.shows = self
         self.version = 0
         self.known_as = self if known_as is None else known_as
@@ -146,6 +169,34 @@ class IRValue:
     def is_view(self) -> bool:
         """Whether it shows another value."""
         return self.shows is not self
+
+    @property
+    def window(self) -> Window:
+        """Which elements of its memory it has."""
+        return Window(self.desc.shape, self.desc.written_strides, self.offset)
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it has other elements of its memory than all, or those in another order."""
+        return bool(self.offset) or not self.desc.is_contiguous or self.size != self.base.size
+
+    def is_same_window(self, other: IRValue) -> bool:
+        """Whether two values that share memory have the same elements of it, in the same order."""
+        if not (self.desc.is_contiguous and other.desc.is_contiguous):
+            return self.offset == other.offset and self.desc == other.desc
+        return self.offset == other.offset and self.size == other.size
+
+    def shares_memory(self, other: IRValue) -> bool:
+        """Whether two values have the same memory, or that of one array in one dtype."""
+        if self.base is other.base:
+            return True
+        return self.base.array is not None and self.base.array is other.base.array and self.dtype == other.dtype
+
+    def interferes(self, other: IRValue) -> bool:
+        """Whether an element of the one is an element of the other, but not always that in its own place."""
+        if not self.shares_memory(other) or self.is_same_window(other):
+            return False
+        return overlap(self.window, other.window)
 
     @property
     def is_in_place(self) -> bool:
@@ -301,17 +352,60 @@ class Graph:
         if array is None or value.shows.version == array.version:
             return value
         latest = array.values[-1]
-        if latest.known_as is value.known_as and latest.shape == value.shape:
+        if latest.known_as is value.known_as and latest.desc == value.desc and latest.offset == value.offset:
             return latest
         found = array.names.get(value.known_as)
         if found is None:
-            found = array.names[value.known_as] = self._show(latest, value.shape, value.known_as)
+            if value.is_window or latest.is_window:
+                found = self._window(latest, value.window, value.known_as)
+            else:
+                found = self._show(latest, value.shape, value.known_as)
+            array.names[value.known_as] = found
         return found
 
     def _show(self, value: IRValue, shape: tuple[int, ...], known_as: IRValue | None = None) -> IRValue:
         """A view of a value."""
         attributes = {"shape": shape, "inplace": True}
         return self._add_view(SPECS["Reshape"], value, attributes, self.context, False, known_as).outputs[0]
+
+    def window(self, value: IRValue, window: Window) -> IRValue:
+        """A window on the memory in which a value is; strides and offset count from the first element of that."""
+        if self.reads_latest:
+            value = self.current(value)
+        if leaves(window, value.base.size):
+            first, end = bounds(window)
+            raise RefusedError(
+                four_parts(
+                    f"a window of shape {window.shape}, strides {window.strides}, offset {window.offset}",
+                    f"it names elements {first} to {end - 1} of an array of {value.base.size}",
+                    "",
+                    "keep shape, strides and offset, which count elements, within the array",
+                )
+            )
+        return self._window(value, window)
+
+    def _window(self, value: IRValue, window: Window, known_as: IRValue | None = None) -> IRValue:
+        node = IRNode(_WINDOW, (value,), window._asdict(), self.context, None)
+        desc = ArrayDesc(window.shape, value.dtype, window.strides)
+        return self._shown(node, value, desc, window.offset, known_as)
+
+    def _shown(self, node: IRNode, source: IRValue, desc: ArrayDesc, offset: int, known_as: IRValue | None) -> IRValue:
+        """What the node of a view makes."""
+        output = IRValue(self, desc, None, node, 0, base=source.base, known_as=known_as, offset=offset)
+        output.shows = source.shows
+        node.outputs = (output,)
+        self.nodes.append(node)
+        return output
+
+    def assign(self, target: IRValue, value: IRValue) -> IRValue:
+        """Have an array hold a value, broadcast and cast to what it holds: the next version of the target.
+
+        target: an outside array, or a window on one.
+        """
+        if value.dtype != target.dtype:
+            value = self.op("Cast", value, dtype=target.dtype)
+        node = self.add(SPECS["Assign"], (target, value), {}, self.context)
+        return node.outputs[0]
 
     def constant(self, value: float) -> FloatSlot:
         """A float that never changes."""
@@ -353,8 +447,13 @@ class Graph:
         if spec.views:
             assert inputs[0] is not None
             return self._add_view(spec, inputs[0], attributes, context, computed)
+        if spec.mutated or spec.inplace:
+            inputs = self._apart(spec, inputs, context)
         descs = tuple(None if value is None else value.desc for value in inputs)
-        decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
+        if any(desc is not None and desc.strides is not None for desc in descs):
+            decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
+        else:
+            decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
         place = place_of(decision, context)
         coerced: list[IRValue | None] = []
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
@@ -367,6 +466,8 @@ class Graph:
                 coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
                 where = HOST if spec.input_at(position).on_host else place
+                if value.is_window and not self._is_taken(value, desc, spec.input_at(position).name, decision, where):
+                    value = self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
                 coerced.append(self.coerce(value, where, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
         node.is_sparing = is_sparing(decision, context)
@@ -379,6 +480,31 @@ class Graph:
         )
         self.nodes.append(node)
         return node
+
+    @staticmethod
+    def _is_taken(value: IRValue, desc: ArrayDesc, name: str, decision: Decision, place: Place) -> bool:
+        """Whether a window can be an input as it is, or is cast first, which makes a copy of it.
+
+        desc: what the call has there.
+        """
+        if desc.dtype != value.dtype:
+            return True
+        if desc.strides != value.desc.strides:
+            return False
+        begin = value.offset * value.dtype.itemsize
+        if value.desc.is_contiguous and (place is HOST or begin % place.alignment == 0):
+            return place is HOST or place.has_windows
+        return decision.implementation.takes_strides((name,))
+
+    def _apart(self, spec: OpSpec, inputs: Sequence[IRValue | None], context: Context) -> list[IRValue | None]:
+        """The inputs of an op that changes some, with copies of those that it would overwrite while it reads them."""
+        changed = [value for n in (*spec.mutated, *spec.inplace.values()) if (value := inputs[n]) is not None]
+        return [
+            self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+            if value is not None and any(value.interferes(other) for other in changed)
+            else value
+            for value in inputs
+        ]
 
     def _change(self, node: IRNode) -> Mapping[int, IRValue]:
         """Make the next versions of the inputs that a node changes."""
@@ -394,7 +520,16 @@ class Graph:
                 array = before.base.array
                 if array is None:
                     array = before.base.array = IRArray()
-                after = IRValue(self, before.desc, None, node, position, base=before.base, known_as=before.known_as)
+                after = IRValue(
+                    self,
+                    before.desc,
+                    None,
+                    node,
+                    position,
+                    base=before.base,
+                    known_as=before.known_as,
+                    offset=before.offset,
+                )
                 array.change(after)
                 changed[source] = after
         node.changed = changed
@@ -410,12 +545,15 @@ class Graph:
         computed: bool,
         known_as: IRValue | None = None,
     ) -> IRNode:
-        (desc,) = spec.infer_outputs([source.desc], attributes)
+        (desc,) = spec.infer_outputs([source.desc.contiguous], attributes)
+        if not source.desc.is_contiguous:
+            shown = reshape(source.window, desc.shape)
+            if shown is None:
+                source = self.add(SPECS["Identity"], (source,), {}, context).outputs[0]
+            else:
+                desc = ArrayDesc(desc.shape, desc.dtype, shown.strides)
         node = IRNode(spec, (source,), attributes, context, None, computed)
-        output = IRValue(self, desc, None, node, 0, base=source.base, known_as=known_as)
-        output.shows = source.shows
-        node.outputs = (output,)
-        self.nodes.append(node)
+        self._shown(node, source, desc, source.offset, known_as)
         return node
 
     def _mutable(self, value: IRValue, place: Place, dtype: np.dtype, spec: OpSpec) -> IRValue:
@@ -423,7 +561,7 @@ class Graph:
         value.place_at(place)
         if value.place is place and value.dtype == dtype:
             return value
-        if value.external < 0:
+        if value.base.external < 0 or value.shows.version:
             raise RuntimeError(
                 four_parts(
                     f"{spec.name}, which changes an array of shape {value.shape} as {dtype} on {place}",
@@ -433,7 +571,8 @@ class Graph:
                     "of its own; or give each an array of its own",
                 )
             )
-        return self._copy_of(value, place, dtype)
+        copy = self._copy_of(value.base, place, dtype)
+        return copy if value is value.base else self._window(copy, value.window, value.known_as)
 
     def _copy_of(self, value: IRValue, place: Place, dtype: np.dtype) -> IRValue:
         """The copy that an outside array has at a place in a dtype."""
@@ -460,9 +599,14 @@ class Graph:
             if value.external < 0:
                 assert value.node is not None
                 view = IRNode(value.node.spec, (moved,), value.node.attributes, context, None)
-                source, moved = moved, IRValue(self, value.desc, None, view, 0, base=moved)
+                source, moved = moved, IRValue(self, value.desc, None, view, 0, base=moved, offset=value.offset)
                 moved.shows = source
                 view.outputs = (moved,)
+        elif value.is_window:
+            # All of the memory goes: not every device has windows of its own, and the view is the same there.
+            whole_here = self._window(value, whole(base.shape))
+            moved = self._moved[value, place] = self._window(self._at(whole_here, place, context), value.window)
+            return moved
         else:
             moved = IRValue(self, value.desc, place, node)
         node.outputs = (moved,)

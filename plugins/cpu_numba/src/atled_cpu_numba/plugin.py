@@ -157,7 +157,13 @@ class CpuPlugin:
     def _adopt(registrar: Registrar, op: str) -> None:
         adopted = adopt_reference(op, "cpu")
         registrar.implementation(
-            op, "cpu", adopted.prepare, prefers=adopted.prefers, note=adopted.note, op_version=adopted.op_version
+            op,
+            "cpu",
+            adopted.prepare,
+            prefers=adopted.prefers,
+            note=adopted.note,
+            op_version=adopted.op_version,
+            strides=adopted.strides,
         )
 
     @staticmethod

@@ -105,6 +105,12 @@ class CudaArrayClass(ArrayClass):
         """Some bytes of an array as an array."""
         return cp.ndarray(desc.shape, desc.dtype, array.data + offset)
 
+    def window(self, array: Any, desc: ArrayDesc, offset: int) -> Any:
+        """Elements of an array by strides."""
+        begin = array.data + offset * desc.dtype.itemsize
+        steps = tuple(step * desc.dtype.itemsize for step in desc.written_strides)
+        return cp.ndarray(desc.shape, desc.dtype, begin, steps)
+
     def program(self, launches: Sequence[Callable[[], object]], device_id: str) -> Callable[[], object]:
         """A graph of CUDA's."""
         return programs.program(device(device_id), launches)

@@ -62,6 +62,11 @@ class SimArrayClass(ArrayClass):
         """Some bytes of an array as an array of its own."""
         return array.part(offset, desc.shape, desc.dtype)
 
+    def window(self, array: SimArray, desc: ArrayDesc, offset: int) -> SimArray:
+        """Elements of an array by strides."""
+        assert array.dtype == desc.dtype
+        return array.window(offset, desc.shape, desc.strides)
+
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched on the device is done."""
         device(device_id).synchronize()

@@ -36,6 +36,7 @@ def provide(op: str) -> Implementation:
         attaches=attached_names(op) if compiles else (),
         layout=preferred_layout(),
         integers=True,
+        strides=True,
     )
 
 

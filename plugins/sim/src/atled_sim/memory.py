@@ -54,8 +54,8 @@ class Memory:
     def contents(self, array: SimArray) -> np.ndarray:
         """The values of an array of this memory, as a NumPy view; for kernels and copies, which run on the device."""
         assert array.block.memory is self, "arrays of another device are refused before this"
-        contents = self._blocks[array.block.number][array.offset : array.offset + array.nbytes]
-        return contents.view(array.dtype).reshape(array.shape)
+        strides = None if array.strides is None else tuple(step * array.dtype.itemsize for step in array.strides)
+        return np.ndarray(array.shape, array.dtype, self._blocks[array.block.number], array.offset, strides)
 
     def reset_peak(self) -> None:
         """Let the peak start again from what is in use now."""
@@ -83,16 +83,25 @@ class SimArray:
     arithmetic by `__array_ufunc__`.
 
     shape: sizes per axis.  dtype: numpy.dtype.  offset: bytes of the block before its first element.
+    strides: elements per axis; None for C order.
     """
 
-    __slots__ = ("block", "dtype", "offset", "shape")
+    __slots__ = ("block", "dtype", "offset", "shape", "strides")
     __array_ufunc__ = None
 
-    def __init__(self, block: Block, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0) -> None:
+    def __init__(
+        self,
+        block: Block,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        offset: int = 0,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
         self.block = block
         self.shape = shape
         self.dtype = dtype
         self.offset = offset
+        self.strides = strides
 
     @property
     def device_id(self) -> str:
@@ -106,7 +115,7 @@ class SimArray:
 
     def reshaped(self, shape: tuple[int, ...]) -> SimArray:
         """The same block under another shape of equal size."""
-        assert math.prod(shape) == math.prod(self.shape), f"{self} cannot be seen as {shape}"
+        assert math.prod(shape) == math.prod(self.shape) and self.strides is None, f"{self} cannot be seen as {shape}"
         return SimArray(self.block, shape, self.dtype, self.offset)
 
     def part(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> SimArray:
@@ -114,6 +123,10 @@ class SimArray:
         part = SimArray(self.block, shape, dtype, self.offset + offset)
         assert offset % ALIGNMENT == 0 and offset + part.nbytes <= self.nbytes, f"{part} is not within {self}"
         return part
+
+    def window(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> SimArray:
+        """Elements from number `offset` on, by strides."""
+        return SimArray(self.block, shape, self.dtype, self.offset + offset * self.dtype.itemsize, strides)
 
     def __repr__(self) -> str:
         return f"<SimArray {self.dtype.name}{list(self.shape)} on device {self.device_id!r}>"

@@ -1,0 +1,168 @@
+"""Programs that read and write views of arrays, against NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atled import Context
+from atled.array_desc import ArrayDesc
+from atled.arrays.cell import ArrayCell
+from atled.arrays.place import HOST
+from atled.errors import RefusedError
+from atled.graph.compile.lowering import lower
+from atled.graph.nodes.ir import Graph
+from atled.graph.run.binding import Binding
+from atled.strides import Window, broadcast_to, index, is_injective, transpose, whole
+
+CONTEXTS = ["reference", "cpu", "sim"]
+
+
+class Program:
+    """Statements on views of arrays, done by the engine and by NumPy.
+
+    wanted: what the arrays hold then.  results: values of the graph, with what NumPy has.
+    """
+
+    def __init__(self, backend, *arrays):
+        self.graph = Graph(Context([backend], fallback="raise"))
+        self.cells = []
+        self.wanted = [array.copy() for array in arrays]
+        self._bases = []
+        for number, array in enumerate(arrays):
+            cell = ArrayCell(array.size)
+            cell.output(HOST, array.dtype).array(array.shape, array.dtype)[...] = array
+            self.cells.append(cell)
+            self._bases.append(self.graph.external(number, ArrayDesc(array.shape, array.dtype)))
+        self.results = []
+
+    def value(self, number, window):
+        return self.graph.window(self._bases[number], window)
+
+    def array(self, number, window):
+        base = self.wanted[number]
+        steps = tuple(step * base.itemsize for step in window.strides)
+        return np.ndarray(window.shape, base.dtype, base, window.offset * base.itemsize, steps)
+
+    def assign(self, target, op, *operands):
+        """target, operands: number of an array and window."""
+        read = [self.array(*operand).copy() for operand in operands]
+        value = self.graph.op(op, *(self.value(*operand) for operand in operands), **ATTRIBUTES.get(op, {}))
+        self.array(*target)[...] = OPS[op](*read)
+        self.graph.assign(self.value(*target), value)
+
+    def result(self, op, *operands):
+        wanted = OPS[op](*(self.array(*operand).copy() for operand in operands))
+        self.results.append(
+            (self.graph.op(op, *(self.value(*operand) for operand in operands), **ATTRIBUTES.get(op, {})), wanted)
+        )
+
+    def run(self):
+        plan = lower(self.graph, [value for value, _ in self.results])
+        made = [ArrayCell(value.size) for value, _ in self.results]
+        Binding(plan, self.cells, made, [source[1] for source in plan.floats]).run()
+        for cell, wanted in zip(self.cells, self.wanted, strict=True):
+            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5)
+        for cell, (_, wanted) in zip(made, self.results, strict=True):
+            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5)
+        return plan
+
+
+OPS = {
+    "Identity": lambda x: x,
+    "MulScalar": lambda x: 2 * x,
+    "Abs": np.abs,
+    "Add2": np.add,
+    "Maximum2": np.maximum,
+    "BatchMatmul": np.matmul,
+}
+ATTRIBUTES = {"MulScalar": {"val": 2.0}}
+SHAPES = (3, 4), (4, 3)
+
+
+def parts(shape):
+    bound = st.one_of(st.none(), st.integers(-4, 4))
+    one = st.one_of(st.just(slice(None)), st.builds(slice, bound, bound, st.sampled_from([1, 2, -1, -2])))
+    return st.tuples(*(st.one_of(one, st.integers(0, n - 1)) if n else one for n in shape))
+
+
+@st.composite
+def windows(draw):
+    """Number of an array, and a view of a view of it."""
+    number = draw(st.integers(0, 1))
+    window = whole(SHAPES[number])
+    for _ in range(draw(st.integers(0, 2))):
+        if draw(st.booleans()):
+            window = index(window, draw(parts(window.shape)))
+        else:
+            window = transpose(window, draw(st.permutations(range(len(window.shape)))))
+    return number, window
+
+
+@st.composite
+def statements(draw):
+    """Target and operands, whose shapes broadcast to its shape."""
+    target = draw(windows())
+    shape = target[1].shape
+    operands = []
+    for _ in range(2):
+        number, window = draw(windows())
+        while not fits(window.shape, shape):
+            window = index(window, 0) if window.shape and window.shape[0] else index(whole(SHAPES[number]), (0, 0))
+        if draw(st.booleans()):
+            window = broadcast_to(window, shape)
+        operands.append((number, window))
+    return target, operands
+
+
+def fits(shape, wanted):
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("backend", CONTEXTS)
+@settings(max_examples=60, deadline=None)
+@given(st.lists(statements(), min_size=1, max_size=4), st.lists(st.sampled_from(["Add2", "Maximum2"]), min_size=4))
+def test_views_of_views_are_operands_and_targets_as_in_numpy(backend, program, ops):
+    run = Program(backend, *(np.arange(12, dtype=np.float32).reshape(shape) - 5 for shape in SHAPES))
+    for (target, operands), op in zip(program, ops, strict=False):
+        run.result("MulScalar", operands[1])
+        if is_injective(target[1]):
+            run.assign(target, op, *operands)
+        run.result("Abs", target)
+    run.run()
+
+
+@pytest.mark.parametrize("backend", CONTEXTS)
+def test_what_is_assigned_is_the_old_right_side(backend):
+    run = Program(backend, np.arange(12, dtype=np.float32).reshape(3, 4))
+    right, left = (index(whole((3, 4)), (slice(None), part)) for part in (slice(1, None), slice(None, -1)))
+    run.assign((0, right), "Identity", (0, left))
+    run.assign((0, left), "MulScalar", (0, right))
+    run.run()
+
+
+@pytest.mark.parametrize("backend", CONTEXTS)
+def test_products_read_and_write_views(backend):
+    rng = np.random.default_rng(0)
+    run = Program(backend, *(rng.normal(size=shape).astype(np.float32) for shape in ((6, 8), (8, 5), (9, 12))))
+    a, b = index(whole((6, 8)), (slice(None, None, -2),)), index(whole((8, 5)), (slice(None), slice(1, 4)))
+    target = index(whole((9, 12)), (slice(2, 8, 2), slice(None, None, 4)))
+    run.assign((2, target), "BatchMatmul", (0, a), (1, b))
+    run.run()
+
+
+@pytest.mark.parametrize("window", [Window((3, 4), (4, 1), 1), Window((2,), (-1,), 0), Window((5,), (3,), 0)])
+def test_windows_that_leave_their_array_are_refused(window):
+    run = Program("reference", np.zeros((3, 4), np.float32))
+    with pytest.raises(RefusedError, match="names elements"):
+        run.value(0, window)
+
+
+def test_reads_of_other_elements_are_no_reason_for_a_copy():
+    run = Program("sim", np.arange(12, dtype=np.float32).reshape(3, 4))
+    even, odd = (index(whole((3, 4)), (slice(None), slice(first, None, 2))) for first in (0, 1))
+    run.assign((0, even), "MulScalar", (0, odd))
+    assert [step.name for step in run.run().steps] == ["MulScalar", "Assign"]
