@@ -16,7 +16,7 @@ class LoopWord(IntEnum):
     COUNT = 2  # of steps; the most there may be where COUNT_AT gives it
     COUNT_AT = 3  # address of the count, int64, or 0
     STEPS_AT = 4  # address where the count of steps that were done is wanted, int64, or 0
-    CONDITION_AT = 5  # address of a number that is 0 behind the last step, or 0
+    END_AT = 5  # address of a number that is not 0 behind the last step, or 0
     CHOICE_AT = 6  # address of a number by which rows are chosen: those before SPLIT, if it is 0 the others; or 0
     SPLIT = 7
     TRUTH_BYTES = 8  # of either number: 1, 2, 4 or 8
@@ -50,21 +50,24 @@ class MoveWord(IntEnum):
 
     Where OTHER is not 0 it alternates between the two, and is at BASE in the last step of the count. Where FOLLOWS is
     not 0 it is at BASE in the first step, later where the array was in the step before whose ADDRESS that word is; such
-    ones stand before those. Otherwise it goes on by STRIDE. After the last step FINAL, if not 0, has what it held last,
-    or what is at FIRST if there was no step; and of rows that FILLS counts those without a step become 0.
+    ones stand before those. Otherwise it goes on by STRIDE; if BACKWARDS is not 0, from the row of the last step to that
+    at BASE. After the last step FINAL, if not 0, has what it held last, or what is at FIRST if there was no step; and of
+    rows that FILLS counts those without a step become 0.
     """
 
     BASE = 0
     OTHER = 1
     STRIDE = 2  # bytes
     FOLLOWS = 3  # a word
-    DRAWS = 4  # 1 for a random state, which stays where it is: its count is raised by 1 at each step but the first
-    FINAL = 5
-    FIRST = 6
-    BYTES = 7  # size of what FINAL gets, and of a row
-    FILLS = 8
-    ADDRESS = 9  # set by the kernel
-    MASK = 10  # likewise
+    BACKWARDS = 4
+    DRAWS = 5  # 1 for a random state, which stays where it is: its count is raised by 1 before each step
+    FINAL = 6
+    FIRST = 7
+    BYTES = 8  # size of what FINAL gets
+    FILLS = 9
+    ADDRESS = 10  # set by the kernel, as the others are
+    PACE = 11
+    MASK = 12
 
 
 class PatchWord(IntEnum):

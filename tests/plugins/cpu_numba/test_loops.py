@@ -160,10 +160,12 @@ def test_rows_behind_the_end_of_a_counted_loop_become_zero_where_that_is_asked_f
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64, np.bool_, np.int16])
 @pytest.mark.parametrize("zero", [0, 1, 4, 9])
 def test_a_condition_ends_it(dtype: type, zero: int) -> None:
-    """The condition is what a row of the loop has written: its own array, which ends the loop at its first 0."""
+    """The condition is what a row of the loop has written: its own array, which ends the loop at its first other than 0."""
     one = RunningSum([1] * 6)
-    wishes = np.ones(10, dtype)
-    wishes[zero] = -0.0 if np.dtype(dtype).kind == "f" else 0
+    wishes = np.zeros(10, dtype)
+    if wishes.dtype.kind == "f":
+        wishes[:] = -0.0
+    wishes[zero] = 2
     words = wishes.view(np.uint8).reshape(10, -1)
     # Copied to where the loop looks, eight bytes at a time: the row reads it as a number.
     padded = np.zeros((10, 8), np.uint8)
@@ -174,7 +176,7 @@ def test_a_condition_ends_it(dtype: type, zero: int) -> None:
     loop[loop.move(0, MoveWord.BASE)], loop[loop.move(0, MoveWord.STRIDE)] = padded.ctypes.data, 8
     loop.patch(row, 0)
     loop[LoopWord.COUNT], loop[LoopWord.STEPS_AT] = 7, one.memory.ctypes.data
-    loop[LoopWord.CONDITION_AT] = shown.ctypes.data
+    loop[LoopWord.END_AT] = shown.ctypes.data
     itemsize = wishes.dtype.itemsize
     loop[LoopWord.TRUTH_BYTES] = itemsize
     loop[LoopWord.TRUTH_BITS] = (1 << (8 * itemsize - 1)) - 1 if wishes.dtype.kind == "f" else -1
@@ -185,7 +187,7 @@ def test_a_condition_ends_it(dtype: type, zero: int) -> None:
 def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows() -> None:
     for end in range(1, 6):
         one = RunningSum([5] * 6)
-        given = np.array([1] * (end - 1) + [0] * 7, np.int64)
+        given = np.array([0] * (end - 1) + [1] * 7, np.int64)
         flag = np.zeros(1, np.int64)
         loop = LoopBlock(pool.loop_kernel()[1], moves=5, rows=3)
         state = put_row(loop, 0, add.address(), [0, 0, 0])
@@ -200,12 +202,25 @@ def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows() 
         one.move(4, BASE=given.ctypes.data, STRIDE=8)
         for word, number in ((state, 0), (state + 1, 1), (state + 2, 2), (out, 2), (out + 2, 3), (truth, 4)):
             loop.patch(word, number)
-        loop[LoopWord.COUNT], loop[LoopWord.STEPS_AT], loop[LoopWord.CONDITION_AT] = 6, steps, flag.ctypes.data
+        loop[LoopWord.COUNT], loop[LoopWord.STEPS_AT], loop[LoopWord.END_AT] = 6, steps, flag.ctypes.data
         loop[LoopWord.TRUTH_BYTES], loop[LoopWord.TRUTH_BITS] = 8, -1
         assert one.run() == 0
         assert one.memory[0] == 100 + 5 * end
         assert one.memory[2] == end
         assert one.rows.tolist() == [100 + 5 * (k + 1) if k < end else 0 for k in range(6)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_rows_may_be_taken_backwards_from_the_last_step_on(count: int) -> None:
+    one = RunningSum([1, 2, 3, 4])
+    one.move(1, BACKWARDS=1)
+    one.move(3, BACKWARDS=1, FILLS=4)
+    given = np.array([count], np.int64)
+    one.loop[LoopWord.COUNT_AT] = given.ctypes.data
+    assert one.run() == 0
+    sums = 100 + np.cumsum(one.x[:count][::-1])[::-1]
+    assert one.rows.tolist() == [*sums, *[0] * (4 - count)]
+    assert one.memory[0] == (sums[0] if count else 100)
 
 
 def test_an_error_tells_step_and_row() -> None:
@@ -292,11 +307,11 @@ def test_a_random_state_is_another_one_at_each_step() -> None:
     loop.patch(row + 2, 1)
     loop[LoopWord.COUNT] = 3
     assert run(loop.words) == 0
-    assert one.rows.tolist() == [20, 21, 22]
-    assert state.tolist() == [5, 22]
+    assert one.rows.tolist() == [21, 22, 23]
+    assert state.tolist() == [5, 23]
     one.zero[0] = 13
     assert run(loop.words) == 2 << 16 | 17
-    assert state.tolist() == [5, 22]
+    assert state.tolist() == [5, 23]
 
 
 def test_a_loop_of_another_thread_runs_through() -> None:

@@ -91,27 +91,53 @@ end:
   ret void
 }}
 
+; Have a random state be at another draw.
+define internal void @loop_draw(i64 %address, i64 %more) alwaysinline {{
+  %state = inttoptr i64 %address to ptr
+  %drawn.at = getelementptr i64, ptr %state, i64 1
+  %drawn = load i64, ptr %drawn.at
+  %drawn.next = add i64 %drawn, %more
+  store i64 %drawn.next, ptr %drawn.at
+  ret void
+}}
+
 ; Where each array that moves begins. Of two memories that alternate the last step of `count` is to write the first.
 define internal void @loop_begin(ptr %words, i64 %count) {{
 entry:
 {_header("MOVES", "MOVE_COUNT")}
+  %last = sub i64 %count, 1
+  %some = icmp sgt i64 %count, 0
   %odd = and i64 %count, 1
   %is.even = icmp eq i64 %odd, 0
   %any = icmp sgt i64 %move.count, 0
   br i1 %any, label %each, label %end
 each:
-  %i = phi i64 [ 0, %entry ], [ %next, %each ]
+  %i = phi i64 [ 0, %entry ], [ %next, %stored ]
   %offset = mul i64 %i, {{MOVE_WORDS}}
   %place = add i64 %moves, %offset
   %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "MOVE", "BASE", "OTHER", "ADDRESS", "MASK")}
+{_fields("entry.at", "MOVE", "BASE", "OTHER", "STRIDE", "BACKWARDS", "DRAWS", "ADDRESS", "PACE", "MASK")}
   %alternates = icmp ne i64 %other, 0
   %difference = xor i64 %base, %other
   %new.mask = select i1 %alternates, i64 %difference, i64 0
   %turned = and i1 %alternates, %is.even
   %begin = select i1 %turned, i64 %other, i64 %base
+  %back = icmp ne i64 %backwards, 0
+  %far = mul i64 %last, %stride
+  %skipped = select i1 %back, i64 %far, i64 0
+  %from = add i64 %begin, %skipped
+  %negative = sub i64 0, %stride
+  %new.pace = select i1 %back, i64 %negative, i64 %stride
   store i64 %new.mask, ptr %mask.p
-  store i64 %begin, ptr %address.p
+  store i64 %new.pace, ptr %pace.p
+  store i64 %from, ptr %address.p
+  %random = icmp ne i64 %draws, 0
+  %drawing = and i1 %random, %some
+  br i1 %drawing, label %draw, label %stored
+draw:
+  call void @loop_draw(i64 %from, i64 1)
+  br label %stored
+stored:
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %move.count
   br i1 %more, label %each, label %end
@@ -130,7 +156,7 @@ each:
   %offset = mul i64 %i, {{MOVE_WORDS}}
   %place = add i64 %moves, %offset
   %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "MOVE", "ADDRESS", "STRIDE", "MASK", "FOLLOWS", "DRAWS")}
+{_fields("entry.at", "MOVE", "ADDRESS", "PACE", "MASK", "FOLLOWS", "DRAWS")}
   %follower = icmp ne i64 %follows, 0
   br i1 %follower, label %follow, label %ahead.of
 follow:
@@ -138,7 +164,7 @@ follow:
   %leader = load i64, ptr %leader.at
   br label %place.known
 ahead.of:
-  %ahead = add i64 %address, %stride
+  %ahead = add i64 %address, %pace
   %turned = xor i64 %ahead, %mask
   br label %place.known
 place.known:
@@ -147,11 +173,7 @@ place.known:
   %random = icmp ne i64 %draws, 0
   br i1 %random, label %draw, label %stored
 draw:
-  %state = inttoptr i64 %new to ptr
-  %drawn.at = getelementptr i64, ptr %state, i64 1
-  %drawn = load i64, ptr %drawn.at
-  %drawn.next = add i64 %drawn, 1
-  store i64 %drawn.next, ptr %drawn.at
+  call void @loop_draw(i64 %new, i64 1)
   br label %stored
 stored:
   %next = add i64 %i, 1
@@ -187,7 +209,7 @@ end:
 ; Behind the last of `steps` steps: the last states where they are wanted, zeros in the rows that were not computed.
 define internal void @loop_end(ptr %words, i64 %steps) {{
 entry:
-{_header("MOVES", "MOVE_COUNT", "COUNT", "STEPS_AT")}
+{_header("MOVES", "MOVE_COUNT", "STEPS_AT", "LIMIT")}
   %told = icmp ne i64 %steps.at, 0
   br i1 %told, label %tell, label %begin
 tell:
@@ -203,7 +225,7 @@ each:
   %offset = mul i64 %i, {{MOVE_WORDS}}
   %place = add i64 %moves, %offset
   %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "MOVE", "BASE", "ADDRESS", "STRIDE", "FINAL", "FIRST", "BYTES", "FILLS")}
+{_fields("entry.at", "MOVE", "BASE", "ADDRESS", "STRIDE", "FINAL", "FIRST", "BYTES", "FILLS", "BACKWARDS")}
   %wanted = icmp ne i64 %final, 0
   br i1 %wanted, label %last, label %fill
 last:
@@ -216,15 +238,22 @@ copy:
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
   br label %fill
 fill:
-  %left = sub i64 %fills, %steps
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %zero, label %done
-zero:
-  %done.bytes = mul i64 %stride, %steps
-  %rest = add i64 %base, %done.bytes
+  %filled = icmp ne i64 %fills, 0
+  br i1 %filled, label %zero, label %done
+zero:                                  ; rows before those of the steps, and behind them
+  %back = icmp ne i64 %backwards, 0
+  %missed = sub i64 %limit, %steps
+  %before = select i1 %back, i64 %missed, i64 0
+  %written = add i64 %before, %steps
+  %behind = sub i64 %fills, %written
+  %before.bytes = mul i64 %before, %stride
+  %written.bytes = mul i64 %written, %stride
+  %behind.bytes = mul i64 %behind, %stride
+  %rest = add i64 %base, %written.bytes
+  %base.at = inttoptr i64 %base to ptr
   %rest.at = inttoptr i64 %rest to ptr
-  %size = mul i64 %left, %bytes
-  call void @llvm.memset.p0.i64(ptr %rest.at, i8 0, i64 %size, i1 false)
+  call void @llvm.memset.p0.i64(ptr %base.at, i8 0, i64 %before.bytes, i1 false)
+  call void @llvm.memset.p0.i64(ptr %rest.at, i8 0, i64 %behind.bytes, i1 false)
   br label %done
 done:
   %next = add i64 %i, 1
@@ -234,7 +263,7 @@ end:
   ret void
 }}
 
-; Random states as they were before `steps` steps.
+; Random states as they were before `steps` steps, the one that failed included.
 define internal void @loop_go_back(ptr %words, i64 %steps) noinline {{
 entry:
 {_header("MOVES", "MOVE_COUNT")}
@@ -249,11 +278,8 @@ each:
   %random = icmp ne i64 %draws, 0
   br i1 %random, label %undraw, label %done
 undraw:
-  %state = inttoptr i64 %address to ptr
-  %drawn.at = getelementptr i64, ptr %state, i64 1
-  %drawn = load i64, ptr %drawn.at
-  %before = sub i64 %drawn, %steps
-  store i64 %before, ptr %drawn.at
+  %less = sub i64 0, %steps
+  call void @loop_draw(i64 %address, i64 %less)
   br label %done
 done:
   %next = add i64 %i, 1
@@ -303,7 +329,7 @@ entry:
 {_header("SELF", "STEP", "ROW", "WITHIN", "LIMIT", "FROM", "TO")}
 {_header("COUNT", "COUNT_AT", "CHOICE_AT", "SPLIT", "ROWS", "ROW_COUNT")}
 {_header("TRUTH_BYTES", "TRUTH_BITS")}
-  %condition.word = getelementptr i64, ptr %words, i64 {{LOOP_CONDITION_AT}}
+  %condition.word = getelementptr i64, ptr %words, i64 {{LOOP_END_AT}}
   %begin = call i64 @ticks(i64 0)
   %resumed = icmp ne i64 %part, 0
   br i1 %resumed, label %step.begin, label %fix
@@ -393,7 +419,7 @@ step.end:
 condition:
   %condition.place = inttoptr i64 %condition.at to ptr
   %true = call i1 @is_true(ptr %condition.place, i64 %truth.bytes, i64 %truth.bits)
-  br i1 %true, label %counted.step, label %end
+  br i1 %true, label %end, label %counted.step
 counted.step:
   %more.steps = icmp slt i64 %k.next, %limit.k
   br i1 %more.steps, label %move, label %end
@@ -442,7 +468,8 @@ failure:
   %known = icmp ult i64 %code, %code.count
   %told = select i1 %known, i64 %code, i64 %code.count
   %unique = add i64 %first.code, %told
-  call void @loop_go_back(ptr %words, i64 %k)
+  %begun = add i64 %k, 1
+  call void @loop_go_back(ptr %words, i64 %begun)
   %failure.result = call i64 @failure_of(i64 %k, i64 %unique)
   ret i64 %failure.result
 }}
