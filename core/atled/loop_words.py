@@ -50,9 +50,9 @@ class MoveWord(IntEnum):
 
     Where OTHER is not 0 it alternates between the two, and is at BASE in the last step of the count. Where FOLLOWS is
     not 0 it is at BASE in the first step, later where the array was in the step before whose ADDRESS that word is; such
-    ones stand before those. Otherwise it goes on by STRIDE; if BACKWARDS is not 0, from the row of the last step to that
-    at BASE. After the last step FINAL, if not 0, has what it held last, or what is at FIRST if there was no step; and of
-    rows that FILLS counts those without a step become 0.
+    ones stand before those. Otherwise it goes on by STRIDE; if BACKWARDS is not 0, from the row of the last step to
+    that at BASE. After the last step FINAL, if not 0, has what it held last, or what is at FIRST if there was no step;
+    and of rows that FILLS counts those without a step become 0.
     """
 
     BASE = 0

@@ -160,14 +160,13 @@ def test_rows_behind_the_end_of_a_counted_loop_become_zero_where_that_is_asked_f
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64, np.bool_, np.int16])
 @pytest.mark.parametrize("zero", [0, 1, 4, 9])
 def test_a_condition_ends_it(dtype: type, zero: int) -> None:
-    """The condition is what a row of the loop has written: its own array, which ends the loop at its first other than 0."""
+    """A row of the loop copies the number that ends it from an array, eight bytes at a time."""
     one = RunningSum([1] * 6)
     wishes = np.zeros(10, dtype)
     if wishes.dtype.kind == "f":
         wishes[:] = -0.0
     wishes[zero] = 2
     words = wishes.view(np.uint8).reshape(10, -1)
-    # Copied to where the loop looks, eight bytes at a time: the row reads it as a number.
     padded = np.zeros((10, 8), np.uint8)
     padded[:, : words.shape[1]] = words
     shown = np.zeros(1, np.int64)
