@@ -71,10 +71,11 @@ class MoveWord(IntEnum):
 
 
 class PatchWord(IntEnum):
-    """The words of a patch of a loop: at each step word TARGET becomes word SOURCE."""
+    """The words of a patch of a loop: at each step word TARGET becomes word SOURCE + BYTES."""
 
     TARGET = 0
     SOURCE = 1
+    BYTES = 2
 
 
 class LoopRowWord(IntEnum):

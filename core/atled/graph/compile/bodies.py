@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from atled.graph.compile.loops import graph_of
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.body import Body
-from atled.graph.nodes.ir import Graph
 from atled_contexts import Context, plugin_generation
 
 
@@ -14,10 +14,7 @@ def plan_of(body: Body, context: Context) -> Plan:
     """The plan of a body: outside array k is input k; its floats come from ("parameter", number) or are constants."""
 
     def make() -> Plan:
-        graph = Graph(context)
-        inputs = [graph.external(number, desc) for number, desc in enumerate(body.inputs)]
-        parameters = [graph.float_from("parameter", number) for number in range(body.parameter_count)]
-        return lower(graph, body.emit(graph, inputs, parameters))
+        return lower(*graph_of(body, context))
 
     plan: Plan = PLANS.get(("body", body, context, plugin_generation()), make)
     return plan

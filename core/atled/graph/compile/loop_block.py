@@ -18,7 +18,7 @@ class LoopBlock:
     def __init__(self, own: int, *, moves: int, rows: int) -> None:
         self._words: list[int] = [0] * len(LoopWord)
         self._fixups: list[tuple[int, int, int]] = []
-        self._patches: list[tuple[int, int]] = []
+        self._patches: list[tuple[int, int, int]] = []
         self[LoopWord.OWN] = own
         self[LoopWord.MOVES] = self.add([0] * (moves * len(MoveWord)))
         self[LoopWord.MOVE_COUNT] = moves
@@ -53,9 +53,9 @@ class LoopBlock:
         """Before the first step: word `target` becomes the address of another word."""
         self.fix(target, LoopWord.SELF, word * 8)
 
-    def patch(self, target: int, number: int) -> None:
-        """At each step word `target` becomes where an array that moves is."""
-        self._patches.append((target, self.move(number, MoveWord.ADDRESS)))
+    def patch(self, target: int, number: int, nbytes: int = 0) -> None:
+        """At each step word `target` becomes where an array that moves is, plus some bytes."""
+        self._patches.append((target, self.move(number, MoveWord.ADDRESS), nbytes))
 
     @property
     def words(self) -> np.ndarray:

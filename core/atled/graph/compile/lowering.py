@@ -12,11 +12,13 @@ from atled.graph.compile.formulas import attach_formulas
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
 from atled.graph.compile.layout import lay_out
+from atled.graph.compile.loops import make_native
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.loops import LoopOp
 from atled.ops.spec import SPECS
 from atled.preparing import prepare
 
@@ -161,7 +163,10 @@ class _Slots:
         outputs = tuple(-1 if desc is None else self.number_of(value) for value, desc in made)
         prepared = prepare(node.decision.implementation, call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
-        return Step(node, prepared, (*inputs, *outputs), floats)
+        step = Step(node, prepared, (*inputs, *outputs), floats)
+        if isinstance(node.spec, LoopOp):
+            make_native(step, lower)
+        return step
 
 
 def _float_number(attributes: Mapping[str, Any], name: str) -> int:

@@ -111,7 +111,7 @@ class NativeSegment(Segment):
     def error_of(self, status: int) -> Exception:
         """The exception for a status of the program: the row that failed, and the code that its kernel returned."""
         launched = [step for step in self.steps if step.carrier is None]
-        return native_error(launched[(status >> 16) - 1 - self.row], status)
+        return native_error(launched[(status >> 16 & 0xFFFFFF) - 1 - self.row], status)
 
 
 class DeviceSegment(Segment):

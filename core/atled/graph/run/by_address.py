@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from atled.graph.compile.fusion import FusedOp
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.segments import NativeSegment
 from atled.graph.compile.step import Step, native_error
-from atled_contexts import native_executor
 
 _BLOCK_LIMIT = 2048  # words of a form, which are copied onto the stack
 _SMALL = 4096  # elements: some microseconds, for which the interpreter lock is not worth giving away (parts = 0)
@@ -90,7 +89,7 @@ class CallByAddress(ByAddress):
         super().__init__(plan, given)
         (step,) = plan.steps
         self._step = step
-        self._executor: Any = native_executor(step.backend)
+        self._executor = step.executor
         self._form = form_of(plan, step)
         self._address: int = self._form.ctypes.data
         self._workspaces = spare_workspaces_of(step.workspace) if step.workspace else None

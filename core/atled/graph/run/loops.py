@@ -99,9 +99,9 @@ def _run_loop(spec: LoopOp, body: _BodyRun, given: Sequence[np.ndarray], floats:
     try:
         while steps < most:
             row = most - 1 - steps if spec.backwards else steps
-            results = body.run([*(array[row] for array in sequences), *states, *constants], floats)
+            results = body.run([*(array[row, ...] for array in sequences), *states, *constants], floats)
             for made, values in zip(
-                (*states, *(array[row] for array in rows)), _without_end(spec, results), strict=True
+                (*states, *(array[row, ...] for array in rows)), _without_end(spec, results), strict=True
             ):
                 made[...] = values
             steps += 1

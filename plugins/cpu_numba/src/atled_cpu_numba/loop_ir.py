@@ -194,11 +194,12 @@ each:
   %offset = mul i64 %i, {{PATCH_WORDS}}
   %place = add i64 %patches, %offset
   %entry.at = getelementptr i64, ptr %words, i64 %place
-{_fields("entry.at", "PATCH", "TARGET", "SOURCE")}
+{_fields("entry.at", "PATCH", "TARGET", "SOURCE", "BYTES")}
   %source.word = getelementptr i64, ptr %words, i64 %source
   %target.word = getelementptr i64, ptr %words, i64 %target
   %value = load i64, ptr %source.word
-  store i64 %value, ptr %target.word
+  %moved = add i64 %value, %bytes
+  store i64 %moved, ptr %target.word
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %patch.count
   br i1 %more, label %each, label %end

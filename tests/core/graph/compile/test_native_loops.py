@@ -1,0 +1,259 @@
+"""Loops whose bodies are native programs run as one step of a program, and give what the loop in Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atled as nn
+from atled.array_desc import ArrayDesc
+from atled.arrays.array import NdArray
+from atled.errors import RefusedError
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Plan
+from atled.graph.compile.plans import PLANS
+from atled.graph.nodes.body import Body, BodyBuilder
+from atled.graph.nodes.gradient import backpropagate
+from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.nodes.loops import LoopResults, loop
+from atled.graph.run.binding import Binding
+from atled_contexts import native_executor
+
+CONTEXT = nn.Context(["cpu"])
+F32 = np.dtype(np.float32)
+
+Build = Callable[..., Sequence[IRValue]]
+
+
+def body_of(build: Build, *shapes: tuple[int, ...], dtypes: Sequence[Any] = ()) -> Body:
+    """The body that `build(builder, *inputs)` makes."""
+    builder = BodyBuilder(CONTEXT)
+    given = [ArrayDesc(shape, dtype) for shape, dtype in zip(shapes, (*dtypes, *[F32] * len(shapes)), strict=False)]
+    return builder.body(build(builder, *map(builder.input, given)))
+
+
+class Program:
+    """A graph on NumPy arrays."""
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.graph = Graph(CONTEXT)
+        self.arrays = [NdArray.from_numpy_array(array) for array in arrays]
+        self.inputs = [
+            self.graph.external(number, ArrayDesc(array.shape, array.dtype)) for number, array in enumerate(arrays)
+        ]
+
+    def bind(self, *values: IRValue) -> tuple[Plan, Callable[[], list[np.ndarray]]]:
+        """The plan, and what runs it."""
+        plan = lower(self.graph, values)
+        results = [NdArray(value.shape) for value in values]
+        floats = [source[1] for source in plan.floats]
+        binding = Binding(plan, [array.cell for array in self.arrays], [result.cell for result in results], floats)
+
+        def run() -> list[np.ndarray]:
+            binding.run()
+            return [result.data.copy() for result in results]
+
+        return plan, run
+
+
+def run_both(
+    make: Callable[[Program], Sequence[IRValue]], *arrays: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> list[np.ndarray]:
+    """Results of a loop that runs natively, which are those of the loop in Python, bit by bit."""
+    plan, run = (program := Program(*arrays)).bind(*make(program))
+    assert [segment.is_native for segment in plan.segments] == [True], str(plan)
+    natively = run()
+    again = run()
+    for one, other in zip(natively, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with monkeypatch.context() as patch:
+        patch.delattr(type(native_executor("cpu")), "loop_kernel")
+        PLANS.clear()
+        plan, run = (program := Program(*arrays)).bind(*make(program))
+        assert any(step.name == "Loop" and step.native is None for step in plan.steps)
+        in_python = run()
+    for one, other in zip(natively, in_python, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return natively
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def rnn(builder: Graph, x: IRValue, h: IRValue, w: IRValue, b: IRValue) -> Sequence[IRValue]:
+    h = builder.op("Tanh", builder.op("Add2", builder.op("Add2", builder.op("BatchMatmul", h, w), x), b))
+    return h, h * h
+
+
+RNN = ((2, 3), (2, 3), (3, 3), (1, 3))
+
+
+def rnn_arrays(length: int = 5) -> list[np.ndarray]:
+    return [normal(length, 2, 3), *(normal(*shape) for shape in RNN[1:])]
+
+
+def rnn_loop(program: Program, body: Body | None = None, **settings: Any) -> LoopResults:
+    x, h, w, b = program.inputs[:4]
+    body = body or body_of(rnn, *RNN)
+    return loop(program.graph, body, sequences=[x], states=[h], constants=[w, b], **settings)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_states_and_rows(length: int, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(program: Program) -> list[IRValue]:
+        made = rnn_loop(program, backwards=backwards)
+        return [made.states[0], made.rows[0]]
+
+    x, h, w, b = arrays = rnn_arrays(length)
+    last, rows = run_both(make, *arrays, monkeypatch=monkeypatch)
+    numbers = range(length)[::-1] if backwards else range(length)
+    for number in numbers:
+        h = np.tanh(h @ w + x[number] + b)
+        np.testing.assert_allclose(rows[number], h * h, rtol=1e-5)
+    np.testing.assert_allclose(last, h, rtol=1e-5)
+
+
+def test_a_loop_without_steps_gives_the_first_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = rnn_arrays(0)
+    last, rows = run_both(
+        lambda program: [(made := rnn_loop(program)).states[0], made.rows[0]], *arrays, monkeypatch=monkeypatch
+    )
+    assert (last == arrays[1]).all() and rows.shape == (0, 2, 3)
+
+
+def states_as_rows(builder: Graph, x: IRValue, h: IRValue, w: IRValue, b: IRValue) -> Sequence[IRValue]:
+    (h, _) = rnn(builder, x, h, w, b)
+    return h, h
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_row_that_is_a_state_is_written_once(backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = body_of(states_as_rows, *RNN)
+
+    def make(program: Program) -> list[IRValue]:
+        made = rnn_loop(program, body, backwards=backwards)
+        return [made.states[0], made.rows[0]]
+
+    last, rows = run_both(make, *rnn_arrays(), monkeypatch=monkeypatch)
+    assert (last == rows[0 if backwards else -1]).all()
+    program = Program(*rnn_arrays())
+    plan, _ = program.bind(*make(program))
+    assert plan.steps[0].native is not None
+    assert len({slot.memory for slot in plan.slots}) == 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_count_that_is_known_when_it_runs(count: int, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(program: Program) -> list[IRValue]:
+        made = rnn_loop(program, body_of(states_as_rows, *RNN), count=program.inputs[4], backwards=backwards)
+        return [made.states[0], made.rows[0]]
+
+    x, h, w, b = arrays = rnn_arrays(4)
+    last, rows = run_both(make, *arrays, np.array(count), monkeypatch=monkeypatch)
+    for number in range(count)[::-1] if backwards else range(count):
+        h = np.tanh(h @ w + x[number] + b)
+        np.testing.assert_allclose(rows[number], h, rtol=1e-5)
+    np.testing.assert_allclose(last, h, rtol=1e-5)
+    assert not rows[count:].any()
+
+
+@pytest.mark.parametrize(("count", "words"), [(-1, "is negative"), (5, "greater than the rows")])
+def test_a_count_that_cannot_be_is_refused(count: int, words: str) -> None:
+    program = Program(*rnn_arrays(4), np.array(count))
+    made = rnn_loop(program, count=program.inputs[4])
+    _, run = program.bind(made.states[0], made.rows[0])
+    with pytest.raises(RefusedError, match=words):
+        run()
+
+
+def halve(builder: Graph, x: IRValue, limit: IRValue) -> Sequence[IRValue]:
+    half = x * 0.5
+    return half, builder.op("Less", half, limit), half + 1
+
+
+def test_a_body_ends_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = body_of(halve, (), ())
+
+    def make(program: Program) -> list[IRValue]:
+        x, limit = program.inputs
+        made = loop(program.graph, body, states=[x], constants=[limit], length=8, ended=True)
+        assert made.steps is not None
+        return [made.states[0], made.steps, made.rows[0]]
+
+    for limit, steps in [(6.0, 2), (3.0, 3), (0.0, 8)]:
+        arrays = [np.float32(16).reshape(()), np.float32(limit).reshape(())]
+        last, done, rows = run_both(make, *arrays, monkeypatch=monkeypatch)
+        halves = 16 * 0.5 ** np.arange(1, steps + 1)
+        assert (last, done) == (halves[-1], steps)
+        np.testing.assert_array_equal(rows, [*(halves + 1), *[0] * (8 - steps)])
+
+
+def swap(builder: Graph, a: IRValue, b: IRValue) -> Sequence[IRValue]:
+    return b, a + b, a
+
+
+def test_states_may_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = body_of(swap, (1,), (1,))
+
+    def make(program: Program) -> list[IRValue]:
+        made = loop(program.graph, body, states=program.inputs, length=7)
+        return [*made.states, made.rows[0]]
+
+    a, b, rows = run_both(make, np.zeros(1, F32), np.ones(1, F32), monkeypatch=monkeypatch)
+    assert rows.ravel().tolist() == [0, 1, 1, 2, 3, 5, 8]
+    assert (a, b) == (13, 21)
+
+
+def test_a_loop_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = body_of(lambda builder, x, s: (s + x,), (2,), (2,))
+
+    def outer(builder: Graph, x: IRValue, s: IRValue) -> Sequence[IRValue]:
+        (made,) = loop(builder, inner, sequences=[x], states=[s]).states
+        return made, made
+
+    body = body_of(outer, (3, 2), (2,))
+
+    def make(program: Program) -> list[IRValue]:
+        x, s = program.inputs
+        made = loop(program.graph, body, sequences=[x], states=[s])
+        return [made.states[0], made.rows[0]]
+
+    x = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    last, rows = run_both(make, x, np.zeros(2, F32), monkeypatch=monkeypatch)
+    np.testing.assert_array_equal(rows, x.sum(axis=1).cumsum(axis=0))
+    np.testing.assert_array_equal(last, x.sum(axis=(0, 1)))
+
+
+def test_gradients_are_native_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(program: Program) -> list[IRValue]:
+        made = rnn_loop(program)
+        graph, wanted = program.graph, program.inputs
+        y = graph.op("Sum", made.rows[0], axes=(0, 1, 2), keep_dims=False)
+        found = backpropagate(graph, list(graph.nodes), {y: graph.op("Constant", val=1.0, shape=())}, wanted)
+        return [found[value] for value in wanted]
+
+    x, h, w, b = arrays = [array.astype(np.float64) for array in rnn_arrays()]
+    found = run_both(make, *(array.astype(np.float32) for array in arrays), monkeypatch=monkeypatch)
+
+    def total() -> float:
+        state, result = h, 0.0
+        for row in x:
+            state = np.tanh(state @ w + row + b)
+            result += (state * state).sum()
+        return result
+
+    for array, gradient in zip(arrays, found, strict=True):
+        for index in [0, array.size - 1]:
+            before = array.flat[index]
+            sums = []
+            for step in (1e-6, -1e-6):
+                array.flat[index] = before + step
+                sums.append(total())
+            array.flat[index] = before
+            np.testing.assert_allclose(gradient.flat[index], (sums[0] - sums[1]) / 2e-6, rtol=1e-3, atol=1e-5)
