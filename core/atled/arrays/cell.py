@@ -361,6 +361,27 @@ class ArrayCell:
         self.pending = None
         self.zeroed = False
 
+    def exchange(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
+        """Take the values of a storage that nobody else has, and the storage itself if nobody relies on the head's.
+
+        Plans and views of users go on with the memory that they have: then the values are copied.
+        """
+        former = self.storage
+        if former is None or self.place is not place or self.dtype != dtype:
+            self.adopt(place, dtype, storage)
+            if self._is_shown(dtype):
+                self.move(HOST, dtype)
+            return
+        is_shown = former.has_live_view if isinstance(former, HostStorage) else former.exported
+        if self.use is Use.NONE and self._copies is None and not is_shown:
+            self.storage = storage
+        else:
+            _convert(storage, place, dtype, former, place, dtype, self.size)
+            self.outdate_copies()
+        self.pending = None
+        self.zeroed = False
+        self.last_write = next(WRITES)
+
     def copy_into(self, place: Place, dtype: np.dtype, storage: Storage) -> None:
         """Copy the present values into a storage of that place and dtype, unless it is the head."""
         head = self.settle(dtype)

@@ -14,6 +14,7 @@ from atled.arrays.place import HOST
 from atled.arrays.spares import spares_of
 from atled.arrays.watches import WATCHES, announce
 from atled.calling.auto_mode import get_auto_forward
+from atled.graph.keyed.programs import Program
 from atled.graph.record.random_state import new_random_state
 from atled.graph.record.value import PLAIN, RecordedCall, RecordedValue, Value
 from atled.graph.run.one_call import ABSENT, DeviceCall, NativeCall, OneCall, random_state_by_shape
@@ -30,8 +31,8 @@ _TABLES_LIMIT = 64
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
 
 
-_tables: dict[tuple[Context, int], dict[Hashable, CachedCall]] = {}
-"""The cached calls by frozen Context and generation of plugins: equal ones share them."""
+_tables: dict[tuple[Context, int], dict[Hashable, Any]] = {}
+"""The cached calls and programs by frozen Context and generation of plugins: equal ones share them."""
 
 
 def in_force() -> Surroundings:
@@ -42,12 +43,26 @@ def in_force() -> Surroundings:
         generation = discovery.current.generation
         tell_if_slow()
         context = context_in_force()
-        key = (context, generation)
-        if len(_tables) >= _TABLES_LIMIT and key not in _tables:
-            forget_calls()
+        table = table_of(context, generation)
         # Observed calls are made the general way: `remember` keeps none in a table of their own.
-        surroundings.note(change, context, get_auto_forward(), {} if is_observed() else _tables.setdefault(key, {}))
+        surroundings.note(change, context, get_auto_forward(), {} if is_observed() else table)
     return surroundings
+
+
+def table_of(context: Context, generation: int | None = None) -> dict[Hashable, Any]:
+    """The table for a frozen Context and a generation of plugins; None: the present one."""
+    key = (context, discovery.current.generation if generation is None else generation)
+    if len(_tables) >= _TABLES_LIMIT and key not in _tables:
+        forget_calls()
+    return _tables.setdefault(key, {})
+
+
+def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:
+    """Have a table hold what was made for a key."""
+    if sum(map(len, list(_tables.values()))) >= _LIMIT:
+        for each in list(_tables.values()):
+            each.clear()
+    table[key] = made
 
 
 def forget_calls() -> None:
@@ -56,11 +71,12 @@ def forget_calls() -> None:
     change_everywhere()
 
 
-def _cached_count() -> int:
-    return sum(map(len, list(_tables.values())))
+def _count(kind: type) -> int:
+    return sum(isinstance(made, kind) for table in list(_tables.values()) for made in list(table.values()))
 
 
-register_cache("cached calls", _cached_count, forget_calls)
+register_cache("cached calls", lambda: _count(CachedCall), forget_calls)
+register_cache("programs by key", lambda: _count(Program), forget_calls)
 
 
 class _Absent:
@@ -296,7 +312,4 @@ def remember(key: Hashable, calls: object, call: OneCall, function: RecordedCall
     table = _tables.get((function.context, discovery.current.generation))
     if table is None or table is not calls or function.spec.states:
         return
-    if _cached_count() >= _LIMIT:
-        for each in list(_tables.values()):
-            each.clear()
-    table[key] = (_CachedOnDevice if isinstance(call, DeviceCall) else CachedCall)(call, function)
+    keep(table, key, (_CachedOnDevice if isinstance(call, DeviceCall) else CachedCall)(call, function))

@@ -239,4 +239,4 @@ class ProgramByAddress(ByAddress):
             arena = HostStorage(self._arena_bytes)
             # What is given is written by each run.
             self._write_all(block, [0] * len(self.given), arena, [0.0] * len(plan.floats))
-        return _Block(block, memoryview(block), memoryview(block.view(np.float64)), rows, rows.ctypes.data, arena)
+        return _Block(block, block.data, block.view(np.float64).data, rows, rows.ctypes.data, arena)

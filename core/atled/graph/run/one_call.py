@@ -70,11 +70,11 @@ def one_call(
     return _CALLS.add(key, _compile(spec, cells, shapes, attributes, context)) if found is None else found
 
 
-def advance(random_state: ArrayCell | None) -> None:
+def advance(random_state: ArrayCell | None, by: int = 1) -> None:
     """Raise the count of calls of a random state, which is there in host memory."""
     assert random_state is not None
     storage: Any = random_state.storage
-    storage.array((2,), _INT64)[1] += 1
+    storage.array((2,), _INT64)[1] += by
     random_state.touched()
 
 

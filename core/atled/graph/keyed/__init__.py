@@ -1,0 +1,1 @@
+"""Programs by key: graphs that are described anew at each call, compiled once."""

@@ -1,0 +1,185 @@
+"""Programs by key: what a front end describes anew at each call is compiled once, and found again by what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
+from atled.calling.cached_calls import in_force, keep, table_of
+from atled.errors import four_parts
+from atled.graph.compile.plan import Plan
+from atled.graph.keyed.entries import ASSIGN, GRADIENTS, OUTPUT, RESULT, VIEW, Entry, attribute_of, hashable, spec_of
+from atled.graph.keyed.programs import Program, program_of
+from atled.ops.spec import OpSpec
+from atled.type_configs import compute_dtype
+from atled.variable import Variable
+from atled_contexts import Context, is_observed
+from atled_contexts.surroundings import here
+
+__all__ = ["Description"]
+
+
+class Description:
+    """A program: ops on arrays, results and assignments, described call by call and then run.
+
+    To describe it costs little: the calls are noted, and their list is the key under which the compiled program is
+    found, together with the shapes, dtypes and places of the arrays, which of them are the same one, and the Context.
+    Nothing is checked before a program is compiled; then errors come from `run`, with nothing computed.
+
+    A value is a number, which each method gives for what it describes. A description may be kept and run again: it
+    reads its arrays as they are then.
+
+    context: who computes; None for the Context in force when it runs.
+    """
+
+    __slots__ = ("_codes", "_context", "_entries", "_floats", "_leaves", "_program", "_table")
+
+    def __init__(self, context: Context | None = None) -> None:
+        self._context = None if context is None else context.frozen
+        self._entries: list[Entry] = []
+        self._leaves: dict[ArrayCell, int] = {}  # the outside arrays, each with the entry that first names it
+        self._floats: list[float] = []
+        self._program: Program | None = None  # the last, with what it was found for
+        self._table: object = None
+        self._codes: list[int] = []
+
+    def leaf(self, array: NdArray | Variable) -> int:
+        """The values that an array has when the program runs; one value however often it is given."""
+        if type(array) is not NdArray:
+            array = _array(array)
+        entries, shape = self._entries, array.shape
+        number = len(entries)
+        first = self._leaves.setdefault(array.cell, number)
+        if first == number:
+            entries.append(shape)
+            return number
+        return first if entries[first] == shape else self._further((VIEW, first, shape))
+
+    def _further(self, entry: Entry) -> int:
+        """One more leaf with the memory of another."""
+        entries = self._entries
+        if entry in entries:
+            return entries.index(entry)
+        entries.append(entry)
+        return len(entries) - 1
+
+    def call(self, op: str | OpSpec, *inputs: int | None, **attributes: Any) -> int:
+        """The result of an op, of several its first: `output` gives the others.
+
+        op: its name, or its spec.  inputs: values, None for an absent one.
+        attributes: those of kind float are run-time values, with which nothing is compiled anew.
+        """
+        entries = self._entries
+        if attributes:
+            entries.append((op, inputs, self._noted(op, attributes)))
+        else:
+            entries.append((op, inputs))
+        return len(entries) - 1
+
+    def _noted(self, op: str | OpSpec, attributes: dict[str, Any]) -> tuple[tuple[Any, ...], ...]:
+        """The attributes as an entry has them; values of floats are put aside."""
+        spec = spec_of(op)
+        noted: list[tuple[Any, ...]] = []
+        for name, value in attributes.items():
+            if name in spec.float_names:
+                number = value if type(value) is float else attribute_of(spec, name).check(spec.name, value)
+                self._floats.append(number)
+                # Refused values are not to be found again as accepted ones.
+                noted.append((name, number) if spec.checks_values else (name,))
+            else:
+                noted.append((name, hashable(spec, name, value)))
+        return tuple(noted)
+
+    def output(self, call: int, position: int) -> int:
+        """The result of an op at a position, auxiliary ones included."""
+        self._entries.append((OUTPUT, call, position))
+        return len(self._entries) - 1
+
+    def gradients(self, value: int, wanted: Sequence[int]) -> list[int]:
+        """The gradients of the sum of a value with respect to others; zeros where it does not depend on one."""
+        entries = self._entries
+        first = len(entries)
+        entries.append((GRADIENTS, value, tuple(wanted)))
+        entries.extend((OUTPUT, first, position) for position in range(len(wanted)))
+        return list(range(first + 1, len(entries)))
+
+    def result(self, value: int) -> None:
+        """Have `run` give a value, in a new array."""
+        self._entries.append((RESULT, value))
+
+    def assign(self, target: int | NdArray | Variable, value: int) -> None:
+        """Have an array hold a value behind the run, broadcast and cast to what it holds.
+
+        All new values are computed from those before; then they are assigned at once.
+        target: an array, or the value that `leaf` gave for it.
+        """
+        leaf = target if type(target) is int else self.leaf(target)  # type: ignore[arg-type]
+        self._entries.append((ASSIGN, leaf, value))
+
+    def run(self) -> list[NdArray]:
+        """Compute and assign; the results, in the order in which they were asked for.
+
+        Where it fails, every array is as it was. Raises what the calls themselves would for shapes and attributes that
+        do not fit, TypeError or ValueError for a description that makes no sense.
+        """
+        cells = list(self._leaves)
+        codes = [cell.code if cell.pending is None else -1 for cell in cells]
+        surroundings = here()
+        table, program = surroundings.arrays, self._program
+        if program is None or table is not self._table or codes != self._codes:
+            program = None
+            if table is not None and (self._context is None or self._context is surroundings.context):
+                # Nothing is in there for arrays without values, nor where calls are observed.
+                program = table.get((*self._entries, *codes))
+            if program is None:
+                return self._run_first(cells)
+            self._program, self._table, self._codes = program, table, codes
+        found: list[NdArray] = program.run(cells, self._floats)
+        return found
+
+    def _run_first(self, cells: list[ArrayCell]) -> list[NdArray]:
+        """Run as a Context does that is not in force, on arrays without values, or while something observes calls."""
+        program = self._compiled(cells)
+        return (program.run_bound if is_observed() else program.run)(cells, self._floats)
+
+    def _compiled(self, cells: list[ArrayCell]) -> Program:
+        """The program, found or compiled."""
+        if here().arrays is None:
+            in_force()
+        context = here().context if self._context is None else self._context
+        for cell in cells:
+            if cell.pending is not None or cell.storage is None:
+                cell.settle(compute_dtype(context.backends[0][1]))
+        key = (*self._entries, *[cell.code for cell in cells])
+        table = table_of(context)
+        program: Program | None = table.get(key)
+        if program is None:
+            program = program_of(key, self._entries, cells, context)
+            keep(table, key, program)
+        return program
+
+    @property
+    def plan(self) -> Plan:
+        """What it is compiled to, for the arrays as they are; `print` shows the steps and who runs them."""
+        return self._compiled(list(self._leaves)).plan
+
+    def __repr__(self) -> str:
+        return f"<Description of {len(self._entries)} entries on {len(self._leaves)} arrays>"
+
+
+def _array(given: Any) -> NdArray:
+    """The array that a Variable has; TypeError for what has none."""
+    if isinstance(given, Variable):
+        return given.data
+    if isinstance(given, NdArray):
+        return given
+    raise TypeError(
+        four_parts(
+            f"a leaf of type {type(given).__name__}",
+            "it is no array of the library",
+            "",
+            "make one of it, by NdArray.from_numpy_array",
+        )
+    )

@@ -1,0 +1,269 @@
+"""Descriptions of programs: what they compute and assign, how they are found again, and what is refused."""
+
+import contextlib
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import atled as nn
+import atled_sim
+from atled.arrays.array import NdArray
+from atled.calling import cached_calls
+from atled.keyed import Description
+from atled_contexts import context_scope
+from atled_sim import faults
+
+CPU, SIM = nn.Context(["cpu:float"]), nn.Context(["sim:float"])
+REFERENCE = nn.Context(["reference:float"])
+PLACES = pytest.mark.parametrize("context", [CPU, SIM, REFERENCE], ids=["cpu", "sim", "reference"])
+
+
+def array(*shape, dtype=np.float32, seed=0):
+    return NdArray.from_numpy_array(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+def chain(context, x, y, factor=2.0):
+    """tanh(x + y) * factor, described."""
+    d = Description(context)
+    a, b = d.leaf(x), d.leaf(y)
+    d.result(d.call("MulScalar", d.call("Tanh", d.call("Add2", a, b)), val=factor))
+    return d
+
+
+def programs():
+    return nn.memory_statistics()["caches"]["programs by key"]
+
+
+@PLACES
+def test_results_are_new_arrays_with_the_values_of_now(context):
+    x, y = array(3, 4), array(3, 4, seed=1)
+    d = chain(context, x, y)
+    (first,) = d.run()
+    (second,) = d.run()
+    assert first.cell is not second.cell
+    np.testing.assert_array_equal(first.data, second.data)
+    x.data[...] = 0
+    (third,) = d.run()
+    np.testing.assert_allclose(third.data, 2 * np.tanh(y.data), rtol=1e-5)
+    assert not np.array_equal(first.data, third.data)
+
+
+@PLACES
+def test_a_description_made_anew_is_found_again(context):
+    x, y = array(3, 4), array(3, 4, seed=1)
+    chain(context, x, y).run()
+    before = programs()
+    for factor in (1.0, 3.0):
+        (found,) = chain(context, array(3, 4, seed=2), y, factor).run()
+        np.testing.assert_allclose(found.data, factor * np.tanh(array(3, 4, seed=2).data + y.data), rtol=1e-5)
+    assert programs() == before
+    chain(context, x, x).run()  # the same array twice is another program
+    chain(context, array(3, 1), y).run()  # and so is another shape
+    assert programs() == before + 2
+
+
+@PLACES
+def test_several_steps_and_results(context):
+    x, w = array(4, 3), array(3, 5, seed=1)
+    d = Description(context)
+    a = d.leaf(x)
+    h = d.call("Affine", a, d.leaf(w))
+    d.result(d.call("Sum", h, axes=[1]))
+    d.result(d.call("Tanh", h))
+    d.result(a)
+    d.result(h)
+    total, squashed, same, whole = d.run()
+    product = x.data @ w.data
+    np.testing.assert_allclose(total.data, product.sum(1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(squashed.data, np.tanh(product), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(same.data, x.data)
+    assert same.cell is not x.cell
+    np.testing.assert_allclose(whole.data, product, rtol=1e-4, atol=1e-5)
+
+
+@PLACES
+def test_assigned_values_are_all_made_of_the_old_ones(context):
+    x, y = array(2, 3), array(2, 3, seed=1)
+    was_x, was_y = x.data.copy(), y.data.copy()
+    d = Description(context)
+    a, b = d.leaf(x), d.leaf(y)
+    d.assign(a, d.call("Add2", a, b))
+    d.assign(b, d.call("Mul2", a, b))
+    d.result(d.call("Sub2", a, b))
+    for _ in range(3):
+        (difference,) = d.run()
+        was_x, was_y, was = was_x + was_y, was_x * was_y, was_x - was_y
+        np.testing.assert_allclose(difference.data, was, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(x.data, was_x, rtol=1e-5)
+        np.testing.assert_allclose(y.data, was_y, rtol=1e-5)
+
+
+@PLACES
+def test_two_arrays_are_swapped(context):
+    x, y = array(2, 3), array(2, 3, seed=1)
+    was_x, was_y = x.data.copy(), y.data.copy()
+    d = Description(context)
+    a, b = d.leaf(x), d.leaf(y)
+    d.assign(a, b)
+    d.assign(b, a)
+    d.run()
+    np.testing.assert_array_equal(x.data, was_y)
+    np.testing.assert_array_equal(y.data, was_x)
+
+
+@PLACES
+def test_assigned_values_are_broadcast_and_cast(context):
+    x, whole = array(3), NdArray.from_numpy_array(np.zeros((2, 3), np.float64))
+    d = Description(context)
+    d.assign(whole, d.call("MulScalar", d.leaf(x), val=2.0))
+    d.run()
+    assert whole.data.dtype == np.float64
+    np.testing.assert_allclose(whole.data, np.broadcast_to(2 * x.data, (2, 3)), rtol=1e-6)
+
+
+@PLACES
+def test_what_a_user_holds_of_an_array_shows_what_is_assigned(context):
+    x = array(2, 3)
+    view = x.data
+    d = Description(context)
+    a = d.leaf(x)
+    d.assign(a, d.call("AddScalar", a, val=1.0))
+    was = view.copy()
+    d.run()
+    d.run()
+    np.testing.assert_allclose(view, was + 2, rtol=1e-6)
+
+
+@PLACES
+def test_graphs_that_read_an_array_see_what_is_assigned(context):
+    with context_scope(context):
+        v = nn.Variable.from_numpy_array(np.ones((2, 3), np.float32))
+        z = nn.functions.tanh(v)
+        z.forward()
+        d = Description()
+        a = d.leaf(v)
+        d.assign(a, d.call("AddScalar", a, val=1.0))
+        for count in (2, 3):
+            d.run()
+            z.forward()
+            np.testing.assert_allclose(z.d, np.full((2, 3), np.tanh(count)), rtol=1e-5)
+
+
+@PLACES
+def test_gradients_are_values(context):
+    x, y = array(2, 3), array(2, 3, seed=1)
+    d = Description(context)
+    a, b, c = d.leaf(x), d.leaf(y), d.leaf(array(4))
+    for each in d.gradients(d.call("Mul2", d.call("Exp", a), b), [a, b, c]):
+        d.result(each)
+    ga, gb, gc = d.run()
+    np.testing.assert_allclose(ga.data, np.exp(x.data) * y.data, rtol=1e-5)
+    np.testing.assert_allclose(gb.data, np.exp(x.data), rtol=1e-5)
+    np.testing.assert_array_equal(gc.data, np.zeros(4))
+
+
+@pytest.mark.parametrize("context", [CPU, SIM], ids=["cpu", "sim"])
+def test_traces_and_verifications_see_the_steps(context):
+    x, y = array(3, 4), array(3, 4, seed=1)
+    d = chain(context, x, y)
+    with nn.trace() as trace:
+        (seen,) = d.run()
+    assert sum(row.calls for row in trace.rows() if row.backend == context.backends[0][0]) >= 1
+    np.testing.assert_allclose(seen.data, 2 * np.tanh(x.data + y.data), rtol=1e-5)
+    with nn.verify() as verification:
+        d.run()
+    assert verification.checked > 0
+
+
+def test_the_context_in_force_counts_unless_one_is_given():
+    x, y = array(3, 4), array(3, 4, seed=1)
+    d = chain(None, x, y)
+    for context in (CPU, SIM, CPU):
+        with context_scope(context):
+            d.run()
+            assert {step.backend for step in d.plan.steps if step.prepared is not None} == {context.backends[0][0]}
+
+
+def test_caches_are_bounded(monkeypatch):
+    monkeypatch.setattr(cached_calls, "_LIMIT", 16)
+    x = array(1)
+    counts = []
+    for number in range(24):
+        d = Description(CPU)
+        d.result(d.call("Reshape", d.leaf(x), shape=(1,) * (number + 1)))
+        d.run()
+        counts.append(programs())
+    assert max(counts) <= 16
+
+
+def test_no_array_is_kept_alive():
+    x = array(3, 4)
+    chain(CPU, x, x).run()
+    reference = weakref.ref(x.cell)
+    del x
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.mark.parametrize("operation", ["launch", "allocation", "upload", "download"])
+def test_a_run_that_fails_leaves_every_array_as_it_was(operation):
+    failed = 0
+    for nth in range(1, 20):
+        x, y = array(2, 3), array(3, 3, seed=1)
+        was = x.data.copy(), y.data.copy()
+        d = Description(SIM)
+        a, b = d.leaf(x), d.leaf(y)
+        product = d.call("Affine", a, b)
+        d.assign(a, d.call("Tanh", product))
+        d.assign(b, d.call("MulScalar", b, val=0.5))
+        d.result(product)
+        with faults.fail(operation, nth) as fault, contextlib.suppress(atled_sim.SimFault):
+            d.run()
+        failed += fault.happened
+        if fault.happened:
+            np.testing.assert_array_equal(x.data, was[0])
+            np.testing.assert_array_equal(y.data, was[1])
+            d.run()
+        np.testing.assert_allclose(x.data, np.tanh(was[0] @ was[1]), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(y.data, was[1] * 0.5, rtol=1e-6)
+        if not fault.happened:
+            break
+    assert failed or operation == "download"
+
+
+def refused(kind, match, describe):
+    x, y = array(2, 3), array(4)
+    was = x.data.copy(), y.data.copy()
+    d = Description(CPU)
+    with pytest.raises(kind, match=match):
+        describe(d, d.leaf(x), d.leaf(y))
+        d.run()
+    np.testing.assert_array_equal(x.data, was[0])
+    np.testing.assert_array_equal(y.data, was[1])
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    refused(ValueError, "Add2", lambda d, a, b: d.result(d.call("Add2", a, b)))
+    refused(ValueError, "does not broadcast", lambda d, a, b: d.assign(a, b))
+
+
+def test_two_assignments_to_one_array_are_refused():
+    def twice(d, a, b):
+        d.assign(a, d.call("Exp", a))
+        d.assign(a, a)
+
+    refused(ValueError, "assigns to it already", twice)
+
+
+def test_descriptions_that_make_no_sense_are_refused():
+    refused(TypeError, "it is no array outside", lambda d, a, b: d.assign(d.call("Exp", a), a))
+    refused(TypeError, "it is none", lambda d, a, b: d.result(17))
+    refused(TypeError, "it is none", lambda d, a, b: d.call("Exp", 1.5))
+    refused(ValueError, "no op has that name", lambda d, a, b: d.result(d.call("Expp", a)))
+    refused(IndexError, "it has 1", lambda d, a, b: d.result(d.output(d.call("Exp", a), 1)))
+    refused(TypeError, "no array of the library", lambda d, a, b: d.leaf(np.zeros(3)))
+    refused(TypeError, "val", lambda d, a, b: d.call("MulScalar", a, val="x"))
+    refused(TypeError, "part of a key", lambda d, a, b: d.call("Sum", a, axes={1: 2}))
+    refused(TypeError, "no attribute", lambda d, a, b: d.result(d.call("Exp", a, speed=1)))
