@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.call import Call, Prepared
-from atled.dtypes import is_float
-from atled.errors import RefusedError, four_parts
 from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_gradient import DifferentiatedBody
-from atled.graph.nodes.dispatch import EngineOp, choose, place_of
+from atled.graph.nodes.body_op import BodyOp, extend
 from atled.graph.nodes.gradient import DifferentiatedNode
-from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.ops.spec import Attribute, Input
+from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
+from atled.ops.spec import Input
 
 _COUNT = ArrayDesc((), np.int64)
 
 
-class LoopOp(EngineOp, abstract=True):
+class LoopOp(BodyOp, abstract=True):
     """A loop: `state, row of outputs = body(row of sequences, state, constants)`, step by step.
 
     Made per body, as a fused op is per formula; it exists only inside graphs.
@@ -47,6 +44,8 @@ class LoopOp(EngineOp, abstract=True):
         rows: (length, ...) each; zeros where no step was.
     """
 
+    kind = "Loop"
+
     def __init__(
         self,
         body: Body,
@@ -62,24 +61,19 @@ class LoopOp(EngineOp, abstract=True):
         self.body = body
         self.sequence_count = sequences
         self.state_count = states
-        self.draw_count = draws
-        self.constant_count = len(body.inputs) - sequences - states - draws
         self.length = length
         self.counted = counted
         self.ended = ended
         self.backwards = backwards
         self.first_row = states + ended
-        self.key: Hashable = ("Loop", body.key, sequences, states, draws, length, counted, ended, backwards)
-        self._hash = hash(self.key)
-        count = [Input("count", kind="index", gradient="none", on_host=True)] if counted else []
-        self.inputs = (*count, *_inputs(self))
-        rows = len(body.results) - self.first_row
-        names = [f"row{number}" for number in range(rows)]
-        self.outputs = (*(f"state{number}" for number in range(states)), *(["steps"] if ended else []), *names)
-        self.attributes = tuple(Attribute(f"p{number}", "float") for number in range(body.parameter_count))
-        vars(self).update(category="loop", auxiliary=names)
-        super().__init__("Loop", f"A loop of {body!r}.")
-        self.note = f"{len(body.nodes)} ops in each step"
+        self.auxiliary = [f"row{number}" for number in range(len(body.results) - self.first_row)]
+        self.outputs = (*(f"state{number}" for number in range(states)), *(["steps"] if ended else []), *self.auxiliary)
+        if counted:
+            self.inputs = (Input("count", kind="index", gradient="none", on_host=True),)
+        constants = len(body.inputs) - sequences - states - draws
+        kinds = [("sequence", sequences), ("state", states), ("constant", constants)]
+        names = [f"{kind}{number}" for kind, count in kinds for number in range(count)]
+        super().__init__([body], names, draws, sequences, states, length, counted, ended, backwards)
         self._check()
 
     @property
@@ -104,50 +98,34 @@ class LoopOp(EngineOp, abstract=True):
         """Refuse a body that does not fit a loop."""
         body = self.body
         results = body.result_descs
-        for number, (before, after) in enumerate(zip(self._state_inputs, results, strict=False)):
-            if before.shape != after.shape:
-                raise self._error(
+        first_constant = self.sequence_count + self.state_count
+        for number, (before, after) in enumerate(
+            zip(body.inputs[self.sequence_count : first_constant], results, strict=False)
+        ):
+            if before != after:
+                raise self.refusal(
                     f"state {number} is {before} before a step and {after} behind it",
-                    "give the first value the shape that the step returns",
-                )
-            if before.dtype != after.dtype:
-                raise TypeError(
-                    self._text(
-                        f"state {number} is {before} before a step and {after} behind it",
-                        "cast the new value, or give the first one the dtype that the step returns",
-                    )
+                    "give its first value the shape and dtype that the step returns, or cast what that returns",
                 )
         if self.ended and results[self.state_count].shape != ():
-            raise self._error(
+            raise self.refusal(
                 f"its condition is no scalar: {results[self.state_count]}", "reduce it, for example by any or all"
             )
         if self.length is None and (self.sequence_count or self.row_count or not self.counted):
-            raise self._error("it has no length", "say its length; with a count, the most steps there may be")
+            raise self.refusal("it has no length", "say its length; with a count, the most steps there may be")
         if self.length is not None and self.length < 0:
-            raise self._error(f"its length is {self.length}", "use 0 steps or more")
+            raise self.refusal(f"its length is {self.length}", "use 0 steps or more")
         if self.ended and self.backwards:
-            raise self._error("it goes backwards and may end", "have it go forwards over reversed sequences")
+            raise self.refusal("it goes backwards and may end", "have it go forwards over reversed sequences")
         if not self.outputs:
-            raise self._error("it has no output", "give it a state, or have its body return a row")
-
-    @property
-    def _state_inputs(self) -> Sequence[ArrayDesc]:
-        return self.body.inputs[self.sequence_count : self.sequence_count + self.state_count]
-
-    def _text(self, wrong: str, remedy: str) -> str:
-        return four_parts(f"a loop of {self.body!r}", wrong, "", remedy)
-
-    def _error(self, wrong: str, remedy: str) -> RefusedError:
-        return RefusedError(self._text(wrong, remedy))
+            raise self.refusal("it has no output", "give it a state, or have its body return a row")
 
     def infer(self, *given: ArrayDesc, **_: Any) -> Sequence[ArrayDesc]:
         wanted = [self._of_length(desc) for desc in self.body.inputs[: self.sequence_count]]
         wanted += self.body.inputs[self.sequence_count :]
         if self.counted:
             wanted.insert(0, _COUNT)
-        for name, desc, want in zip(self.input_names, given, wanted, strict=True):
-            if desc != want:
-                raise self.error(given, f"{name} is {desc}, not {want}", "give each input as the body was described")
+        self.require(given, wanted)
         results = self.body.result_descs
         steps = [_COUNT] if self.ended else []
         return [*results[: self.state_count], *steps, *map(self._of_length, results[self.first_row :])]
@@ -157,33 +135,8 @@ class LoopOp(EngineOp, abstract=True):
         assert self.length is not None
         return ArrayDesc((self.length, *desc.shape), desc.dtype)
 
-    def prepare(self, call: Call) -> Prepared:
-        return Prepared(_is_run_by_body, note=self.note)
-
     def gradient(self, g: Any, *_: Any, **parameters: Any) -> Sequence[IRValue | None]:  # Any: the engine's own classes
         return _LoopGradient(self, g, list(parameters.values())).of_inputs()
-
-    def __eq__(self, other: object) -> bool:
-        return self.key == other.key if isinstance(other, LoopOp) else NotImplemented
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _is_run_by_body(*_: object) -> None:
-    raise AssertionError("a loop is run by its body")
-
-
-def _inputs(loop: LoopOp) -> list[Input]:
-    """The declarations of what belongs to the inputs of a body."""
-    kinds = [("sequence", loop.sequence_count), ("state", loop.state_count), ("constant", loop.constant_count)]
-    names = [f"{kind}{number}" for kind, count in kinds for number in range(count)]
-    inputs = [
-        Input(name, kind="keep", gradient="flows" if is_float(desc.dtype) else "none")
-        for name, desc in zip(names, loop.body.inputs, strict=False)
-    ]
-    draws = [Input(f"draw{number}", kind="random_state", gradient="none") for number in range(loop.draw_count)]
-    return [*inputs, *draws]
 
 
 class LoopResults(NamedTuple):
@@ -212,7 +165,7 @@ def loop(
 
     length: None for that of the sequences.
 
-    Raises RefusedError (TypeError where a state changes its dtype) for a body or inputs that do not fit.
+    Raises RefusedError for a body or inputs that do not fit.
     """
     assert len(sequences) + len(states) + len(constants) + len(draws) == len(body.inputs)
     if length is None and sequences:
@@ -232,20 +185,6 @@ def loop(
     outputs = graph.add(spec, [*counts, *sequences, *states, *constants, *draws], floats, graph.context).outputs
     steps = outputs[spec.state_count] if ended else None
     return LoopResults(outputs[: spec.state_count], steps, outputs[spec.first_row :])
-
-
-def extend(node: IRNode, spec: LoopOp) -> None:
-    """Have a loop that is in a graph write more rows; its other outputs stay what they are."""
-    assert not node.computed, "what was computed before cannot be had of it again"
-    graph = node.outputs[0].graph
-    descs = tuple(None if value is None else value.desc for value in node.inputs)
-    place = None
-    if node.decision is not None:
-        node.decision = choose(spec, descs, node.attributes, node.context)
-        place = place_of(node.decision, node.context)
-    node.spec = spec
-    added = list(enumerate(spec.infer_outputs(descs, {})))[len(node.outputs) :]
-    node.outputs += tuple(IRValue(graph, desc, place, node, position) for position, desc in added)
 
 
 class _LoopGradient:

@@ -14,6 +14,7 @@ from atled.errors import RefusedError, four_parts
 from atled.graph.compile.bodies import plan_of
 from atled.graph.compile.step import Step
 from atled.graph.nodes.body import Body
+from atled.graph.nodes.body_op import BodyOp
 from atled.graph.nodes.loops import LoopOp
 from atled.graph.run.launching import Arrays, Launch
 from atled_contexts import Context
@@ -23,16 +24,20 @@ Bind = Callable[..., Any]
 
 
 def launch_of_bodies(bound: Arrays, step: Step, bind: Bind) -> Launch:
-    """The launch of a loop."""
+    """The launch of a loop or a branch."""
     spec = step.node.spec
-    assert isinstance(spec, LoopOp)
-    body = _BodyRun(spec.body, spec.draw_count, step.node.context, bind)
+    assert isinstance(spec, BodyOp)
+    bodies = [_BodyRun(body, spec.draw_count, step.node.context, bind) for body in spec.bodies]
     inputs = [_HostCopy(bound, number) for number in step.arguments[: step.input_count]]
     outputs = [None if number < 0 else _HostCopy(bound, number) for number in step.arguments[step.input_count :]]
 
     def launch() -> None:
         floats = [float(bound.floats[number]) for number in step.floats]
-        results = _run_loop(spec, body, [item.fetched() for item in inputs], floats)
+        given = [item.fetched() for item in inputs]
+        if isinstance(spec, LoopOp):
+            results = _run_loop(spec, bodies[0], given, floats)
+        else:
+            results = bodies[0 if given[0] else 1].run(given[1:], floats)
         for output, values in zip(outputs, results, strict=True):
             if output is not None:
                 output.store(values)

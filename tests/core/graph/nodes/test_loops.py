@@ -3,61 +3,19 @@
 import numpy as np
 import pytest
 
-import atled as nn
-from atled.array_desc import ArrayDesc
-from atled.arrays.array import NdArray
-from atled.graph.compile.lowering import lower
+from atled.errors import RefusedError
 from atled.graph.nodes.body import BodyBuilder
-from atled.graph.nodes.gradient import backpropagate
-from atled.graph.nodes.ir import Graph
-from atled.graph.nodes.loops import loop
-from atled.graph.run.binding import Binding
+from atled.graph.nodes.loops import LoopOp, loop
+from graph_programs import CONTEXT, Program, body_of, desc, differences
 
-CONTEXT = nn.Context(["cpu:double"])
-
-
-def desc(*shape, dtype=np.float64):
-    return ArrayDesc(shape, dtype)
-
-
-def body_of(descs, build):
-    """The body that `build(builder, *inputs)` makes."""
-    builder = BodyBuilder(CONTEXT)
-    return builder.body(build(builder, *[builder.input(item) for item in descs]))
-
-
-class Program:
-    """A graph on arrays that are given as NumPy's, with what it computes as NumPy's."""
-
-    def __init__(self, *arrays):
-        self.graph = Graph(CONTEXT)
-        self.arrays = [NdArray.from_numpy_array(np.asarray(array)) for array in arrays]
-        self.inputs = [
-            self.graph.external(number, ArrayDesc(array.shape, array.dtype)) for number, array in enumerate(self.arrays)
-        ]
-
-    def gradients(self, y, wanted):
-        """Gradients of the sum of a value."""
-        graph = self.graph
-        seed = graph.op("Constant", val=1.0, shape=y.shape)
-        found = backpropagate(graph, list(graph.nodes), {y: seed}, wanted)
-        return [found[value] for value in wanted]
-
-    def run(self, *values):
-        self.plan = lower(self.graph, values)
-        results = [NdArray(value.shape) for value in values]
-        floats = [source[1] for source in self.plan.floats]
-        self.binding = Binding(self.plan, [array.cell for array in self.arrays], [r.cell for r in results], floats)
-        self.binding.run()
-        return [result.data for result in results]
+DESCS = [desc(2, 3), desc(2, 3), desc(3, 3), desc(1, 3)]
+RANDOM_STATE = desc(2, dtype=np.int64)
 
 
 def rnn(builder, x, h, w, b):
-    h = builder.op("Tanh", builder.op("Add2", builder.op("Add2", builder.op("BatchMatmul", h, w), x), b))
+    """One step of a recurrent network: its state, and the square of that as an output."""
+    h = builder.op("Tanh", builder.op("BatchMatmul", h, w) + x + b)
     return h, h * h
-
-
-DESCS = [desc(2, 3), desc(2, 3), desc(3, 3), desc(1, 3)]
 
 
 @pytest.fixture
@@ -66,72 +24,273 @@ def arrays():
     return [rng.normal(size=shape) for shape in ((4, 2, 3), (2, 3), (3, 3), (1, 3))]
 
 
+def numpy_rnn(x, h, w, b):
+    rows = []
+    for row in x:
+        h = np.tanh(h @ w + row + b)
+        rows.append(h * h)
+    return h, rows
+
+
+def rnn_total(program, **how):
+    """A number made of all that the loop gives."""
+    x, h, w, b = program.inputs
+    made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b], **how)
+    (last,), (rows,) = made.states, made.rows
+    return program.total(rows, last * last * last)
+
+
 def test_states_and_rows_are_those_of_a_loop_in_python(arrays):
     program = Program(*arrays)
     x, h, w, b = program.inputs
     made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
     last, rows = program.run(*made.states, *made.rows)
-    x, h, w, b = arrays
-    wanted = []
-    for row in x:
-        h = np.tanh(h @ w + row + b)
-        wanted.append(h * h)
-    np.testing.assert_allclose(last, h)
-    np.testing.assert_allclose(rows, wanted)
-
-
-def differences(function, arrays, number, step=1e-6):
-    """The gradient of a scalar function in one of its arrays, by central differences."""
-    found = np.empty_like(arrays[number])
-    for place in np.ndindex(found.shape):
-        sides = []
-        for sign in (1, -1):
-            moved = [array.copy() for array in arrays]
-            moved[number][place] += sign * step
-            sides.append(function(*moved))
-        found[place] = (sides[0] - sides[1]) / (2 * step)
-    return found
-
-
-def rnn_sum(x, h, w, b):
-    """Of all that the loop above gives."""
-    total = 0.0
-    for row in x:
-        h = np.tanh(h @ w + row + b)
-        total += (h * h).sum()
-    return total + (h * h * h).sum()
-
-
-def summed(program):
-    """The same as a value of a graph."""
-    x, h, w, b = program.inputs
-    made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
-    (last,), (rows,) = made.states, made.rows
-    op = program.graph.op
-    return op("Add2", op("Sum", rows, axes=(0, 1, 2)), op("Sum", last * last * last, axes=(0, 1)))
+    wanted = numpy_rnn(*arrays)
+    np.testing.assert_allclose(last, wanted[0])
+    np.testing.assert_allclose(rows, wanted[1])
 
 
 def test_gradients_are_those_of_finite_differences(arrays):
+    def total(*given):
+        last, rows = numpy_rnn(*given)
+        return np.sum(rows) + (last**3).sum()
+
     program = Program(*arrays)
-    found = program.run(*program.gradients(summed(program), program.inputs))
+    found = program.run(*program.gradients(rnn_total(program), program.inputs))
     for number, gradient in enumerate(found):
-        np.testing.assert_allclose(gradient, differences(rnn_sum, arrays, number), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(gradient, differences(total, arrays, number), rtol=1e-6, atol=1e-8)
 
 
 def test_gradients_of_gradients_are_those_of_finite_differences(arrays):
-    def gradient_norm(*given):
+    def of_gradients(*given):
         program = Program(*given)
-        gradients = program.gradients(summed(program), program.inputs)
-        return program, [program.graph.op("Sum", g * g, axes=tuple(range(g.ndim))) for g in gradients]
+        gradients = program.gradients(rnn_total(program), program.inputs)
+        return program, program.total(*(gradient * gradient for gradient in gradients))
 
     def total(*given):
-        program, norms = gradient_norm(*given)
-        return sum(float(norm) for norm in program.run(*norms))
+        program, value = of_gradients(*given)
+        return program.run(value)[0]
 
-    program, norms = gradient_norm(*arrays)
-    value = norms[0]
-    for norm in norms[1:]:
-        value = value + norm
+    program, value = of_gradients(*arrays)
     found = program.run(*program.gradients(value, program.inputs))
     for number, gradient in enumerate(found):
         np.testing.assert_allclose(gradient, differences(total, arrays, number), rtol=1e-5, atol=1e-7)
+
+
+def test_a_loop_goes_backwards(arrays):
+    program = Program(*arrays)
+    value = rnn_total(program, backwards=True)
+    found = program.run(value, *program.gradients(value, program.inputs))
+    other = Program(arrays[0][::-1], *arrays[1:])
+    value = rnn_total(other)
+    wanted = other.run(value, *other.gradients(value, other.inputs))
+    wanted[1] = wanted[1][::-1]
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 4])
+def test_a_count_is_known_when_it_runs(arrays, steps):
+    program = Program(*arrays, np.array(steps))
+    *program.inputs, count = program.inputs
+    x, h, w, b = program.inputs
+    made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b], count=count)
+    gradients = program.gradients(program.total(*made.states, *made.rows), program.inputs)
+    last, rows, *found = program.run(*made.states, *made.rows, *gradients)
+
+    def total(x, *given):
+        h, rows = numpy_rnn(x[:steps], *given)
+        return h.sum() + np.sum(rows)
+
+    wanted = numpy_rnn(arrays[0][:steps], *arrays[1:])
+    np.testing.assert_allclose(last, wanted[0])
+    np.testing.assert_allclose(rows[:steps], np.reshape(wanted[1], (steps, 2, 3)))
+    assert not rows[steps:].any()
+    for number, gradient in enumerate(found):
+        np.testing.assert_allclose(gradient, differences(total, arrays, number), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("steps", [-1, 5])
+def test_a_count_that_does_not_fit_is_refused_and_changes_nothing(arrays, steps):
+    program = Program(*arrays, np.array(2))
+    x, h, w, b, count = program.inputs
+    made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b], count=count)
+    binding, (last,) = program.bind(*made.states)
+    binding.run()
+    before = last.data.copy()
+    program.arrays[-1].data = steps
+    with pytest.raises(RefusedError, match=f"a loop of {steps} steps"):
+        binding.run()
+    np.testing.assert_array_equal(last.data, before)
+
+
+def doubling(builder, x, limit):
+    """x is doubled until its sum exceeds a limit."""
+    x = x + x
+    return x, builder.op("Greater", builder.op("Sum", x, axes=(0,)), limit), x * x
+
+
+@pytest.mark.parametrize(("limit", "steps"), [(-1.0, 1), (20.0, 4), (1e9, 6)])
+def test_a_condition_ends_a_loop_with_its_step(limit, steps):
+    x = np.array([0.5, 1.0])
+    program = Program(x, np.array(limit))
+    made = loop(
+        program.graph,
+        body_of([desc(2), desc()], doubling),
+        states=program.inputs[:1],
+        constants=program.inputs[1:],
+        length=6,
+        ended=True,
+    )
+    (gradient,) = program.gradients(program.total(*made.states, *made.rows), program.inputs[:1])
+    last, done, rows, gradient = program.run(*made.states, made.steps, *made.rows, gradient)
+    assert done == steps
+    factors = 2.0 ** np.arange(1, steps + 1)
+    np.testing.assert_allclose(last, x * factors[-1])
+    np.testing.assert_allclose(rows[:steps], np.square(factors[:, None] * x))
+    assert not rows[steps:].any()
+    np.testing.assert_allclose(gradient, factors[-1] + 2 * x * np.sum(factors**2))
+
+
+def test_a_loop_without_rows_needs_no_length():
+    program = Program(np.ones(2), np.array(10))
+    body = body_of([desc(2)], lambda builder, x: [x + x])
+    made = loop(program.graph, body, states=program.inputs[:1], count=program.inputs[1])
+    np.testing.assert_array_equal(program.run(*made.states)[0], [1024, 1024])
+
+
+def test_floats_are_those_of_the_run():
+    program = Program(np.ones(2))
+    factor = program.graph.float_from("given", 0)
+    body = body_of([desc(2)], lambda builder, x, factor: [builder.op("MulScalar", x, val=factor)], parameters=1)
+    made = loop(program.graph, body, states=program.inputs, length=3, parameters=[factor])
+    (gradient,) = program.gradients(program.total(*made.states), program.inputs)
+    for value, got in zip((27, 27), program.run(*made.states, gradient, floats=[3.0]), strict=True):
+        np.testing.assert_allclose(got, [value, value])
+
+
+def noisy(builder, x, random_state):
+    noise = builder.op("Rand", random_state, shape=(2,), low=0.0, high=1.0)
+    return x * noise, noise
+
+
+def test_each_step_draws_anew_and_the_gradient_sees_the_same_draws():
+    program = Program(np.array([1.5, -2.0]), np.array([7, -1]))
+    x, state = program.inputs
+    made = loop(program.graph, body_of([desc(2), RANDOM_STATE], noisy), states=[x], draws=[state], length=3)
+    (gradient,) = program.gradients(program.total(*made.states), [x])
+    binding, results = program.bind(*made.states, *made.rows, gradient)
+    seen = []
+    for runs in (1, 2):
+        binding.run()
+        last, noise, gradient = (result.data.copy() for result in results)
+        assert len(np.unique(noise)) == noise.size
+        np.testing.assert_allclose(last, program.arrays[0].data * noise.prod(axis=0))
+        np.testing.assert_allclose(gradient, noise.prod(axis=0))
+        np.testing.assert_array_equal(program.arrays[1].data, [7, 3 * runs - 1])
+        seen.append(noise)
+    assert not np.isin(seen[0], seen[1]).any()
+
+
+def test_an_error_sets_random_states_back():
+    def failing(builder, x, indices, random_state):
+        noise = builder.op("Rand", random_state, shape=(2,))
+        return [x + noise + builder.op("Take", x, indices, axis=0)]
+
+    program = Program(np.zeros(2), np.array([[0, 1], [1, 0], [0, 9]]), np.array([7, -1]))
+    x, indices, state = program.inputs
+    body = body_of([desc(2, dtype=np.int64), desc(2), RANDOM_STATE], lambda b, i, x, s: failing(b, x, i, s))
+    made = loop(program.graph, body, sequences=[indices], states=[x], draws=[state])
+    binding, _ = program.bind(*made.states)
+    with pytest.raises(IndexError):
+        binding.run()
+    np.testing.assert_array_equal(program.arrays[2].data, [7, -1])
+
+
+def test_states_may_be_exchanged_and_handed_through():
+    program = Program(np.array([1.0]), np.array([2.0]), np.array([3.0]))
+    body = body_of([desc(1)] * 3, lambda builder, a, b, c: [b, a, c, a])
+    made = loop(program.graph, body, states=program.inputs, length=3)
+    gradients = program.gradients(program.total(made.states[0] * made.states[2], made.rows[0]), program.inputs)
+    values = program.run(*made.states, *made.rows, *gradients)
+    assert [value.ravel().tolist() for value in values] == [[2], [1], [3], [1, 2, 1], [2], [4], [2]]
+
+
+def test_whole_numbers_are_states_without_a_gradient():
+    def step(builder, x, n):
+        return x * builder.op("Cast", n, dtype=np.dtype(np.float64)), builder.op("Cast", x * 0 + 2, dtype=n.dtype)
+
+    program = Program(np.array([3.0]), np.array([5]))
+    made = loop(program.graph, body_of([desc(1), desc(1, dtype=np.int64)], step), states=program.inputs, length=3)
+    gradients = program.gradients(program.total(made.states[0]), program.inputs[:1])
+    x, n, gradient = program.run(*made.states, *gradients)
+    assert (x, n, gradient) == (60, 2, 20)
+    assert n.dtype == np.int64
+
+
+def test_a_loop_in_a_loop_has_gradients_of_both_orders(arrays):
+    def outer(builder, x, h, w, b):
+        made = loop(builder, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
+        return made.states[0], builder.op("Sum", made.rows[0], axes=(0,))
+
+    descs = [desc(2, 2, 3), *DESCS[1:]]
+    found = []
+    for shape, body in (((2, 2, 2, 3), body_of(descs, outer)), ((4, 2, 3), body_of(DESCS, rnn))):
+        program = Program(*arrays)
+        x, h, w, b = program.inputs
+        made = loop(program.graph, body, sequences=[program.graph.reshape(x, shape)], states=[h], constants=[w, b])
+        gradients = program.gradients(program.total(made.rows[0], made.states[0]), program.inputs)
+        value = program.total(*(gradient * gradient for gradient in gradients))
+        found.append(program.run(value, *gradients, *program.gradients(value, program.inputs)))
+    for nested, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(nested, plain)
+
+
+def test_equal_loops_have_equal_keys():
+    def op(**how):
+        return LoopOp(body_of(DESCS, rnn), sequences=1, states=1, length=4, **how)
+
+    assert op() == op() and hash(op()) == hash(op())
+    assert op() != op(backwards=True)
+
+
+def test_cheap_formulas_are_computed_again_and_the_rest_is_stored(arrays):
+    program = Program(*arrays)
+    program.gradients(rnn_total(program), program.inputs)
+    (forward,) = [node.spec for node in program.graph.nodes if node.name == "Loop" and not node.spec.backwards]
+    # Beside the squares: the state before each step, of which the product is the gradient of w, and the one behind it.
+    assert forward.row_count == 3
+
+
+@pytest.mark.parametrize(
+    ("build", "how", "wrong"),
+    [
+        (
+            lambda b, x: [b.op("Sum", x, axes=(0,))],
+            {},
+            r"state 0 is float64\[2\] before a step and float64\[\] behind it",
+        ),
+        (lambda b, x: [b.op("Cast", x, dtype=np.dtype(np.float32))], {}, r"and float32\[2\] behind it"),
+        (lambda b, x: [x, x], {"ended": True}, r"its condition is no scalar: float64\[2\]"),
+        (lambda b, x: [x], {"length": None}, "it has no length"),
+        (lambda b, x: [x], {"length": -1}, "its length is -1"),
+        (lambda b, x: [x, b.op("Sum", x, axes=(0,))], {"ended": True, "backwards": True}, "goes backwards and may end"),
+    ],
+)
+def test_bodies_that_do_not_fit_are_refused(build, how, wrong):
+    program = Program(np.ones(2))
+    with pytest.raises(RefusedError, match=wrong):
+        loop(program.graph, body_of([desc(2)], build), states=program.inputs, **{"length": 3, **how})
+
+
+def test_inputs_that_do_not_fit_are_refused(arrays):
+    program = Program(arrays[0], arrays[0], *arrays[2:])
+    x, h, w, b = program.inputs
+    with pytest.raises(RefusedError, match=r"state0 is float64\[4, 2, 3\], not float64\[2, 3\]"):
+        loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
+
+
+def test_a_body_describes_a_loop_without_choosing_who_computes_it():
+    builder = BodyBuilder(CONTEXT)
+    made = loop(builder, body_of([desc(2)], lambda b, x: [x + x]), states=[builder.input(desc(2))], length=2)
+    assert made.states[0].node.decision is None
