@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Assign(ProgramOp):
     category = "array"
     inputs = (Input("target", kind="keep"), Input("value", kind="keep"))
     outputs = ("target",)
-    inplace: ClassVar[dict[int, int]] = {0: 0}
+    inplace: Mapping[int, int] = {0: 0}
     no_gradient = "raises"
 
     @cached_property

@@ -1,0 +1,139 @@
+"""Views: strided windows on arrays, which front ends hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from atled import strides
+from atled.array_desc import ArrayDesc
+from atled.arrays.array import NdArray
+from atled.arrays.cell import FLOAT32, ArrayCell
+from atled.arrays.place import HOST
+from atled.arrays.storage import HostStorage
+from atled.errors import RefusedError, four_parts
+from atled.strides import Window
+
+
+class View:
+    """Elements of an array by shape, strides and offset, in the array's own memory.
+
+    Views of views are views of the same array, which graphs take for one value.
+
+    cell: the array.  desc: shape, dtype and strides.  offset: elements of the array in front of its first one.
+    """
+
+    __slots__ = ("cell", "desc", "offset")
+
+    def __init__(self, base: NdArray | ArrayCell, desc: ArrayDesc | None = None, offset: int = 0) -> None:
+        """desc: None for all of an NdArray.
+
+        RefusedError: it names elements that the array does not have, or another dtype.
+        """
+        self.cell = base.cell if isinstance(base, NdArray) else base
+        if desc is None:
+            shape = base.shape if isinstance(base, NdArray) else (base.size,)
+            desc = ArrayDesc(shape, self.cell.dtype or FLOAT32)
+        self.desc = desc
+        self.offset = offset
+        self._check()
+
+    def _check(self) -> None:
+        wrong, cell = "", self.cell
+        if strides.leaves(self.window, cell.size):
+            first, end = strides.bounds(self.window)
+            wrong = f"it names elements {first} to {end - 1}"
+        elif cell.dtype is not None and cell.dtype != self.desc.dtype:
+            wrong = f"the array is {cell.dtype}"
+        if wrong:
+            raise RefusedError(
+                four_parts(
+                    f"a view {self.desc}, offset {self.offset}, of an array of {cell.size} elements",
+                    wrong,
+                    "",
+                    "keep shape, strides and offset, which count elements, within the array, and its dtype",
+                )
+            )
+
+    @property
+    def window(self) -> Window:
+        """Which elements of the array it has."""
+        return Window(self.desc.shape, self.desc.written_strides, self.offset)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes per axis."""
+        return self.desc.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one to the next, per axis."""
+        return self.desc.written_strides
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self.desc.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Count of axes."""
+        return len(self.desc.shape)
+
+    @property
+    def size(self) -> int:
+        """Count of elements."""
+        return self.desc.size
+
+    def _with(self, window: Window) -> View:
+        """Another window on the array, which keeps within this one."""
+        made = View.__new__(View)
+        made.cell = self.cell
+        made.desc = ArrayDesc(window.shape, self.desc.dtype, window.strides)
+        made.offset = window.offset
+        return made
+
+    def __getitem__(self, key: Any) -> View:  # Any: what NumPy takes for a basic index
+        """The view that NumPy's basic indexing makes; of one element, too."""
+        return self._with(strides.index(self.window, key))
+
+    def transpose(self, axes: Sequence[int] | None = None) -> View:
+        """Axis i is axis `axes[i]` of this one; None turns the order of all round."""
+        return self._with(strides.transpose(self.window, axes))
+
+    @property
+    def T(self) -> View:
+        """All axes in the other order."""
+        return self.transpose()
+
+    def reshape(self, shape: Sequence[int]) -> View | None:
+        """The elements in C order under another shape; None where that is no view."""
+        window = strides.reshape(self.window, shape)
+        return None if window is None else self._with(window)
+
+    def broadcast_to(self, shape: Sequence[int]) -> View:
+        """Repeated along new axes and along those of size 1; not to be written."""
+        return self._with(strides.broadcast_to(self.window, shape))
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> View:
+        """The elements (i, i + offset) of two axes, which become one, the last."""
+        return self._with(strides.diagonal(self.window, offset, axis1, axis2))
+
+    def numpy(self) -> np.ndarray:
+        """The values, as a new array."""
+        storage = self.cell.copy_at(HOST, self.dtype)
+        assert isinstance(storage, HostStorage)
+        return storage.window(self.desc, self.offset).copy(order="C")
+
+    def write(self, values: Any) -> None:  # Any: what NumPy makes an array of
+        """Have the view hold values, cast and broadcast as NumPy does."""
+        if self.cell.dtype is None:
+            self.cell.settle(self.dtype)
+        storage = self.cell.host()
+        np.copyto(storage.window(self.desc, self.offset), values, casting="unsafe")
+        self.cell.touched()
+
+    def __repr__(self) -> str:
+        return f"<View {self.desc} offset {self.offset} of {self.cell.size} elements>"

@@ -1,0 +1,75 @@
+"""Views that front ends hold, against NumPy's."""
+
+import numpy as np
+import pytest
+
+from atled.array_desc import ArrayDesc
+from atled.arrays.array import NdArray
+from atled.arrays.cell import ArrayCell
+from atled.arrays.views import View
+from atled.errors import RefusedError
+
+
+@pytest.fixture
+def both():
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    return View(NdArray.from_numpy_array(values)), values
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x[1, ..., ::-2],
+        lambda x: x[:, None, 1:],
+        lambda x: x.T[1:],
+        lambda x: x.transpose((2, 0, 1))[:, 1],
+        lambda x: x[:, 1:].reshape((2, 8)),
+        lambda x: x.diagonal(1, 1, 2),
+        lambda x: x[1, 2, 3],
+    ],
+    ids=["steps", "new axis", "turned", "permuted", "reshaped", "diagonal", "element"],
+)
+def test_views_have_the_values_of_numpys(both, make):
+    view, values = both
+    np.testing.assert_array_equal(make(view).numpy(), make(values))
+
+
+def test_a_reshape_that_needs_a_copy_is_none(both):
+    view, _ = both
+    assert view.T.reshape((24,)) is None
+
+
+def test_what_is_written_through_a_view_is_seen_by_the_array_and_other_views(both):
+    view, values = both
+    view[1, :, ::-1].write([[1], [2], [3]])
+    values[1, :, ::-1] = [[1], [2], [3]]
+    np.testing.assert_array_equal(view.numpy(), values)
+    np.testing.assert_array_equal(view.T.numpy(), values.T)
+
+
+def test_what_is_written_is_cast_to_the_dtype_of_the_array():
+    view = View(ArrayCell(3), ArrayDesc((3,), np.int32))
+    view[::2].write([1.75, -1.75])
+    assert view.numpy().tolist() == [1, 0, -1] and view.numpy().dtype == np.int32
+
+
+def test_a_repeated_view_has_one_element_often(both):
+    view, values = both
+    wide = view[0, 0, :1].broadcast_to((5, 3))
+    assert wide.strides == (0, 0)
+    np.testing.assert_array_equal(wide.numpy(), np.full((5, 3), values[0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("desc", "offset"),
+    [
+        (ArrayDesc((5,), np.float32, (5,)), 4),
+        (ArrayDesc((2,), np.float32, (-1,)), 0),
+        (ArrayDesc((25,), np.float32), 0),
+        (ArrayDesc((2,), np.float64), 0),
+    ],
+)
+def test_views_that_leave_their_array_are_refused(both, desc, offset):
+    view, _ = both
+    with pytest.raises(RefusedError, match=r"a view .* of an array of 24 elements: (it names|the array is)"):
+        View(view.cell, desc, offset)
