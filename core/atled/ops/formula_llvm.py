@@ -34,6 +34,7 @@ from atled.ops.formula_llvm_math import (
     float_to_half,
     half_to_float,
 )
+from atled.ops.formula_llvm_tiles import Tiles
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
@@ -94,6 +95,7 @@ def write_llvm(
     fused_instructions: bool = True,
     ranges: bool = False,
     streamed: bool = False,
+    masks: bool = False,
 ) -> str:
     """Text of an IR module with the function `name`, an identifier.
 
@@ -104,17 +106,23 @@ def write_llvm(
         LLVM calls a function for every element; then float64 does the same.
     ranges: write the form that computes a range of elements.
     streamed: write past the caches, except where an output is an input; for layouts without outer axes.
-    Raises ValueError where the layout has another number of operands than the program.
+    masks: store parts of vectors by one instruction. Quicker for operands with inner stride 2, but only for processors
+        that have it (x86 with AVX-512).
+    Raises ValueError where the layout has another number of operands than the program, or does not go with `ranges`.
     """
     operands = len(program.inputs) + len(program.output_names)
     if len(layout.dtypes) != operands:
         raise ValueError(f"{program!r} with {layout!r}: give a layout of {operands} operands.")
-    return _Writer(program, layout, half_instructions, fused_instructions).write(name, ranges=ranges, streamed=streamed)
+    if ranges and not layout.in_order:
+        raise ValueError(f"{program!r} with {layout!r} has no form on ranges: give a layout in C order.")
+    writer = _Writer(program, layout, half_instructions, fused_instructions, masks)
+    return writer.write(name, ranges=ranges, streamed=streamed)
 
 
 class _Writer:
-    def __init__(self, program: Program, layout: Layout, half_instructions: bool, fused: bool) -> None:
+    def __init__(self, program: Program, layout: Layout, half_instructions: bool, fused: bool, masks: bool) -> None:
         self.program = program
+        self.masks = masks
         self.layout = layout
         self.half_instructions = half_instructions
         self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
@@ -133,10 +141,19 @@ class _Writer:
         # Not where large angles are looked for first: such formulas are not bound by memory.
         streamed = streamed and not self.varying_angles()
         buffers = self.write_buffers() if streamed else []
-        sizes = self.write_range() if ranges else self.write_bounds()
+        input_count = len(self.program.inputs)
+        is_tiled = self.layout.is_tiled
+        tiles = Tiles(self.code, self.layout, input_count, self.types, self.words) if is_tiled else None
+        sizes: list[str] = []
+        if tiles is not None:
+            tiles.write_bounds(self.share)
+        else:
+            sizes = self.write_range() if ranges else self.write_bounds()
         addresses = self.words(self.layout.first_address, len(self.layout.dtypes))
         self.write_uniform()
-        if sizes:
+        if tiles is not None:
+            tiles.write(addresses, self.write_row)
+        elif sizes:
             self.write_rows(addresses, sizes, ranges=ranges)
         else:
             pointers = [self.code.let(f"inttoptr i64 {address} to ptr") for address in addresses]
@@ -149,6 +166,7 @@ class _Writer:
         self.code.do("ret i64 0")
         names = self.range_names() if ranges else ("%part", "%parts")
         helpers = [_STREAM] if streamed else []
+        helpers += [tiles.helpers(masks=self.masks)] if tiles else []
         lines = [
             *self.code.declarations,
             *helpers,
