@@ -30,7 +30,7 @@ _MOST_STEPS = (1 << 63) - 1
 
 def graph_of(body: Body, context: Context) -> tuple[Graph, tuple[IRValue, ...]]:
     """The nodes of a body with its results: outside array k is input k; parameters are floats ("parameter", number)."""
-    graph = Graph(context)
+    graph = Graph(context, by_operands=body.by_operands)
     inputs = [graph.external(number, desc) for number, desc in enumerate(body.inputs)]
     parameters = [graph.float_from("parameter", number) for number in range(body.parameter_count)]
     return graph, body.emit(graph, inputs, parameters)
@@ -207,7 +207,7 @@ class _Loop:
         """Constants, random states, what tells the end, and what is needed during a step alone."""
         spec, plan, block = self._spec, self._plan, self._block
         first_constant = spec.sequence_count + spec.state_count
-        first_draw = first_constant + spec.constant_count
+        first_draw = len(spec.body.inputs) - spec.draw_count
         for number, memory in self._sources.items():
             if number >= first_draw:
                 self._fixed[memory] = self._input(number), 0
