@@ -174,6 +174,23 @@ class Call:
         wanted = tuple(position not in unread for position in range(len(self.outputs)))
         return self.attached(self.before, self.after, wanted)
 
+    def into(self, outputs: tuple[ArrayDesc, ...]) -> Call:
+        """The same call, with outputs of other strides."""
+        return Call(
+            self.spec,
+            self.inputs,
+            outputs,
+            self.attributes,
+            device_id=self.device_id,
+            type_config=self.type_config,
+            deterministic=self.deterministic,
+            local_errors=self.local_errors,
+            by_operands=self.by_operands,
+            wanted=self.wanted,
+            before=self.before,
+            after=self.after,
+        )
+
     def attached(self, before: Mapping[int, Call], after: Mapping[int, Call], wanted: tuple[bool, ...]) -> Call:
         """The same call with these formulas, which asks for the outputs that are wanted."""
         return Call(

@@ -209,6 +209,10 @@ class Place:
             )
         return max(alignment, ALIGNMENT)
 
+    def begins_anywhere(self, nbytes: int) -> bool:
+        """Whether arrays may begin so many bytes behind the beginning of a memory, for every implementation."""
+        return self.is_host or (self.has_windows and nbytes % self.alignment == 0)
+
     def download(self, source: Any, target: np.ndarray) -> None:  # Any: the device's own array type
         """Copy from the device to host memory and wait; raises what the device found wrong before."""
         assert self.array_class is not None

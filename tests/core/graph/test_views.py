@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atled as nn
 from atled import Context
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
@@ -165,4 +166,40 @@ def test_reads_of_other_elements_are_no_reason_for_a_copy():
     run = Program("sim", np.arange(12, dtype=np.float32).reshape(3, 4))
     even, odd = (index(whole((3, 4)), (slice(None), slice(first, None, 2))) for first in (0, 1))
     run.assign((0, even), "MulScalar", (0, odd))
-    assert [step.name for step in run.run().steps] == ["MulScalar", "Assign"]
+    assert [step.name for step in run.run().steps] == ["MulScalar"]
+
+
+@pytest.mark.parametrize("backend", ["reference", "sim"])
+def test_what_is_only_assigned_is_made_in_its_target(backend):
+    rng = np.random.default_rng(0)
+    run = Program(backend, *(rng.normal(size=shape).astype(np.float32) for shape in ((4, 4), (4, 4), (9, 8))))
+    target, other = (index(whole((9, 8)), (slice(first, first + 8, 2), slice(0, 4))) for first in (0, 1))
+    run.assign((2, target), "BatchMatmul", (0, whole((4, 4))), (1, whole((4, 4))))
+    run.assign((2, other), "BatchMatmul", (0, whole((4, 4))), (2, target))
+    assert [step.name for step in run.run().steps] == ["BatchMatmul", "BatchMatmul"]
+
+
+@pytest.mark.parametrize("backend", CONTEXTS)
+def test_a_product_of_what_it_replaces_is_made_elsewhere(backend):
+    rng = np.random.default_rng(0)
+    run = Program(backend, *(rng.normal(size=(4, 4)).astype(np.float32) for _ in range(2)))
+    all_of_it = whole((4, 4))
+    run.assign((0, all_of_it), "BatchMatmul", (0, transpose(all_of_it)), (1, all_of_it))
+    run.assign((1, all_of_it), "BatchMatmul", (0, all_of_it), (0, transpose(all_of_it)))
+    assert len(run.run().steps) > 2
+
+
+@pytest.mark.parametrize("backend", ["cpu", "sim"])
+def test_steps_on_views_are_verified(backend):
+    run = Program(backend, np.arange(12, dtype=np.float32).reshape(3, 4), np.ones((4, 4), np.float32))
+    right, left = (index(whole((3, 4)), (slice(None), part)) for part in (slice(1, None), slice(None, -1)))
+    run.assign((0, right), "Abs", (0, left))
+    run.assign(
+        (0, index(left, slice(None, None, -1))),
+        "BatchMatmul",
+        (0, right),
+        (1, index(whole((4, 4)), (slice(3), slice(3)))),
+    )
+    with nn.verify() as checks:
+        run.run()
+    assert checks.checked

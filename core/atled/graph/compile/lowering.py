@@ -17,6 +17,7 @@ from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
+from atled.graph.compile.targets import write_to_targets
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.loops import LoopOp
 from atled.ops.spec import SPECS
@@ -44,7 +45,7 @@ def lower(
     graph.reads_latest = False
     nodes, values = lay_out(graph, nodes_for(graph, values), values, apart)
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
-    nodes = fuse_casts(nodes, values)
+    nodes = write_to_targets(fuse_casts(nodes, values), values)
     _leave_out_unread(nodes, values)
     nodes = group(attach_formulas(nodes, values))
     slots = _Slots(values)
@@ -114,20 +115,22 @@ class _Slots:
         """The number of a value's slot."""
         found = self._numbers.get(value)
         if found is None:
-            slot = self._view(value) if value.is_view else self._array(value)
+            slot = self._array(value) if value.base is value else self._view(value)
             found = self._numbers[value] = len(self.made)
             self.made.append(slot)
         return found
 
     def _view(self, value: IRValue) -> Slot:
-        assert value.node is not None and value.node.inputs[0] is not None
-        shown = self.made[self.number_of(value.node.inputs[0])]
+        """A view, or what a node makes in the memory of a value that it does not read."""
+        assert value.node is not None
+        memory_of = value.node.inputs[0] if value.is_view else value.base
+        assert memory_of is not None
+        shown = self.made[self.number_of(memory_of)]
         # Readers of a view of a result read the result's memory.
         source = ("internal",) if shown.source[0] == "target" else shown.source
         return Slot(value.desc, shown.place, shown.memory, source, value.offset, value.is_window)
 
     def _array(self, value: IRValue) -> Slot:
-        assert not value.is_in_place, "it has the slot of what was changed"
         place, array = value.place or HOST, value.array
         source: tuple[Any, ...] = ("internal",)
         if value.external >= 0:

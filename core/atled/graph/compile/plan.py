@@ -64,6 +64,7 @@ class Plan:
         written: set[tuple[int, Place, np.dtype]] = set()
         for step in self.steps:
             slots = [self.slots[step.arguments[position]] for position in step.node.changed]
+            slots += [self.slots[number] for number in step.arguments[step.input_count :] if number >= 0]
             written.update((s.source[1], s.place, s.desc.dtype) for s in slots if s.source[0] == "external")
         return frozenset(written)
 

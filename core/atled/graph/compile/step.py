@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from atled.array_desc import ArrayDesc
 from atled.arrays.failures import Culprit
 from atled.arrays.place import Place
@@ -53,6 +55,11 @@ class Slot:
         if not (self.is_window or other.is_window):
             return self.desc.size == other.desc.size
         return self.desc == other.desc and self.offset == other.offset
+
+    def window_of(self, memory: np.ndarray) -> np.ndarray:
+        """Its elements of the whole memory, in C order in host memory."""
+        steps = tuple(step * memory.itemsize for step in self.desc.written_strides)
+        return np.ndarray(self.desc.shape, memory.dtype, memory, self.offset * memory.itemsize, steps)
 
     @property
     def nbytes(self) -> int:
@@ -136,9 +143,11 @@ class Step:
 
     @property
     def changes_arrays(self) -> bool:
-        """Whether it changes inputs in place."""
+        """Whether it changes arrays that were there before: inputs in place, or a target that it does not read."""
         spec = self.node.spec
-        return spec is not None and bool(spec.mutated or spec.inplace)
+        if spec is not None and (spec.mutated or spec.inplace):
+            return True
+        return any(value.is_in_place for value in self.node.outputs)
 
     @property
     def waits_for_failures(self) -> bool:

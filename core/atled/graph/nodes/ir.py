@@ -331,6 +331,7 @@ class Graph:
 
         place: None for where it is first used, so that a plan does not depend on where the array happens to be.
         """
+        assert desc.is_contiguous, "windows are views of a whole array"
         key = (number, desc.shape, place, desc.dtype)
         value = self._external_at.get(key)
         if value is None:
@@ -487,13 +488,14 @@ class Graph:
 
         desc: what the call has there.
         """
+        if decision.call.spec.opaque:
+            return False  # code of the user is given whole arrays
         if desc.dtype != value.dtype:
             return True
         if desc.strides != value.desc.strides:
             return False
-        begin = value.offset * value.dtype.itemsize
-        if value.desc.is_contiguous and (place is HOST or begin % place.alignment == 0):
-            return place is HOST or place.has_windows
+        if value.desc.is_contiguous and place.begins_anywhere(value.offset * value.dtype.itemsize):
+            return True
         return decision.implementation.takes_strides((name,))
 
     def _apart(self, spec: OpSpec, inputs: Sequence[IRValue | None], context: Context) -> list[IRValue | None]:

@@ -16,7 +16,7 @@ class Order:
 
     def __init__(self, nodes: Iterable[IRNode]) -> None:
         readers: dict[tuple[IRArray, int], list[IRNode]] = {}
-        makers: dict[tuple[IRArray, int], IRNode] = {}
+        makers: dict[IRArray, dict[int, IRNode]] = {}
         for node in nodes:
             if node.computed or (node.spec is not None and node.spec.views):
                 continue  # it reads nothing
@@ -28,16 +28,18 @@ class Order:
             for value in (*node.outputs, *node.changed.values()):
                 array = value.base.array
                 if array is not None and value.version:
-                    makers[array, value.version] = node
+                    makers.setdefault(array, {})[value.version] = node
         self._earlier: dict[IRNode, dict[IRNode, None]] = {}
-        for (array, version), node in makers.items():
-            former = array, version - 1
-            earlier = dict.fromkeys(readers.get(former, ()))
-            if former in makers:
-                earlier[makers[former]] = None
-            earlier.pop(node, None)
-            if earlier:
-                self._earlier.setdefault(node, {}).update(earlier)
+        for array, made in makers.items():
+            former = 0  # one node may make several versions, of which it shows the last
+            for version, node in sorted(made.items()):
+                earlier = dict.fromkeys(readers.get((array, former), ()))
+                if former in made:
+                    earlier[made[former]] = None
+                earlier.pop(node, None)
+                if earlier:
+                    self._earlier.setdefault(node, {}).update(earlier)
+                former = version
 
     def before(self, node: IRNode) -> list[IRNode]:
         """The nodes that must have run right before a node."""

@@ -51,9 +51,13 @@ class Shadow:
         self._guarded = {
             position: GuardedArray(self._slot(slot).desc)
             for position, slot in enumerate(step.arguments[step.input_count :], step.input_count)
-            if slot >= 0 and self._slot(slot).place.array_class is None and self._slot(slot).memory not in read
+            if slot >= 0 and self._is_guarded(self._slot(slot)) and self._slot(slot).memory not in read
         }
         self.outputs = {position: memory.values for position, memory in self._guarded.items()}
+
+    @staticmethod
+    def _is_guarded(slot: Slot) -> bool:
+        return slot.place.array_class is None and not slot.is_window
 
     def check(self) -> None:
         """Compare what the step made with the reference; VerificationError where it differs beyond the tolerance.
@@ -134,8 +138,13 @@ class Shadow:
             copied: np.ndarray = array.copy()
             return copied
         values = np.empty(slot.desc.shape, slot.desc.dtype)
-        slot.place.download(array, values)
-        return values
+        if not slot.is_window:
+            slot.place.download(array, values)
+            return values
+        # Devices only copy arrays in C order.
+        slots = enumerate(self._plan.slots)
+        base = next(n for n, other in slots if other.memory == slot.memory and not other.is_window)
+        return slot.window_of(self._host_copy(base)).copy()
 
     def _recomputed(self, compute: Callable[[list[np.ndarray | None]], list[np.ndarray]]) -> list[np.ndarray]:
         inputs = [None if array is None else array.copy() for array in self._before]

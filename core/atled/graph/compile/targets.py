@@ -1,0 +1,101 @@
+"""Targets: what is made only to be assigned is made where it is assigned to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from atled.graph.nodes.ir import IRArray, IRNode, IRValue
+from atled.ops.spec import SPECS
+
+
+def write_to_targets(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNode]:
+    """The nodes to run instead of `nodes`: some write into the array that what they make is assigned to.
+
+    So does a node whose implementation can write there, with the strides that a window has, if nobody else reads what
+    it makes, and nothing that it reads changes up to the assignment, whose turn it takes.
+
+    results: values that must exist although no node may read them.
+    """
+    assigning = [node for node in nodes if node.spec is SPECS["Assign"] and not node.computed]
+    if not assigning:
+        return list(nodes)
+    targets = _Targets(nodes, set(results))
+    for node in assigning:
+        targets.write_at_once(node)
+    return [made for node in nodes if (made := targets.become.get(node, node)) is not None]
+
+
+class _Targets:
+    """become: what nodes are replaced by; None for one that is left out."""
+
+    def __init__(self, nodes: Sequence[IRNode], results: set[IRValue]) -> None:
+        self._results = results
+        self._position = {node: position for position, node in enumerate(nodes)}
+        self._readers: dict[IRValue, int] = {}  # of the value and of views of it
+        self._changes: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
+        for position, node in enumerate(nodes):
+            for value in node.inputs:
+                if value is not None:
+                    self._readers[value.shows] = self._readers.get(value.shows, 0) + 1
+            for value in node.changed.values():
+                if value.base.array is not None:
+                    self._changes.setdefault(value.base.array, []).append((value.version, position))
+        self.become: dict[IRNode, IRNode | None] = {}
+
+    def write_at_once(self, assigning: IRNode) -> None:
+        """Have what makes the value of an assignment write it there, if it can."""
+        target, value = assigning.inputs
+        assert target is not None and value is not None
+        maker, made = value.node, assigning.changed[0]
+        if maker is None or maker not in self._position or maker in self.become or value in self._results:
+            return
+        if self._readers[value] != 1 or value.shape != target.shape or value.place is not target.place:
+            return
+        if not _may_write_elsewhere(maker) or not self._reads_the_same(maker, assigning):
+            return
+        if any(item is not None and item.shares_memory(target) and _touch(item, target) for item in maker.inputs):
+            return
+        new = _written_to(maker, made, assigning)
+        if new is not None:
+            self.become[maker] = None
+            self.become[assigning] = new
+
+    def _reads_the_same(self, maker: IRNode, assigning: IRNode) -> bool:
+        """Whether what a node reads has not changed where the assignment stands."""
+        end = self._position[assigning]
+        for value in maker.inputs:
+            array = None if value is None else value.base.array
+            if value is not None and array is not None:
+                changes = self._changes.get(array, ())
+                if any(version > value.shows.version and position < end for version, position in changes):
+                    return False
+        return True
+
+
+def _may_write_elsewhere(maker: IRNode) -> bool:
+    spec, decision = maker.spec, maker.decision
+    if spec is None or decision is None or maker.computed or len(maker.outputs) != 1:
+        return False
+    return not (spec.views or spec.by_engine or spec.random or spec.mutated or spec.inplace or decision.fallback)
+
+
+def _touch(one: IRValue, other: IRValue) -> bool:
+    """Whether two values of one memory have an element in common."""
+    return one.is_same_window(other) or one.interferes(other)
+
+
+def _written_to(maker: IRNode, made: IRValue, assigning: IRNode) -> IRNode | None:
+    """The node with another output; None where its implementation does not write there."""
+    spec, decision, place = maker.spec, maker.decision, made.place
+    assert spec is not None and decision is not None and place is not None
+    is_plain = made.desc.is_contiguous and place.begins_anywhere(made.offset * made.dtype.itemsize)
+    implementation = decision.implementation
+    if not is_plain and not implementation.takes_strides((spec.outputs[0],)):
+        return None
+    call = decision.call.into((made.desc,))
+    if implementation.accepts is not None and implementation.accepts(call) is not True:
+        return None
+    new = IRNode(spec, maker.inputs, maker.attributes, assigning.context, decision.made_for(spec.name, call))
+    new.is_sparing = maker.is_sparing
+    new.make((made,))
+    return new
