@@ -162,7 +162,7 @@ def test_rows_behind_the_end_of_a_counted_loop_become_zero_where_that_is_asked_f
 def test_a_condition_ends_it(dtype: type, zero: int) -> None:
     """A row of the loop copies the number that ends it from an array, eight bytes at a time."""
     one = RunningSum([1] * 6)
-    wishes = np.zeros(10, dtype)
+    wishes: np.ndarray = np.zeros(10, dtype)
     if wishes.dtype.kind == "f":
         wishes[:] = -0.0
     wishes[zero] = 2

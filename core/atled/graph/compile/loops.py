@@ -45,7 +45,7 @@ def make_native(step: Step, lower: Lower) -> None:
     if executor is not None:
         made = _Loop(spec, body, executor)
         step.executor, step.native = executor, made.native
-        note = f"{step.prepared.note}, native"
+        note = "native"
         step.prepared = Prepared(step.prepared.run, native=made.native, workspace=made.workspace, note=note)
 
 

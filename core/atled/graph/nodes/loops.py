@@ -12,6 +12,7 @@ from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_gradient import DifferentiatedBody
 from atled.graph.nodes.body_op import BodyOp, extend
 from atled.graph.nodes.gradient import DifferentiatedNode
+from atled.graph.nodes.hoisting import Hoisted
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.spec import Input
 
@@ -180,11 +181,44 @@ def loop(
         ended=ended,
         backwards=backwards,
     )
+    if count is None and not ended and spec.length:
+        hoisted = Hoisted(body, len(sequences), len(states), len(draws), graph.context)
+        if hoisted.body is not None:
+            return _around(graph, hoisted, spec, sequences, states, constants, draws, parameters)
     counts = [] if count is None else [count]
     floats = dict(zip(spec.float_names, parameters, strict=True))
     outputs = graph.add(spec, [*counts, *sequences, *states, *constants, *draws], floats, graph.context).outputs
     steps = outputs[spec.state_count] if ended else None
     return LoopResults(outputs[: spec.state_count], steps, outputs[spec.first_row :])
+
+
+def _around(
+    graph: Graph,
+    hoisted: Hoisted,
+    spec: LoopOp,
+    sequences: Sequence[IRValue],
+    states: Sequence[IRValue],
+    constants: Sequence[IRValue],
+    draws: Sequence[IRValue],
+    parameters: Sequence[FloatSlot],
+) -> LoopResults:
+    """Add what need not be done step by step, around a smaller loop if anything is left to that."""
+    assert hoisted.body is not None
+    before = hoisted.before(graph, sequences, constants)
+    made = LoopResults((), None, ())
+    if hoisted.body.results:
+        made = loop(
+            graph,
+            hoisted.body,
+            sequences=[*before, *(sequences[number] for number in hoisted.sequences)],
+            states=[states[number] for number in hoisted.states],
+            constants=[constants[number] for number in hoisted.constants],
+            draws=draws,
+            length=spec.length,
+            backwards=spec.backwards,
+            parameters=parameters,
+        )
+    return LoopResults(*hoisted.behind(graph, sequences, states, made.states, made.rows))
 
 
 class _LoopGradient:
