@@ -22,6 +22,7 @@ _NAMES = (
     "rearranging",
     "recurrent",
     "reduction",
+    "scanning",
     "single_formulas",
     "softmax",
     "sorting",

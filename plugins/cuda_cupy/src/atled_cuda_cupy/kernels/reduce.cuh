@@ -1,4 +1,4 @@
-/* Sums, products, maxima and minima (OP) over the elements that walk.cuh gives, in one launch or in two: of a long result
+/* Sums, products, extrema and the like (OP) over the elements that walk.cuh gives, in one launch or in two: of a long result
    each part stores what it found (IS_PART), and a second launch, whose T is ACC, reduces that (OF_PARTS).
    T, A, Y: types of the array, of its elements when computed, of the results; ACC: of the sum. */
 #define SUM 0
@@ -6,6 +6,9 @@
 #define MAXIMUM 2
 #define MINIMUM 3
 #define SQUARES 4
+#define ANY 5
+#define ALL 6
+#define LOG_SUM_EXP 7
 #if HAS_FORMULA /* with formulas the compiler else takes 32 registers and spills */
 #define LEAST_BLOCKS , 2
 #else
@@ -41,20 +44,46 @@ static __device__ __forceinline__ State merged(State a, State b) {
 static __device__ __forceinline__ State swapped(State state, int lanes) {
     return {__shfl_xor_sync(0xffffffffu, state.value, lanes), __shfl_xor_sync(0xffffffffu, state.r, lanes)};
 }
+#elif OP == LOG_SUM_EXP
+/* The highest so far, and the sum of exp(value - highest). A part is the logarithm of its sum, of which the second
+   launch makes the same. NaN comes through. */
+struct State {
+    ACC value, sum;
+};
+
+static __device__ __forceinline__ State nothing() { return {ACC(__int_as_float(0xff800000)), 0}; }
+
+static __device__ __forceinline__ ACC term(ACC value, ACC highest) {
+    return value == highest ? ACC(1) : exp(value - highest); /* infinite ones have no difference */
+}
+
+static __device__ __forceinline__ State merged(State a, State b) {
+    if (b.value <= a.value) return {a.value, a.sum + b.sum * term(b.value, a.value)};
+    return {b.value, b.sum + a.sum * term(a.value, b.value)};
+}
+
+static __device__ __forceinline__ void add(State &state, ACC value, index_t) {
+    state = merged(state, State{value, ACC(1)});
+}
+
+static __device__ __forceinline__ State swapped(State state, int lanes) {
+    return {__shfl_xor_sync(0xffffffffu, state.value, lanes), __shfl_xor_sync(0xffffffffu, state.sum, lanes)};
+}
 #else
 struct State {
     ACC value;
 };
 
-static __device__ __forceinline__ State nothing() { return {ACC(OP == PRODUCT)}; }
-
-static __device__ __forceinline__ void add(State &state, ACC value, index_t) {
-    if (OP == PRODUCT) state.value *= value;
-    else state.value += OP == SQUARES && !OF_PARTS ? value * value : value;
-}
+static __device__ __forceinline__ State nothing() { return {ACC(OP == PRODUCT || OP == ALL)}; }
 
 static __device__ __forceinline__ State merged(State a, State b) {
+    if (OP == ANY) return {ACC(a.value != 0 || b.value != 0)};
+    if (OP == ALL) return {ACC(a.value != 0 && b.value != 0)};
     return {OP == PRODUCT ? a.value * b.value : a.value + b.value};
+}
+
+static __device__ __forceinline__ void add(State &state, ACC value, index_t) {
+    state = merged(state, State{OP == SQUARES && !OF_PARTS ? value * value : value});
 }
 
 static __device__ __forceinline__ State swapped(State state, int lanes) {
@@ -120,10 +149,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK LEAST_BLOCKS)
     for (int j = 0; j < (COLUMNS ? VEC : 1); j++) {
         const index_t k = result_of(words) + j;
         const State state = f.state[j];
-#if IS_PART
-        y[blockIdx.y * (size_t)RESULTS + k] = state.value;
+#if OP == LOG_SUM_EXP
+        const ACC value = state.value + log(state.sum);
 #else
-        STORE_0(y, k, count == 1 ? state.value : state.value / ACC(count));
+        const ACC value = state.value;
+#endif
+#if IS_PART
+        y[blockIdx.y * (size_t)RESULTS + k] = value;
+#else
+        STORE_0(y, k, count == 1 ? value : value / ACC(count));
 #endif
 #if HAS_PLACE
         if (place) place[(IS_PART ? blockIdx.y * (size_t)RESULTS : 0) + k] = IS_PART || state.r > 0 ? state.r : 0;

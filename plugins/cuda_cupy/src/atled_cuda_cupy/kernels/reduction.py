@@ -24,6 +24,11 @@ _OPERATIONS = {
     "Prod": "PRODUCT",
     "Max": "MAXIMUM",
     "Min": "MINIMUM",
+    "MaxTies": "MAXIMUM",
+    "MinTies": "MINIMUM",
+    "Any": "ANY",
+    "All": "ALL",
+    "LogSumExp": "LOG_SUM_EXP",
 }
 _WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a second launch does
 _MEANS = ("Mean", "ReduceMean")
@@ -172,6 +177,20 @@ def prepare_reduction(call: Call) -> Prepared:
     return queued(call, steps, workspace=made.workspace)
 
 
+def prepare_place(call: Call) -> Prepared:
+    """ArgMax and ArgMin: an extremum, of which only the place is kept."""
+    (x,), where = call.inputs, device(call.device_id)
+    assert x is not None
+    operation = "MAXIMUM" if call.spec.name == "ArgMax" else "MINIMUM"
+    made = Reducing(where, x, call.attributes["axes"], operation, x.dtype)
+    values = aligned(call.outputs[0].size * x.dtype.itemsize)
+
+    def steps(x: Any, index: Any, workspace: Any) -> Sequence[Step]:  # Any: as above
+        return made.steps(x, workspace, index, (), behind(workspace, values, made.workspace))
+
+    return queued(call, steps, workspace=values + made.workspace)
+
+
 def prepare_divergence(call: Call) -> Prepared:
     """KLMultinomial: a sum over the elements of two arrays."""
     p, where = call.inputs[0], device(call.device_id)
@@ -259,6 +278,7 @@ def prepare_copy(call: Call) -> Prepared:
 
 _PREPARES: dict[Callable[[Call], Prepared], str] = {
     prepare_reduction: " ".join(_OPERATIONS),
+    prepare_place: "ArgMax ArgMin",
     prepare_scaling: "ScaleToNorm VATNoise",
     prepare_put: "MaxMinGrad",
     prepare_take: "MaxMinGather",

@@ -178,7 +178,7 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     return extremum_gather
 
 
-# By op and whether its sums run along rows.
+# By sense and whether its sums run along rows.
 _KERNELS = {
     ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1),
     ("Max", False): kernels_by_dtype("max_columns", _build_columns, 1),
@@ -192,9 +192,10 @@ _MOVING_KERNELS = {
 
 
 def prepare(call: Call) -> Prepared:
-    """Max, Min: x -> y, index.  MaxMinGrad: gy, index -> gx.  MaxMinGather: x, index -> y."""
+    """Max, Min: x -> y, index.  MaxTies, ArgMax: x -> one of these.  MaxMinGrad: gy, index -> gx; MaxMinGather: back."""
     groups = groups_of(call)
-    name, dtype = call.spec.name, call.outputs[0].dtype.name
+    assert call.inputs[0] is not None
+    name, dtype = call.spec.name, call.inputs[0].dtype.name
     work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
     words = filled(Block, **groups._asdict())
     if name == "MaxMinGather":
@@ -211,8 +212,11 @@ def prepare(call: Call) -> Prepared:
     blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
     units = groups.kept_outer * blocks
     parts = share_count(work_us, units)
-    arguments, note = (Block.x, Block.y, Block.index), "rows" if by_rows else "columns"
-    prepared = launch(_KERNELS[name, by_rows][dtype], words, arguments, parts=parts, note=note)
+    kernel, note = _KERNELS["Max" if "Max" in name else "Min", by_rows][dtype], "rows" if by_rows else "columns"
+    if len(call.outputs) == 1:  # the other one goes into the workspace
+        arguments = (Block.x, Block.index, Block.y) if name.startswith("Arg") else (Block.x, Block.y, Block.index)
+        return launch(kernel, words, arguments, parts=parts, workspace=8 * call.outputs[0].size, note=note)
+    prepared = launch(kernel, words, (Block.x, Block.y, Block.index), parts=parts, note=note)
     # Of each unit the elements of x must lie together.
     fits = groups.reduced_outer == 1 if by_rows else blocks == 1
     return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared
