@@ -14,6 +14,8 @@ class _Truth(Reduction, abstract=True):
     """What Any and All share: 0 or 1 in the dtype of x."""
 
     no_gradient = "stops"
+    integers = "exact"
+    predicate = True
 
     def holds(self, x: np.ndarray, axes: tuple[int, ...], keep_dims: bool) -> np.ndarray:
         """NumPy's function of it."""

@@ -21,6 +21,8 @@ class _Scan(OpSpec, abstract=True):
 
     category = "reduction"
     inputs = (Input("x"),)
+    integers = "exact"
+    accumulates = True
     attributes = (
         Attribute("axis", "int", 0),
         Attribute("exclusive", "bool", False),
@@ -35,7 +37,7 @@ class _Scan(OpSpec, abstract=True):
         return x
 
     def accumulated(self, x: np.ndarray, axis: int) -> np.ndarray:
-        """NumPy's scan, at least in float64."""
+        """NumPy's scan; floats are accumulated in float64."""
         raise NotImplementedError
 
     def reference(self, x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
@@ -65,6 +67,10 @@ class _Scan(OpSpec, abstract=True):
         )
 
 
+def _accumulator(x: np.ndarray) -> np.dtype:
+    return x.dtype if x.dtype.kind in "iub" else np.dtype(np.float64)
+
+
 class CumSum(_Scan):
     """Sums along an axis of all elements up to each: `y[i] = x[0] + ... + x[i]`.
 
@@ -84,7 +90,7 @@ class CumSum(_Scan):
     start = 0
 
     def accumulated(self, x: np.ndarray, axis: int) -> np.ndarray:
-        return np.cumsum(x, axis, dtype=np.float64)
+        return np.cumsum(x, axis, dtype=_accumulator(x))
 
     def gradient(
         self, g: GradientCall, x: IRValue, *, axis: int, exclusive: bool, reverse: bool
@@ -113,7 +119,7 @@ class CumProd(_Scan):
     start = 1
 
     def accumulated(self, x: np.ndarray, axis: int) -> np.ndarray:
-        return np.cumprod(x, axis, dtype=np.float64)
+        return np.cumprod(x, axis, dtype=_accumulator(x))
 
     def gradient(
         self, g: GradientCall, x: IRValue, *, axis: int, exclusive: bool, reverse: bool

@@ -12,7 +12,7 @@ def _comparison(name: str, operator: str, doc: str) -> Row:
     return Row(
         name, "", f"where(x0 {operator} x1, 1, 0)", {"x0": None, "x1": None},
         doc=f"Whether x0 is {doc}: 1 where it is, else 0; the gradients are zero.", data=_MEETING,
-        no_gradient="stops", brief=True,
+        no_gradient="stops", brief=True, predicate=True,
     )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ define(
         Row(
             "IsFinite", "", "where(abs(x) < inf, 1, 0)", {"x": None},
             doc="Whether x is a number and not infinite: 1 where it is, else 0; the gradient is zero.",
-            no_gradient="stops", brief=True,
+            no_gradient="stops", brief=True, predicate=True,
         ),
         Row(
             "Binarize", "", "where(x >= 0, 1, -1)", {"x": None},

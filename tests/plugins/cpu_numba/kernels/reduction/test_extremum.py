@@ -37,6 +37,11 @@ def test_extremum_and_its_first_place(run, name, shape, axes, dtype, values):
     assert run(extremum, name, [x], [y, index], axes=axes, keep_dims=False) == 0
     np.testing.assert_array_equal(y, rows[np.arange(len(rows)), place].reshape(kept))
     np.testing.assert_array_equal(index, place.reshape(kept))
+    value, only_place = np.full_like(y, 77), np.full_like(index, -1)
+    assert run(extremum, f"{name}Ties", [x], [value], axes=axes, keep_dims=False) == 0
+    assert run(extremum, f"Arg{name}", [x], [only_place], axes=axes, keep_dims=False) == 0
+    np.testing.assert_array_equal(value, y)
+    np.testing.assert_array_equal(only_place, index)
 
 
 @both_dtypes

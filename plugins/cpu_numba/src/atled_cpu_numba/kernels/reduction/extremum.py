@@ -6,6 +6,7 @@ MaxMinGrad checks the places of its share before it writes; as share 0 of 0 all 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
@@ -35,13 +36,13 @@ class Block:
     index: int  # address of the places, int64
 
 
-def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
+def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import higher, lower
 
     real = Real(dtype)
-    floats, size = real.pointer, real.size
+    number, floats, size = real.kind, real.pointer, real.size
     better = higher if sign > 0 else lower
 
     @kernel
@@ -62,6 +63,9 @@ def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
                     nans += x[j] != x[j]
                 if place >= 0 and (found != found or (nans == 0 and sign * best <= sign * found)):
                     continue
+                if not places:
+                    found, place = number(math.nan) if nans > 0 else best, 0
+                    continue
                 # Now its place: first the right stretch, in vectors, then in there.
                 start = 0
                 while start + _SEARCHED <= length:
@@ -76,13 +80,14 @@ def _build_rows(dtype: str, sign: int) -> Callable[..., int]:
                 found = x[start]
                 place = r * length + start
             y[i] = found
-            index[i] = place
+            if places:
+                index[i] = place
         return 0
 
     return extremum_rows
 
 
-def _build_columns(dtype: str, sign: int) -> Callable[..., int]:
+def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
     from atled_cpu_numba.codegen import ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
@@ -106,14 +111,16 @@ def _build_columns(dtype: str, sign: int) -> Callable[..., int]:
             x = floats(w[Block.x] + size * (outer * rows * columns + first))
             for j in range(count):
                 y[j] = x[j]
-                index[j] = 0
+                if places:
+                    index[j] = 0
             for row in range(1, rows):
                 x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
                 for j in range(count):
                     best, value = y[j], x[j]
                     wins = (sign * value > sign * best) | ((value != value) & (best == best))
                     y[j] = choose(wins, value, best)
-                    index[j] = choose(wins, row, index[j])
+                    if places:
+                        index[j] = choose(wins, row, index[j])
         return 0
 
     return extremum_columns
@@ -178,13 +185,18 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     return extremum_gather
 
 
-# By sense and whether its sums run along rows.
+# By op and whether it runs along rows.
 _KERNELS = {
-    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1),
-    ("Max", False): kernels_by_dtype("max_columns", _build_columns, 1),
-    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1),
-    ("Min", False): kernels_by_dtype("min_columns", _build_columns, -1),
+    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1, True),
+    ("Max", False): kernels_by_dtype("max_columns", _build_columns, 1, True),
+    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1, True),
+    ("Min", False): kernels_by_dtype("min_columns", _build_columns, -1, True),
+    ("MaxTies", True): kernels_by_dtype("max_value_rows", _build_rows, 1, False),
+    ("MaxTies", False): kernels_by_dtype("max_value_columns", _build_columns, 1, False),
+    ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False),
+    ("MinTies", False): kernels_by_dtype("min_value_columns", _build_columns, -1, False),
 }
+_KERNEL_OF = {"ArgMax": "Max", "ArgMin": "Min"}
 _MOVING_KERNELS = {
     "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad),
     "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather),
@@ -192,7 +204,10 @@ _MOVING_KERNELS = {
 
 
 def prepare(call: Call) -> Prepared:
-    """Max, Min: x -> y, index.  MaxTies, ArgMax: x -> one of these.  MaxMinGrad: gy, index -> gx; MaxMinGather: back."""
+    """Max, Min: x -> y, index; MaxTies, ArgMax, ...: x -> one of these.
+
+    MaxMinGrad: gy, index -> gx.  MaxMinGather: x, index -> y.
+    """
     groups = groups_of(call)
     assert call.inputs[0] is not None
     name, dtype = call.spec.name, call.inputs[0].dtype.name
@@ -212,11 +227,11 @@ def prepare(call: Call) -> Prepared:
     blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
     units = groups.kept_outer * blocks
     parts = share_count(work_us, units)
-    kernel, note = _KERNELS["Max" if "Max" in name else "Min", by_rows][dtype], "rows" if by_rows else "columns"
-    if len(call.outputs) == 1:  # the other one goes into the workspace
-        arguments = (Block.x, Block.index, Block.y) if name.startswith("Arg") else (Block.x, Block.y, Block.index)
-        return launch(kernel, words, arguments, parts=parts, workspace=8 * call.outputs[0].size, note=note)
-    prepared = launch(kernel, words, (Block.x, Block.y, Block.index), parts=parts, note=note)
+    kernel, note = _KERNELS[_KERNEL_OF.get(name, name), by_rows][dtype], "rows" if by_rows else "columns"
+    if name in _KERNEL_OF:  # the values go into the workspace
+        place_first = (Block.x, Block.index, Block.y)
+        return launch(kernel, words, place_first, parts=parts, workspace=8 * call.outputs[0].size, note=note)
+    prepared = launch(kernel, words, (Block.x, Block.y, Block.index)[: 1 + len(call.outputs)], parts=parts, note=note)
     # Of each unit the elements of x must lie together.
     fits = groups.reduced_outer == 1 if by_rows else blocks == 1
     return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared

@@ -23,7 +23,8 @@ class Groups(NamedTuple):
 
 def accepts(call: Call) -> bool | str:
     """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
-    refused = refuse_floats(call, REALS, floats=(0,))
+    # Places of extrema are no floats.
+    refused = refuse_floats(call, REALS, floats=(0,), outputs=0 if call.spec.name.startswith("Arg") else 1)
     if refused:
         return refused
     x = _reduced(call)

@@ -1,0 +1,109 @@
+"""Any and All over any axes that collapse into four groups: 1 where one element, or each, is not 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
+from atled_cpu_numba.kernels.reduction.groups import groups_of
+from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.shared.layout import filled, layout
+
+_ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
+_LOOKED_AT = 256  # elements between two looks whether the answer is known
+_COLUMNS = 1024
+
+
+@layout
+class Block:
+    """What both kernels read; the sizes are those of `groups.Groups`."""
+
+    x: int  # address
+    y: int  # address
+    kept_outer: int
+    reduced_outer: int
+    kept_inner: int
+    reduced_inner: int
+    wanted: int  # 1 for Any: an element that is not 0 settles it; 0 for All: one that is
+
+
+def _build_rows(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def truth_rows(block, part, parts):
+        w = words(block)
+        reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
+        y, wanted = floats(w[Block.y]), w[Block.wanted]
+        count = w[Block.kept_outer] * kept_inner
+        for i in range(count * part // parts, count * (part + 1) // parts):
+            outer = i // kept_inner
+            inner = i - outer * kept_inner
+            found = 1 - wanted
+            for r in range(reduced_outer):
+                x = floats(w[Block.x] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
+                start = 0
+                while start < length and found != wanted:
+                    stop, hits = min(start + _LOOKED_AT, length), 0
+                    for j in range(start, stop):
+                        hits += x[j] != 0
+                    if (wanted == 1 and hits > 0) or (wanted == 0 and hits < stop - start):
+                        found = wanted
+                    start = stop
+            y[i] = number(found)
+        return 0
+
+    return truth_rows
+
+
+def _build_columns(dtype: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.scalars import choose
+
+    real = Real(dtype)
+    number, floats, size = real.kind, real.pointer, real.size
+
+    @kernel
+    def truth_columns(block, part, parts):
+        w = words(block)
+        rows, columns, wanted = w[Block.reduced_outer], w[Block.kept_inner], w[Block.wanted]
+        blocks = (columns + _COLUMNS - 1) // _COLUMNS
+        for unit in range(
+            w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
+        ):
+            outer = unit // blocks
+            first = (unit - outer * blocks) * _COLUMNS
+            count = min(_COLUMNS, columns - first)
+            y = floats(w[Block.y] + size * (outer * columns + first))
+            for j in range(count):
+                y[j] = number(1 - wanted)
+            for row in range(rows):
+                x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
+                for j in range(count):
+                    y[j] = choose((x[j] != 0) == (wanted != 0), number(wanted), y[j])
+        return 0
+
+    return truth_columns
+
+
+_KERNELS = {
+    True: kernels_by_dtype("truth_rows", _build_rows),
+    False: kernels_by_dtype("truth_columns", _build_columns),
+}
+
+
+def prepare(call: Call) -> Prepared:
+    """x -> y."""
+    groups = groups_of(call)
+    by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
+    units = groups.kept_outer * (groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS))
+    work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
+    words = filled(Block, **groups._asdict(), wanted=int(call.spec.name == "Any"))
+    kernel, note = _KERNELS[by_rows][call.outputs[0].dtype.name], "rows" if by_rows else "columns"
+    return launch(kernel, words, (Block.x, Block.y), parts=share_count(work_us, units), note=note)
