@@ -35,7 +35,7 @@ STRIDED = 2
 """An inner stride that only the block tells."""
 
 _BUFFER_BYTES = 128 << 10  # of all buffers: what the stack of a thread surely has, and the second-level cache, too
-_TILE_ELEMENTS = 4096  # at most where nothing is transposed: what the first-level cache has
+_TILE_ELEMENTS = 512  # where nothing is transposed: as little of the nearest cache as is enough for long loops
 _TRANSPOSED_ROWS = 16  # elements of one line of memory, which are to be used while it is near
 _GRAIN = 16  # elements: tiles are multiples of it along the inner axis
 _LONG_ENOUGH = 64  # elements: an inner axis that long is as good as a longer one

@@ -141,9 +141,7 @@ class _Writer:
         # Not where large angles are looked for first: such formulas are not bound by memory.
         streamed = streamed and not self.varying_angles()
         buffers = self.write_buffers() if streamed else []
-        input_count = len(self.program.inputs)
-        is_tiled = self.layout.is_tiled
-        tiles = Tiles(self.code, self.layout, input_count, self.types, self.words) if is_tiled else None
+        tiles = self.tiles() if self.layout.is_tiled else None
         sizes: list[str] = []
         if tiles is not None:
             tiles.write_bounds(self.share)
@@ -178,6 +176,13 @@ class _Writer:
         lines += ["!0 = distinct !{}", '!1 = !{!"llvm.loop.parallel_accesses", !0}', "!2 = !{i32 1}"]
         lines += [f"!{loop} = distinct !{{!{loop}, !1}}" for loop in range(3, 3 + self.loop_count)]
         return "\n".join([*lines, ""])
+
+    def tiles(self) -> Tiles:
+        """What is around the rows where operands are copied to buffers."""
+        read = frozenset().union(*(expression.names for expression in self.expressions))
+        inputs = self.program.inputs
+        unread = [number for number, name in enumerate(inputs) if name not in read]
+        return Tiles(self.code, self.layout, len(inputs), unread, self.types, self.words)
 
     # --- once per call ---
 

@@ -6,7 +6,7 @@ of all other operands are then what rows of contiguous arrays are, and computed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from atled.ops.formula_layout import STRIDED, Layout, item_bytes
@@ -35,6 +35,7 @@ class _Sizes(NamedTuple):
 class Tiles:
     """Writes what is around the rows of a tiled layout.
 
+    unread: inputs that the formula does not use, such as the array to which it is assigned.
     types: of the elements in memory, by the name of the dtype.  words: (first, count) -> values of words of the block.
     """
 
@@ -43,6 +44,7 @@ class Tiles:
         code: Code,
         layout: Layout,
         input_count: int,
+        unread: Collection[int],
         types: Mapping[str, str],
         words: Callable[[int, int], list[str]],
     ) -> None:
@@ -55,7 +57,7 @@ class Tiles:
         self.buffers = {
             operand: code.let(f"alloca [{elements} x {self.types[operand]}], align {_ALIGNED}")
             for operand, inner in enumerate(layout.inner_strides)
-            if inner == STRIDED
+            if inner == STRIDED and operand not in unread
         }
 
     def helper(self, operand: int) -> str:

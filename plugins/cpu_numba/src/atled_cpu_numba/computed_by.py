@@ -71,7 +71,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 """Modules of kernels and the ops that each computes; one is imported when the first of its ops is asked for."""
 
 COPIES = ("Assign", "Broadcast", "Cast", "Identity", "TopKGrad")
-"""Ops that the formula compiler computes as copies; for other dtypes, and strides, the reference does."""
+"""Ops that the formula compiler computes as copies; for other dtypes the reference does."""
 
 _ROWS = "NumPy copies whole rows at the speed of memory"
 _OF_OTHERS = "NumPy's part is small beside the BLAS or the loops that it calls"

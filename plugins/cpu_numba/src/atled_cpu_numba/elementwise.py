@@ -20,7 +20,7 @@ from atled.plugin import (
 )
 from atled_cpu_numba import machine_code
 from atled_cpu_numba.kernels.shared.launch import share_count
-from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions
+from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions, has_masked_stores
 from atled_cpu_numba.store import TransientKernel
 
 # Nanoseconds per element on one core of a current x86 machine, for the number of shares: reading or writing an
@@ -59,7 +59,13 @@ def prepare(call: Call) -> Prepared:
     assert program is not None
     operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
     compute = "float64" if any(desc.dtype == np.float64 for desc in operands) else "float32"
-    plan = plan_layout(program, [desc.shape for desc in operands], [desc.dtype for desc in operands], compute)
+    plan = plan_layout(
+        program,
+        [desc.shape for desc in operands],
+        [desc.dtype for desc in operands],
+        compute,
+        [desc.strides for desc in operands],
+    )
     is_large = sum(desc.nbytes for desc in operands) >= _STREAMED_BYTES
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)
@@ -72,9 +78,9 @@ def prepare(call: Call) -> Prepared:
         attributes=plan.attribute_words,
         parts=share_count(work_us, max(1, size // 1024)),
         owner=kernel,
-        ranges=_Ranges(program, plan.layout),
+        ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
     )
-    return Prepared(native=native)
+    return Prepared(native=native, note="in tiles" if plan.layout.is_tiled else "")
 
 
 def _function_count(program: Program) -> int:
@@ -131,5 +137,6 @@ def _written(program: Program, layout: Layout, ranges: bool, streamed: bool) -> 
         fused_instructions=has_fused_instructions(),
         ranges=ranges,
         streamed=streamed,
+        masks=has_masked_stores(),
     )
     return TransientKernel(name, ir)

@@ -147,6 +147,7 @@ class CpuPlugin:
                 note="formula",
                 op_version=None,
                 fuses=op != "Cast",
+                strides=True,
             )
         for op in sorted({op for ops in KERNELS.values() for op in ops}.union(COPIES)):
             self._adopt(registrar, op)
@@ -180,6 +181,7 @@ class CpuPlugin:
             note="formula",
             op_version=None,
             fuses=True,
+            strides=True,
         )
 
     @hookimpl

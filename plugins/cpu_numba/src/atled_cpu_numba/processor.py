@@ -71,6 +71,11 @@ def has_fused_instructions() -> bool:
     return platform.machine() not in ("x86_64", "AMD64") or has("fma") or has("fma4")
 
 
+def has_masked_stores() -> bool:
+    """Whether the processor to compile for stores some elements of a vector as quickly as all of them."""
+    return platform.machine() in ("x86_64", "AMD64") and has("avx512vl")
+
+
 @functools.cache
 def missing_here(processor: Processor) -> tuple[str, ...]:
     """The features of `processor` that this machine lacks: code for it may end a process here."""
