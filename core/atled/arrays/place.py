@@ -243,8 +243,11 @@ def place_on(array_class: ArrayClass, device_id: str) -> Place:
     return place
 
 
-class ArraysByShape(dict[tuple[int, ...], Any]):  # Any: the device's own array type
-    """One buffer on a device as arrays of the shapes that were asked for: to make one takes as long as a launch."""
+class ArraysByShape(dict[tuple[Any, ...], Any]):  # Any: in a key a size or a description; the device's own array type
+    """One buffer on a device as arrays of the shapes that were asked for: to make one takes as long as a launch.
+
+    Windows on it by description and offset.
+    """
 
     __slots__ = ("_array_class", "_buffer")
 
@@ -252,10 +255,13 @@ class ArraysByShape(dict[tuple[int, ...], Any]):  # Any: the device's own array 
         self._array_class = array_class
         self._buffer = buffer
 
-    def __missing__(self, shape: tuple[int, ...]) -> Any:
+    def __missing__(self, key: tuple[Any, ...]) -> Any:
         if len(self) >= _SHAPES_LIMIT:
             self.clear()
-        array = self[shape] = self._array_class.view(self._buffer, shape)
+        if key and isinstance(key[0], ArrayDesc):
+            array = self[key] = self._array_class.window(self._buffer, *key)
+        else:
+            array = self[key] = self._array_class.view(self._buffer, key)
         return array
 
 
@@ -292,8 +298,8 @@ class DeviceStorage:
 
     def window(self, desc: ArrayDesc, offset: int) -> Any:  # Any: see above
         """Elements of the buffer, from number `offset` on, by their strides."""
-        assert desc.dtype == self.dtype and self.place.array_class is not None
-        return self.place.array_class.window(self.buffer, desc, offset)
+        assert desc.dtype == self.dtype
+        return self.address[desc, offset]
 
 
 class DevicePart:

@@ -9,11 +9,12 @@ import atled as nn
 from atled import Context
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
-from atled.arrays.place import HOST
+from atled.arrays.place import HOST, DeviceStorage
 from atled.errors import RefusedError
 from atled.graph.compile.lowering import lower
 from atled.graph.nodes.ir import Graph
 from atled.graph.run.binding import Binding
+from atled.graph.run.on_device import PlanOnDevice
 from atled.strides import Window, broadcast_to, index, is_injective, transpose, whole
 
 CONTEXTS = ["reference", "cpu", "sim"]
@@ -203,3 +204,22 @@ def test_steps_on_views_are_verified(backend):
     with nn.verify() as checks:
         run.run()
     assert checks.checked
+
+
+def test_plans_on_views_run_on_arrays_of_a_device():
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(6, 8)).astype(np.float32)
+    graph = Graph(Context(["sim"], fallback="raise"))
+    base = graph.external(0, ArrayDesc((6, 8)))
+    x = graph.window(base, index(whole((6, 8)), (slice(None, None, -1), slice(1, None, 3))))
+    plan = lower(graph, [graph.op("Tanh", graph.op("BatchMatmul", x, x, transpose_b=True))])
+    assert PlanOnDevice.fits(plan)
+    memories = [plan.slots[number].memory for number in (plan.requests[0][3], plan.targets[0])]
+    place = plan.slots[0].place
+    storages = [DeviceStorage(place, size, np.dtype(np.float32)) for size in (48, 36)]
+    place.array_class.upload(given.reshape(-1), storages[0].buffer)
+    PlanOnDevice(plan, memories).run([storage.address for storage in storages])
+    got = np.empty(36, np.float32)
+    place.download(storages[1].buffer, got)
+    part = given[::-1, 1::3]
+    np.testing.assert_allclose(got.reshape(6, 6), np.tanh(part @ part.T), rtol=1e-5)

@@ -56,6 +56,17 @@ class Slot:
             return self.desc.size == other.desc.size
         return self.desc == other.desc and self.offset == other.offset
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By what a storage on a device gives it: `DeviceStorage.address`."""
+        return (self.desc, self.offset) if self.is_window else self.desc.shape
+
+    def array_in(self, storage: Any) -> Any:  # Any: memory of any kind; NumPy's or the device's own array type
+        """Its array in a memory."""
+        if self.is_window:
+            return storage.window(self.desc, self.offset)
+        return storage.array(self.desc.shape, self.desc.dtype)
+
     def window_of(self, memory: np.ndarray) -> np.ndarray:
         """Its elements of the whole memory, in C order in host memory."""
         steps = tuple(step * memory.itemsize for step in self.desc.written_strides)

@@ -339,9 +339,7 @@ class Binding:
         slot = self.plan.slots[number]
         storage = self._whole(slot) if slot.range_bytes else self._storages[slot.memory]
         assert storage is not None
-        if slot.is_window:
-            return storage.window(slot.desc, slot.offset)
-        return storage.array(slot.desc.shape, slot.desc.dtype)
+        return slot.array_in(storage)
 
     def storage(self, number: int) -> Storage:
         """The memory of a slot that user code is given: nothing that is shared."""

@@ -21,16 +21,17 @@ from atled.graph.run.launching import fail, running, watch, workspace_in
 from atled.limits.caches import register_cache
 from atled_contexts import lock_across_forks
 
-Shape = tuple[int, ...]
+Key = tuple[Any, ...]
+"""The shape of an array, or description and offset of a window: `Slot.key`."""
 
 _BYTE = np.dtype(np.uint8)
 _KEPT_LIMIT = 64
 _USES = itertools.count(1)
 
 
-def shapes_of(plan: Plan, step: Step) -> list[Shape | None]:
+def shapes_of(plan: Plan, step: Step) -> list[Key | None]:
     """The shapes of all arrays that a step gets, its workspace included; None for an absent one."""
-    shapes = [None if slot < 0 else plan.slots[slot].desc.shape for slot in step.arguments]
+    shapes: list[Key | None] = [None if slot < 0 else plan.slots[slot].key for slot in step.arguments]
     assert step.prepared is not None
     return [*shapes, (step.prepared.workspace,)] if step.prepared.workspace else shapes
 
@@ -124,9 +125,7 @@ class _Frame:
         for step in plan.steps:
             slots = [None if number < 0 else plan.slots[number] for number in step.arguments]
             arguments = [
-                storages[slot.memory].array(slot.desc.shape, slot.desc.dtype)
-                if slot is not None and slot.memory in storages
-                else None
+                slot.array_in(storages[slot.memory]) if slot is not None and slot.memory in storages else None
                 for slot in slots
             ]
             if step.workspace:
@@ -149,14 +148,12 @@ class PlanOnDevice:
         self.used = 0
         self._given = {memory: number for number, memory in enumerate(given)}
         self._frames: list[_Frame] = []  # those that no run has at the moment
-        # Per step: what to call, by position the number of what is given and its shape, and the floats.
-        self._steps: list[tuple[Callable[..., None], list[tuple[int, int, Shape]], tuple[int, ...]]] = []
+        # Per step: what to call, by position the number of what is given and its key there, and the floats.
+        self._steps: list[tuple[Callable[..., None], list[tuple[int, int, Key]], tuple[int, ...]]] = []
         for step in plan.steps:
             slots = [(position, plan.slots[number]) for position, number in enumerate(step.arguments) if number >= 0]
             sources = [
-                (position, self._given[slot.memory], slot.desc.shape)
-                for position, slot in slots
-                if slot.memory in self._given
+                (position, self._given[slot.memory], slot.key) for position, slot in slots if slot.memory in self._given
             ]
             run = _run_of(plan, step, len(step.arguments) + bool(step.workspace))
             self._steps.append((run, sources, step.floats))
@@ -169,7 +166,7 @@ class PlanOnDevice:
         place = plan.slots[0].place
         return (
             place is not HOST
-            and all(slot.place is place and not slot.is_window for slot in plan.slots)
+            and all(slot.place is place for slot in plan.slots)
             and all(map(_is_launch, plan.steps))
             and all(number >= 0 and plan.slots[number].source[0] == "target" for number in plan.targets)
         )
@@ -186,8 +183,8 @@ class PlanOnDevice:
             for (run, sources, numbers), arguments in zip(self._steps, frame.arguments, strict=True):
                 count += 1
                 given = arguments[:]
-                for position, number, shape in sources:
-                    given[position] = arrays[number][shape]
+                for position, number, key in sources:
+                    given[position] = arrays[number][key]
                 if numbers:
                     given += [float(floats[number]) for number in numbers]
                 run(*given)

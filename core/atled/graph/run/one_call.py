@@ -194,7 +194,7 @@ class NativeCall(ShortCall):
         """Whether a call can run so. Long blocks are too much for the stack."""
         if spec.inplace or len(plan.steps) != 1:
             return False
-        return plan.is_on_host and has_form(plan.steps[0])
+        return plan.is_on_host and has_form(plan.steps[0]) and not _has_windows(plan)
 
     @property
     def launch(self) -> Callable[..., int]:
@@ -215,6 +215,11 @@ class NativeCall(ShortCall):
             status = self._executor.run_call(self.form, *addresses, memory.address, *floats)
             self.workspaces.put(memory)
         return status
+
+
+def _has_windows(plan: Plan) -> bool:
+    """Whether a step is given other arrays than those of the call as they are."""
+    return any(slot.is_window for slot in plan.slots)
 
 
 class ProgramCall(ShortCall):
@@ -258,7 +263,7 @@ class PythonCall(ShortCall):
     @staticmethod
     def fits(spec: OpSpec, plan: Plan) -> bool:
         """Whether a call can run so."""
-        if len(plan.steps) != 1 or not plan.is_on_host:
+        if len(plan.steps) != 1 or not plan.is_on_host or _has_windows(plan):
             return False
         (step,) = plan.steps
         if step.node.spec is None or spec.inplace or spec.random or spec.opaque:
