@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc as ArrayDesc  # part of this module for those who write plugins
-from atled.dtypes import is_float
+from atled.dtypes import is_float, is_narrow
 from atled.type_configs import declared
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class RangeWord(IntEnum):
 
 
 _NOTHING: Mapping[int, Any] = {}
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _COMPUTED = frozenset(("compute", "precise", "truth"))  # kinds of inputs that are floats under type configs
 
 
@@ -233,6 +234,21 @@ class Call:
         ]
         found += [outputs[min(n, len(outputs) - 1)] for n, desc in enumerate(self.outputs) if not desc.is_contiguous]
         return tuple(found)
+
+    @property
+    def compute_dtype(self) -> np.dtype:
+        """The dtype in which the formula of an elementwise call, a copy or a cast is computed.
+
+        Operands of others are converted as they are read and stored: as NumPy casts, by way of float32 for narrow ones.
+        """
+        present = [desc.dtype for desc in self.inputs if desc is not None]
+        found = self.spec.computed_in(present)
+        if self.spec.program is None and not is_float(self.outputs[0].dtype):
+            found = _SINGLE if is_narrow(present[0]) else present[0]  # a cast or a copy
+        if found is not None:
+            return found
+        operands = (*present, *(desc.dtype for desc in self.outputs))
+        return _DOUBLE if _DOUBLE in operands else _SINGLE
 
     @property
     def formulas(self) -> list[tuple[int, Call]]:

@@ -12,7 +12,7 @@ here keeps its meaning within one major number of `API_VERSION`; what is not her
     memory          ArrayClass, register_cache; is_float, is_narrow: of dtypes, bfloat16 included
     formulas        Program, Name, Apply, postorder, parse_formula, FormulaError; write_c, write_c_hoisted with C99,
                     CUDA, OPENCL, Dialect; write_attached_c, Stored; write_llvm; compile_numpy; compile_formula;
-                    plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES
+                    plan_layout, Layout, LayoutPlan, INPUT_DTYPES, OUTPUT_DTYPES, FORMULA_DTYPES, has_powers
     ops of its own  all names of `atled.op_spec`: define, Row, OpSpec, Input, Attribute, Sample, ...
     settings        declare_setting, setting, parse_bool, parse_choice, parse_int, parse_names, parse_text, SettingError
     messages        four_parts, did_you_mean, listing, nearest; DeviceLostError, OutOfMemoryError
@@ -88,19 +88,19 @@ if TYPE_CHECKING:
         undefine,
         within,
     )
-    from atled.ops.formula import Apply, FormulaError, Name, Program, parse_formula, postorder
+    from atled.ops.formula import Apply, FormulaError, Name, Program, has_powers, parse_formula, postorder
     from atled.ops.formula_c import C99, CUDA, OPENCL, Dialect, write_c, write_c_hoisted
-    from atled.ops.formula_layout import INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
+    from atled.ops.formula_layout import FORMULA_DTYPES, INPUT_DTYPES, OUTPUT_DTYPES, Layout, LayoutPlan, plan_layout
     from atled.ops.formula_llvm import write_llvm
     from atled.ops.formula_numpy import compile_numpy
     from atled.ops.formula_walk import compile_formula
     from atled.ops.shifting import shift_sources
 
 _MODULES = {
-    "ops.formula": ("Apply", "FormulaError", "Name", "Program", "parse_formula", "postorder"),
+    "ops.formula": ("Apply", "FormulaError", "Name", "Program", "has_powers", "parse_formula", "postorder"),
     "attached_c": ("Stored", "write_attached_c"),
     "ops.formula_c": ("C99", "CUDA", "Dialect", "OPENCL", "write_c", "write_c_hoisted"),
-    "ops.formula_layout": ("INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
+    "ops.formula_layout": ("FORMULA_DTYPES", "INPUT_DTYPES", "Layout", "LayoutPlan", "OUTPUT_DTYPES", "plan_layout"),
     "ops.formula_llvm": ("write_llvm",),
     "ops.formula_numpy": ("compile_numpy",),
     "ops.formula_walk": ("compile_formula",),
@@ -134,6 +134,7 @@ __all__ = [
     "C99",
     "CUDA",
     "DERIVED",
+    "FORMULA_DTYPES",
     "INPUT_DTYPES",
     "LOOP_ERRORS",
     "OPENCL",
@@ -201,6 +202,7 @@ __all__ = [
     "four_parts",
     "function_of",
     "grid",
+    "has_powers",
     "hookimpl",
     "is_float",
     "is_narrow",

@@ -71,9 +71,9 @@ class ProgramOp(OpSpec, abstract=True):
                 ) from None  # NumPy's own message says the same
         return tuple(ArrayDesc(shape, inputs[self.leading].dtype) for _ in self.outputs)
 
-    def is_whole(self, dtype: np.dtype) -> bool:
-        """Whether it is computed in integers on inputs of a dtype, or in truth values."""
-        return dtype.kind in "iub" and self.integers == "exact"
+    def computed_in(self, inputs: Sequence[np.dtype]) -> np.dtype | None:
+        dtype = inputs[self.leading]
+        return dtype if dtype.kind in "iub" and self.integers == "exact" else None
 
     @property
     def leading(self) -> int:
@@ -90,21 +90,26 @@ class ProgramOp(OpSpec, abstract=True):
         return formula_dtype(self.program, dtypes, self.numbers, predicate=self.predicate)
 
     def reference(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
+        dtype = inputs[self.leading].dtype
+        outputs = []
+        for result in self.results(*inputs, **attributes):
+            output = np.empty(result.shape, dtype)
+            with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
+                output[...] = result
+            outputs.append(output)
+        return outputs
+
+    def results(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
+        """The outputs in the dtype in which they are computed."""
         # Imported here because most processes compute on a backend and never write a formula as NumPy.
         from atled.ops.formula_numpy import compile_numpy
 
         assert self.program is not None
         values = [attributes[attribute] for attribute in self.program.attributes]
-        dtype = inputs[self.leading].dtype
-        results = compile_numpy(self.program, dtype if self.is_whole(dtype) else None)(*inputs, *values)
+        compute = self.computed_in([x.dtype for x in inputs])
+        results = compile_numpy(self.program, compute)(*inputs, *values)
         shape = np.broadcast_shapes(*(x.shape for x in inputs))
-        outputs = []
-        for result in results:
-            output = np.empty(shape, dtype)
-            with np.errstate(over="ignore"):  # a large number becomes inf in a narrow dtype
-                output[...] = result
-            outputs.append(output)
-        return outputs
+        return [np.broadcast_to(result, shape) for result in results]
 
 
 class Row:

@@ -675,6 +675,12 @@ class Program:
         return Program, (self.inputs, self.attributes, *self._source)
 
 
+def has_powers(program: Program) -> bool:
+    """Whether powers are left where those with small literal exponents are products: integers have none in kernels."""
+    expanded = [expand(expression, frozenset()) for expression in program.expressions]
+    return any(node.op == "**" for node in postorder(expanded))
+
+
 def sample_programs() -> list[tuple[Operation, Program]]:
     """For each operation of the language the smallest program that uses it, with inputs a and b and output y.
 

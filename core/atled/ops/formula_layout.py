@@ -29,7 +29,10 @@ from atled.ops.formula import Program
 
 INPUT_DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8", "bool")
 OUTPUT_DTYPES = ("float16", "bfloat16", "float32", "float64")
-COMPUTE_DTYPES = ("float32", "float64")
+WHOLE_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FORMULA_DTYPES = (*OUTPUT_DTYPES, *WHOLE_DTYPES)
+"""All that `write_llvm` reads and writes, where a Layout computes in what the operands ask for."""
+COMPUTE_DTYPES = ("float32", "float64", *WHOLE_DTYPES)
 
 STRIDED = 2
 """An inner stride that only the block tells."""
@@ -49,9 +52,8 @@ def item_bytes(dtype: str) -> int:
 class Layout:
     """What a kernel depends on, besides the program; sizes and strides are run-time values.
 
-    dtypes: names of the operands' dtypes, inputs then outputs: float16, bfloat16, float32, float64 and, for inputs,
-        int32, int64, uint8, bool.
-    compute: "float32" or "float64", the type that everything is computed in.
+    dtypes: names of the operands' dtypes, inputs then outputs, of FORMULA_DTYPES.
+    compute: the type that everything is computed in: "float32", "float64", or one of WHOLE_DTYPES.
     rank: number of outer axes.  inner_strides: 0, 1 or STRIDED per operand.
     in_order: whether the axes are those of the outputs in C order, as the form on ranges wants.
     """
@@ -67,8 +69,8 @@ class Layout:
         self, dtypes: Sequence[str], compute: str, rank: int, inner_strides: Sequence[int], in_order: bool = True
     ) -> None:
         for dtype in dtypes:
-            if dtype not in INPUT_DTYPES:
-                known = ", ".join(INPUT_DTYPES)
+            if dtype not in FORMULA_DTYPES:
+                known = ", ".join(FORMULA_DTYPES)
                 raise TypeError(f"layout of {', '.join(dtypes)}: no {dtype} here. Cast to one of {known}.")
         if compute not in COMPUTE_DTYPES:
             raise ValueError(f"layout computing in {compute!r}: unknown. Use one of {', '.join(COMPUTE_DTYPES)}.")
@@ -177,7 +179,7 @@ def plan_layout(
 
     shapes, dtypes: of the inputs, then of the outputs. Inputs broadcast to the outputs' shape, as NumPy does; outputs
         all have the full shape. Neighbouring axes that every operand walks through in the same way become one.
-    compute: "float32" or "float64"; None takes float64 where any operand is float64.
+    compute: as of `Layout`; None takes float64 where any operand is float64, else float32.
     strides: in elements, of each operand; None, or nothing at all, means C-contiguous. Where any is given, axes are
         walked through in the order that suits most operands.
     Raises ValueError for a wrong number of operands and for shapes that do not fit, TypeError for a dtype.
@@ -189,9 +191,6 @@ def plan_layout(
             f"{program!r}: given {len(shapes)} shapes and {len(names)} dtypes. "
             f"Give one for each of {count} inputs and {len(program.output_names)} outputs."
         )
-    for name in names[count:]:
-        if name not in OUTPUT_DTYPES:
-            raise TypeError(f"{program!r}: an output is {name}. Give it one of {', '.join(OUTPUT_DTYPES)}.")
     axes = in_c_order = _collapse(_broadcast_strides(program, shapes, strides or (None,) * len(names)), len(names))
     if any(given is not None for given in strides):
         axes = _collapse(_ordered(axes, count, names), len(names))

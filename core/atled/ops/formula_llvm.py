@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder
+from atled.ops.formula import CONDITION, OPERATIONS, Apply, Expr, Number, Program, expand, postorder, without_rounding
 from atled.ops.formula import name as name_node
-from atled.ops.formula_layout import Layout, LayoutPlan, plan_layout
+from atled.ops.formula_layout import Layout, LayoutPlan, item_bytes, plan_layout
 from atled.ops.formula_llvm_angles import LARGE_ANGLES, LARGEST_SMALL_ANGLE, SMALL_ANGLES
 from atled.ops.formula_llvm_circular import CIRCULAR
 from atled.ops.formula_llvm_math import (
@@ -35,16 +35,14 @@ from atled.ops.formula_llvm_math import (
     half_to_float,
 )
 from atled.ops.formula_llvm_tiles import Tiles
+from atled.ops.formula_llvm_whole import WHOLE_TYPES, Whole
 
 __all__ = ["LIBRARY", "Layout", "LayoutPlan", "plan_layout", "write_llvm"]
 
-_TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOUBLE, "int64": "i64", "int32": "i32"}
-_TYPES |= {"uint8": "i8", "bool": "i8"}
-_ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}  # of outputs
+_TYPES = {"float16": "half", "bfloat16": "i16", "float32": FLOAT, "float64": DOUBLE, **WHOLE_TYPES}
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _PREDICATES = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
-_ARITHMETIC: dict[str, Callable[..., str]] = {"+": Real.add, "-": Real.sub, "*": Real.mul, "/": Real.div}
-_ARITHMETIC |= {"neg": Real.neg, "where": Real.select}
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "neg": "neg", "where": "select"}  # methods of Real
 _LOGIC = {"and": "and i1 {}, {}", "or": "or i1 {}, {}", "not": "xor i1 {}, true"}
 _GRAIN = 16  # elements: shares of a row begin at multiples of it, a cache line of aligned float32
 _CHUNK = 1024  # elements among which one large angle is enough for the slower code; they stay in the nearest cache
@@ -127,11 +125,14 @@ class _Writer:
         self.half_instructions = half_instructions
         self.types = _TYPES if half_instructions else {**_TYPES, "float16": "i16"}
         self.inputs = frozenset(program.inputs)
+        self.is_whole = layout.compute in WHOLE_TYPES
         own = WRITTEN if layout.compute == "float32" else frozenset()
-        self.expressions = [expand(expression, _EXPANDED - own) for expression in program.expressions]
+        given = [without_rounding(item) for item in program.expressions] if self.is_whole else program.expressions
+        self.expressions = [expand(expression, _EXPANDED - own) for expression in given]
         self.nodes = postorder(self.expressions)
         self.code = Code(fused=fused)
-        self.real = Real(self.code, FLOAT if layout.compute == "float32" else DOUBLE)
+        real = Real(self.code, FLOAT if layout.compute == "float32" else DOUBLE)
+        self.real: Real | Whole = Whole(self.code, layout.compute) if self.is_whole else real
         self.wide = Real(self.code, DOUBLE)
         self.values: dict[Expr, str] = {}  # of the type computed in
         self.uniform: dict[Expr, str] = {}  # of attributes and literals alone: float64
@@ -254,7 +255,8 @@ class _Writer:
                 self.uniform[node] = self.compute(self.wide, node, self.uniform_value, {})
 
     def is_uniform(self, expr: Expr) -> bool:
-        return expr.names.isdisjoint(self.inputs)
+        # Of integers nothing is computed in float64, attributes are converted one by one.
+        return not self.is_whole and expr.names.isdisjoint(self.inputs)
 
     def uniform_value(self, expr: Expr) -> str:
         return self.wide.literal(expr.value) if isinstance(expr, Number) else self.uniform[expr]
@@ -357,7 +359,7 @@ class _Writer:
         self.write_elements("loop", "%from", "%to", pointers, varying, CIRCULAR, place)
         count = let("sub i64 %to, %from")
         for i, flag in zip(outputs, past, strict=True):
-            nbytes = let(f"mul i64 {count}, {_ITEM_BYTES[self.layout.dtypes[i]]}")
+            nbytes = let(f"mul i64 {count}, {item_bytes(self.layout.dtypes[i])}")
             target = self.element(i, pointers[i], "%from")
             code.do(f"call void @stream(ptr {buffers[i - first]}, ptr {target}, i64 {nbytes}, i1 {flag})")
         code.do("br i1 %is.last, label %piece.done, label %piece")
@@ -488,23 +490,30 @@ class _Writer:
         if expr not in self.values:
             # LLVM moves the conversion out of the loop.
             value = self.uniform[expr]
-            self.values[expr] = value if expr.kind == CONDITION else self.wide.convert(value, self.real.type)
+            if isinstance(self.real, Whole):
+                self.values[expr] = self.real.from_attribute(value)
+            else:
+                self.values[expr] = value if expr.kind == CONDITION else self.wide.convert(value, self.real.type)
         return self.values[expr]
 
     def compute(
         self,
-        real: Real,
+        real: Real | Whole,
         node: Apply,
         get: Callable[[Expr], str],
         functions: Mapping[str, Callable[[Real, str], str]],
     ) -> str:
         args = [get(arg) for arg in node.args]
         if node.op in _ARITHMETIC:
-            return _ARITHMETIC[node.op](real, *args)
+            written: str = getattr(real, _ARITHMETIC[node.op])(*args)
+            return written
         if node.op in _PREDICATES:
             return real.compare(_PREDICATES[node.op], *args)
         if node.op in _LOGIC:
             return self.code.let(_LOGIC[node.op].format(*args))
+        if isinstance(real, Whole):
+            assert node.op == "abs", f"{node.op} of integers"
+            return real.abs(*args)
         if real.type == FLOAT and node.op in functions:
             return functions[node.op](real, *args)
         return call_function(real, node.op, args)
@@ -516,12 +525,12 @@ class _Writer:
     def load(self, operand: int, pointer: str, metadata: str) -> str:
         """The element at `pointer` in the type computed in."""
         dtype = self.layout.dtypes[operand]
-        element_type, real = self.types[dtype], self.real.type
+        element_type, real = self.types[dtype], self.real
         value = self.code.let(f"load {element_type}, ptr {pointer}{metadata}")
-        if dtype in ("uint8", "bool"):
-            return self.code.let(f"uitofp i8 {value} to {real}")
-        if dtype in ("int32", "int64"):
-            return self.code.let(f"sitofp {element_type} {value} to {real}")
+        if dtype in WHOLE_TYPES:
+            if isinstance(real, Whole):
+                return real.from_whole(value, dtype)
+            return Whole(self.code, dtype).to_real(value, real.type)
         if dtype == "float16":
             if self.half_instructions:
                 value = self.code.let(f"fpext half {value} to float")
@@ -530,19 +539,34 @@ class _Writer:
             element_type = FLOAT
         elif dtype == "bfloat16":
             value, element_type = bfloat_to_float(Real(self.code, FLOAT), value), FLOAT
-        return Real(self.code, element_type).convert(value, real)
+        if isinstance(real, Whole):
+            return real.from_real(value, element_type)
+        return Real(self.code, element_type).convert(value, real.type)
 
     def store(self, operand: int, pointer: str, value: str) -> None:
         dtype = self.layout.dtypes[operand]
+        real = self.real
+        if dtype in WHOLE_TYPES:
+            stored = Whole(self.code, dtype)
+            if isinstance(real, Whole):
+                value = stored.from_whole(value, real.dtype)
+            else:
+                value = stored.from_real(value, real.type)
+            self.code.do(f"store {stored.type} {value}, ptr {pointer}, !llvm.access.group !0")
+            return
+        if isinstance(real, Whole):
+            # Integers become float16 by way of float, as NumPy has it.
+            target = DOUBLE if dtype == "float64" else FLOAT
+            value, real = real.to_real(value, target), Real(self.code, target)
         if dtype == "float16":
             # By way of float: few processors round double to half.
-            value = self.real.convert(value, FLOAT)
+            value = real.convert(value, FLOAT)
             if self.half_instructions:
                 value = self.code.let(f"fptrunc float {value} to half")
             else:
                 value = float_to_half(Real(self.code, FLOAT), value)
         elif dtype == "bfloat16":
-            value = float_to_bfloat(Real(self.code, FLOAT), self.real.convert(value, FLOAT))
+            value = float_to_bfloat(Real(self.code, FLOAT), real.convert(value, FLOAT))
         else:
-            value = self.real.convert(value, self.types[dtype])
+            value = real.convert(value, self.types[dtype])
         self.code.do(f"store {self.types[dtype]} {value}, ptr {pointer}, !llvm.access.group !0")

@@ -48,9 +48,9 @@ def write_numpy(program: Program, *, whole: bool = False) -> str:
     results = ", ".join(f"_np.asarray({writer.real(expression)}, _real)" for expression in expressions)
     lines = [f"def formula({', '.join((*program.inputs, *program.attributes))}):"]
     lines.append(f"    _real = _real_type({', '.join(program.inputs)})")
-    lines.extend(f"    {name} = _np.asarray({name}, _real)" for name in program.inputs)
-    lines.extend(f"    {name} = {'_whole' if whole else '_np.float64'}({name})" for name in program.attributes)
     lines.append("    with _np.errstate(all='ignore'):")
+    lines.extend(f"        {name} = _np.asarray({name}, _real)" for name in program.inputs)
+    lines.extend(f"        {name} = {'_whole' if whole else '_np.float64'}({name})" for name in program.attributes)
     lines.extend(f"        {line}" for line in writer.lines)
     lines.append(f"        return ({results},)")
     return "\n".join(lines) + "\n"
@@ -64,15 +64,13 @@ def compile_numpy(program: Program, compute: np.dtype[Any] | None = None) -> Cal
     do or, where there are none, as float64. Returns one float32 or float64 array per output, of the broadcast shape of
     the inputs that the output uses, never a view of an input's memory being changed; the caller casts and broadcasts
     when it stores.
-    compute: an integer dtype, or bool, in which all is computed instead, modulo its range, as NumPy does.
+    compute: the dtype in which all is computed instead; in one of integers modulo its range, as NumPy does.
     Infinities and NaN come and go without NumPy warnings.
     """
     namespace: dict[str, Any] = {"_np": np, "_erf": _erf, "_real_type": _real_type}
-    if compute is None:
-        source = write_numpy(program)
-    else:
+    if compute is not None:
         namespace |= {"_real_type": lambda *_: compute.type, "_whole": lambda value: np.int64(value).astype(compute)}
-        source = write_numpy(program, whole=True)
+    source = write_numpy(program, whole=compute is not None and compute.kind in "iub")
     exec(compile(source, f"<formula {program.key}>", "exec"), namespace)
     formula: Callable[..., tuple[np.ndarray, ...]] = namespace["formula"]
     return formula

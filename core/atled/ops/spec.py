@@ -364,6 +364,10 @@ class OpSpec:
         kinds = ((desc, self.input_at(position).kind) for position, desc in enumerate(inputs))
         return [desc.dtype for desc, kind in kinds if desc is not None and kind in ("compute", "precise")]
 
+    def computed_in(self, inputs: Sequence[np.dtype]) -> np.dtype | None:
+        """The dtype in which its formula is computed on inputs of some dtypes, where those do not tell: integers."""
+        return None
+
     def operand_outputs(self, outputs: Sequence[ArrayDesc], dtype: np.dtype) -> tuple[ArrayDesc, ...]:
         """By operands: the outputs that `infer` gave, for a call that is computed in a dtype."""
         if self.predicate:

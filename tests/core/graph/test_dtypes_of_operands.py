@@ -171,7 +171,7 @@ def _leaf(draw: Callable[..., Any], shape: tuple[int, ...]) -> np.ndarray:
 def test_graphs_of_mixed_dtypes_compute_as_numpy_does(context: str, data: st.DataObject) -> None:
     shapes = data.draw(st.sampled_from((((3, 5), (3, 5), (5,)), ((4,), (), (4,)), ((2, 1, 3), (2, 4, 1), (3,)))))
     arrays = [_leaf(data.draw, shape) for shape in shapes]
-    count = data.draw(st.integers(1, 7))
+    count = data.draw(st.integers(1, 9))
     traced: list[Traced] = []
 
     def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:

@@ -34,13 +34,7 @@ class CastingOp(FusedOp, abstract=True):
         return tuple(ArrayDesc(shape, dtype) for dtype in self.dtypes)
 
     def reference(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
-        # Imported here because most processes compute on a backend and never write a formula as NumPy.
-        from atled.ops.formula_numpy import compile_numpy
-
-        assert self.program is not None
-        results = compile_numpy(self.program)(*inputs, *(attributes[item] for item in self.program.attributes))
-        shape = np.broadcast_shapes(*(x.shape for x in inputs))
-        return [np.broadcast_to(result, shape) for result in results]
+        return self.results(*inputs, **attributes)
 
 
 class _Output(NamedTuple):
@@ -77,6 +71,8 @@ def _takes_casts(node: IRNode) -> bool:
     spec, decision = node.spec, node.decision
     if spec is None or spec.program is None or decision is None or node.computed:
         return False
+    if decision.call.by_operands and decision.implementation.integers and decision.implementation.fuses:
+        return False  # fusion has put together what can be
     if not decision.implementation.casts or dict(spec.program.in_place) != dict(spec.inplace):
         return False
     return all(value is not None and is_float(value.dtype) for value in (*node.inputs, *node.outputs))

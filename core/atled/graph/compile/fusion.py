@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from atled.call import Call
+from atled.dtypes import is_narrow
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.order import Order
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Program, name, number, substitute
-from atled.ops.spec import Attribute, Input
+from atled.ops.spec import SPECS, Attribute, Input
 
 MOST_NODES = 40
 MOST_OPERANDS = 24
@@ -19,16 +22,20 @@ MOST_OPERANDS = 24
 _SEARCH_LIMIT = 256  # nodes and groups looked at for one question, so that large graphs compile in linear time
 _SHOWN = 4  # names of different ops in the name of a fused one
 _COPY = name("x")
+_TRUTH: np.dtype[Any] = np.dtype(np.bool_)
+_SINGLE: np.dtype[Any] = np.dtype(np.float32)
 
 
 class FusedOp(ProgramOp, abstract=True):
     """An op that fusion made of several; it exists only inside a plan.
 
     names: of the ops in it, in the order in which they ran.
+    compute: the dtype in which it is computed, where its operands may have others; None where they tell.
     """
 
-    def __init__(self, program: Program, names: Sequence[str]) -> None:
+    def __init__(self, program: Program, names: Sequence[str], compute: np.dtype | None = None) -> None:
         self.names = tuple(names)
+        self.compute = compute
         self.inputs = tuple(Input(item) for item in program.inputs)
         self.attributes = tuple(Attribute(item, "float") for item in program.attributes)
         self.outputs = program.output_names
@@ -37,6 +44,12 @@ class FusedOp(ProgramOp, abstract=True):
         different = list(dict.fromkeys(names))
         shown = "+".join(different[:_SHOWN]) + ("+..." if len(different) > _SHOWN else "")
         super().__init__(shown, f"Fused: {', '.join(names)}.")
+
+    def computed_in(self, inputs: Sequence[np.dtype]) -> np.dtype | None:
+        return super().computed_in(inputs) if self.compute is None else self.compute
+
+    def reference(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
+        return super().reference(*inputs, **attributes) if self.compute is None else self.results(*inputs, **attributes)
 
 
 def fuse(
@@ -60,11 +73,11 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
     One for its output, or one for each array that it changes in place.
     """
     spec, decision = node.spec, node.decision
-    if spec is None or decision is None or not decision.implementation.fuses or decision.call.has_integers:
+    if spec is None or decision is None or not decision.implementation.fuses:
         return None
     if decision.implementation.strides is not True and any(map(_is_strided, (*node.inputs, *node.outputs))):
         return None
-    if spec.copies:
+    if spec.copies or _is_read_cast(node):
         return (_COPY,)
     program = spec.program
     if program is None or (len(program.outputs) != 1 and not spec.inplace):
@@ -75,6 +88,18 @@ def formulas_of(node: IRNode) -> Sequence[Expr] | None:
     if any(not _is_changeable(node.inputs[position]) for position in changed.values()):
         return None
     return program.expressions
+
+
+def _is_read_cast(node: IRNode) -> bool:
+    """Whether a node is a cast that a formula of its backend does as it reads or stores.
+
+    Not behind another cast, whose result it would read before that is rounded.
+    """
+    decision, source = node.decision, node.inputs[0] if node.inputs else None
+    if node.spec is not SPECS["Cast"] or decision is None or source is None:
+        return False
+    is_behind = source.node is not None and source.node.spec is SPECS["Cast"]
+    return decision.call.by_operands and decision.implementation.integers and not is_behind
 
 
 def _is_changeable(value: IRValue | None) -> bool:
@@ -123,6 +148,7 @@ class _Groups:
         self.order = Order(nodes)
         self.group_of: dict[IRNode, int] = {}
         self.formulas: dict[IRNode, Sequence[Expr]] = {}
+        self._computed: dict[IRNode, np.dtype] = {}  # the dtype in which a node's formula is computed
         self.groups: dict[int, _Group] = {}
         self._inside = bytearray(len(nodes))  # per node whether a group begins before it and ends with it or behind
         for position, node in enumerate(nodes):
@@ -143,6 +169,7 @@ class _Groups:
         Then into those that read an array which it reads, too, so that it is read once.
         """
         self.group_of[node] = position
+        self._computed[node] = self._dtype_of(node)
         made = node.outputs[0]
         is_written = not node.changed and (made in self._results or made in self._readers)
         self.groups[position] = _Group(node, is_written)
@@ -157,6 +184,29 @@ class _Groups:
                 together = self._fit(other, group)
                 if together is not None:
                     group = self._merge(other, group, together)
+
+    def _dtype_of(self, node: IRNode) -> np.dtype:
+        """The dtype of the values that a node computes with."""
+        decision, spec = node.decision, node.spec
+        assert decision is not None and spec is not None
+        if not decision.call.by_operands:
+            return node.outputs[0].dtype
+        source = node.inputs[0]
+        assert source is not None
+        if spec is SPECS["Cast"]:
+            # Behind a formula it is done as that is stored, else when one reads it.
+            is_behind = source.node is not None and self._computed.get(source.node) == source.dtype
+            return source.dtype if is_behind and not is_narrow(source.dtype) else node.outputs[0].dtype
+        if not isinstance(spec, ProgramOp):
+            return source.dtype
+        own = decision.call.inputs[spec.leading].dtype
+        if own != _TRUTH or not spec.predicate:
+            return own
+        # Truth values are 1 and 0 in whatever dtype they were found.
+        makers = [value.node for value in node.inputs if value is not None and value.node is not None]
+        judged = [maker for maker in makers if maker in self._computed and maker.spec is not None]
+        found = {self._computed[maker] for maker in judged if maker.spec is not None and maker.spec.predicate}
+        return found.pop() if len(found) == 1 and len(judged) == len(makers) else own
 
     def _merge(self, one: int, other: int, together: tuple[int, int]) -> int:
         """Make two groups one, named after the earlier; together: what `_fit` gave."""
@@ -176,17 +226,27 @@ class _Groups:
         self._inside[group + 1 : last + 1] = bytes([1]) * (last - group)
         return group
 
+    def compute_of(self, node: IRNode) -> np.dtype | None:
+        """The dtype in which the group of a node is computed, where its operands do not tell."""
+        assert node.decision is not None
+        if not node.decision.call.by_operands:
+            return None
+        found = self._computed[node]
+        return _SINGLE if is_narrow(found) else found
+
     def _fit(self, one: int, other: int) -> tuple[int, int] | None:
         """`written` and `outside` of two groups as one, None where they may not be; `other` holds the node in hand."""
         before, new = self.groups[one], self.groups[other]
         first, second = before.members[0], new.members[0]
         assert first.decision is not None and second.decision is not None
+        # Dtypes that follow from operands are not those of a type config.
+        is_free = first.decision.call.by_operands
         alike = (
             second.outputs[0].shape == first.outputs[0].shape
-            and second.outputs[0].dtype == first.outputs[0].dtype
+            and self._computed[second] == self._computed[first]
             and second.outputs[0].place is first.outputs[0].place
             and second.decision.backend == first.decision.backend
-            and second.decision.type_config == first.decision.type_config
+            and (is_free or second.decision.type_config == first.decision.type_config)
             and second.context.deterministic == first.context.deterministic
             and second.context.local_errors == first.context.local_errors
         )
@@ -288,7 +348,8 @@ def _rewrite(graph: Graph, nodes: Sequence[IRNode], groups: _Groups, results: se
                     member.outputs[0] in results or any(reader != unit for reader in readers.get(member.outputs[0], ()))
                 )
             ]
-            result.append(_fused_node(graph, members, groups.formulas, outputs, specs))
+            compute = groups.compute_of(members[0])
+            result.append(_fused_node(graph, members, groups.formulas, outputs, specs, compute))
     return result
 
 
@@ -369,14 +430,17 @@ class _Row(NamedTuple):
     written: tuple[int, ...]
 
 
-Wiring = tuple[tuple[_Row, ...], tuple[tuple[int, int], ...], tuple[int, ...], int]
-"""What the op of a group depends on: rows, first and last version of changed arrays, the outputs, how many floats."""
+Wiring = tuple[tuple[_Row, ...], tuple[tuple[int, int], ...], tuple[int, ...], int, np.dtype | None]
+"""What the op of a group depends on.
+
+Rows, first and last version of changed arrays, the outputs, how many floats, the dtype in which it is computed.
+"""
 
 
 def _names(node: IRNode) -> tuple[str, ...]:
     """The names of a node's inputs and run-time floats in its formulas."""
     assert node.spec is not None
-    inputs = ("x",) if node.spec.copies else node.spec.program.inputs  # type: ignore[union-attr]  # has a formula
+    inputs = ("x",) if node.spec.program is None else node.spec.program.inputs
     return (*inputs, *node.spec.float_names)
 
 
@@ -386,21 +450,24 @@ def _fused_node(
     formulas: Mapping[IRNode, Sequence[Expr]],
     outputs: Sequence[IRValue],
     specs: dict[Wiring, FusedOp],
+    compute: np.dtype | None,
 ) -> IRNode:
     """One node for the members of a group; the given values become its outputs, behind the arrays that it changes."""
     wires = _Wires(graph, members, formulas)
     numbers = wires.numbers
     changed = tuple((numbers[first], numbers[last]) for first, last in wires.changed.values())
     written = tuple(numbers[value] for value in outputs)
-    wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats)
+    wiring: Wiring = tuple(wires.rows), changed, written, len(wires.floats), compute
     spec = specs.get(wiring)
     if spec is None:
-        spec = specs[wiring] = _fused_op(wires, changed, written)
+        spec = specs[wiring] = _fused_op(wires, changed, written, compute)
     made = [*(last for _, last in wires.changed.values()), *outputs]
     return _node(members, spec, wires.inputs, list(wires.floats), made)
 
 
-def _fused_op(wires: _Wires, changed: Sequence[tuple[int, int]], written: Sequence[int]) -> FusedOp:
+def _fused_op(
+    wires: _Wires, changed: Sequence[tuple[int, int]], written: Sequence[int], compute: np.dtype | None
+) -> FusedOp:
     """The op that computes all rows, with the arrays that are changed and then the written values as its outputs."""
     inputs = {wires.numbers[value]: f"x{position}" for position, value in enumerate(wires.inputs)}
     expressions = {value: name(identifier) for value, identifier in inputs.items()}
@@ -416,13 +483,14 @@ def _fused_op(wires: _Wires, changed: Sequence[tuple[int, int]], written: Sequen
             *((f"y{position}", expressions[value]) for position, value in enumerate(written)),
         ),
     )
-    return FusedOp(program, [row.op for row in wires.rows])
+    return FusedOp(program, [row.op for row in wires.rows], compute)
 
 
 def _node(
     members: Sequence[IRNode], spec: FusedOp, inputs: list[IRValue], floats: list[int], outputs: Sequence[IRValue]
 ) -> IRNode:
-    first = members[0]
+    # A cast is not decided by the dtype that it is computed in.
+    first = next((member for member in members if member.spec is not SPECS["Cast"]), members[0])
     assert first.decision is not None
     assert spec.program is not None
     old: Call = first.decision.call

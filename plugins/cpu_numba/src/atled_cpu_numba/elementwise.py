@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import weakref
 
-import numpy as np
-
 from atled.plugin import (
-    INPUT_DTYPES,
-    OUTPUT_DTYPES,
+    FORMULA_DTYPES,
     Call,
     Layout,
     Native,
     Prepared,
     Program,
+    has_powers,
     plan_layout,
     register_cache,
 )
@@ -37,19 +35,20 @@ _COPY = Program(("x",), (), (("y", "x"),))
 
 def program_of(call: Call) -> Program | None:
     """The formula that computes a call, if it has one."""
-    return _COPY if call.spec.copies or call.spec.name == "Cast" else call.spec.program
+    spec = call.spec
+    return _COPY if spec.program is None and (spec.copies or spec.name == "Cast") else spec.program
 
 
 def accepts(call: Call) -> bool | str:
     """Every op with a formula, for the dtypes that the formula compiler writes."""
-    if program_of(call) is None:
+    program = program_of(call)
+    if program is None:
         return "has no scalar formula"
-    for desc in call.inputs:
-        if desc is not None and desc.dtype.name not in INPUT_DTYPES:
-            return f"the formula compiler does not read {desc.dtype}"
-    for desc in call.outputs:
-        if desc.dtype.name not in OUTPUT_DTYPES:
-            return f"the formula compiler does not write {desc.dtype}"
+    for desc in (*call.inputs, *call.outputs):
+        if desc is not None and desc.dtype.name not in FORMULA_DTYPES:
+            return f"the formula compiler does not know {desc.dtype}"
+    if call.has_integers and call.compute_dtype.kind in "iub" and has_powers(program):
+        return "the formula compiler has no powers of integers"
     return True
 
 
@@ -58,14 +57,9 @@ def prepare(call: Call) -> Prepared:
     program = program_of(call)
     assert program is not None
     operands = [desc for desc in (*call.inputs, *call.outputs) if desc is not None]
-    compute = "float64" if any(desc.dtype == np.float64 for desc in operands) else "float32"
-    plan = plan_layout(
-        program,
-        [desc.shape for desc in operands],
-        [desc.dtype for desc in operands],
-        compute,
-        [desc.strides for desc in operands],
-    )
+    shapes, dtypes = [desc.shape for desc in operands], [desc.dtype for desc in operands]
+    strides = [desc.strides for desc in operands]
+    plan = plan_layout(program, shapes, dtypes, call.compute_dtype.name, strides)
     is_large = sum(desc.nbytes for desc in operands) >= _STREAMED_BYTES
     # What is changed in place is in the cache when it is written.
     kernel = _kernel(program, plan.layout, streamed=is_large and not plan.layout.rank and not program.in_place)

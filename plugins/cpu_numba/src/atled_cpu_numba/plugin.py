@@ -146,7 +146,8 @@ class CpuPlugin:
                 accepts=_accepts("elementwise"),
                 note="formula",
                 op_version=None,
-                fuses=op != "Cast",
+                fuses=True,
+                integers=True,
                 strides=True,
             )
         for op in sorted({op for ops in KERNELS.values() for op in ops}.union(COPIES)):
@@ -164,6 +165,7 @@ class CpuPlugin:
             prefers=adopted.prefers,
             note=adopted.note,
             op_version=adopted.op_version,
+            integers=adopted.integers,
             strides=adopted.strides,
         )
 
@@ -181,6 +183,7 @@ class CpuPlugin:
             note="formula",
             op_version=None,
             fuses=True,
+            integers=True,
             strides=True,
         )
 

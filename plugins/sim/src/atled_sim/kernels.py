@@ -29,7 +29,7 @@ def provide(op: str) -> Implementation:
         accepts=accepts,
         note="reference, simulated",
         op_version=None,
-        fuses=compiles and op != "Cast",
+        fuses=compiles,
         prepare_group=prepare_group if compiles else None,
         omits=omitted(op),
         casts=compiles,
