@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
+from atled.arrays.views import View
 from atled.calling.cached_calls import in_force, keep, table_of
 from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
-from atled.graph.keyed.entries import ASSIGN, GRADIENTS, OUTPUT, RESULT, VIEW, Entry, attribute_of, hashable, spec_of
+from atled.graph.keyed.entries import (
+    ASSIGN,
+    GRADIENTS,
+    NUMBER,
+    OUTPUT,
+    RESULT,
+    VIEW,
+    Entry,
+    attribute_of,
+    hashable,
+    is_held,
+    number_entry,
+    spec_of,
+)
 from atled.graph.keyed.programs import Program, program_of
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
@@ -34,35 +50,94 @@ class Description:
     context: who computes; None for the Context in force when it runs.
     """
 
-    __slots__ = ("_codes", "_context", "_entries", "_floats", "_leaves", "_program", "_table")
+    __slots__ = ("_begins", "_codes", "_context", "_entries", "_floats", "_leaves", "_program", "_table")
 
     def __init__(self, context: Context | None = None) -> None:
         self._context = None if context is None else context.frozen
         self._entries: list[Entry] = []
         self._leaves: dict[ArrayCell, int] = {}  # the outside arrays, each with the entry that first names it
         self._floats: list[float] = []
+        # Per array the elements in front of its first leaf; none before there is a view.
+        self._begins: list[int] = []
         self._program: Program | None = None  # the last, with what it was found for
         self._table: object = None
         self._codes: list[int] = []
 
-    def leaf(self, array: NdArray | Variable) -> int:
-        """The values that an array has when the program runs; one value however often it is given."""
+    def leaf(self, array: NdArray | View | Variable) -> int:
+        """The values that an array has when the program runs; one value however often it is given.
+
+        Views of one array are one array: what is assigned to one of them is seen by the others.
+        """
         if type(array) is not NdArray:
-            array = _array(array)
+            return self._other_leaf(array)
         entries, shape = self._entries, array.shape
         number = len(entries)
         first = self._leaves.setdefault(array.cell, number)
         if first == number:
             entries.append(shape)
             return number
-        return first if entries[first] == shape else self._further((VIEW, first, shape))
+        if entries[first] == shape:
+            return first
+        return self._further(first, shape, None, 0)
 
-    def _further(self, entry: Entry) -> int:
-        """One more leaf with the memory of another."""
+    def _other_leaf(self, given: Any) -> int:
+        """A leaf that is a view, or the array of a Variable."""
+        if type(given) is not View:
+            return self.leaf(_array(given))
+        cell, desc, begin = given.cell, given.desc, given.offset
+        if cell.dtype is None:
+            cell.settle(desc.dtype)
+        if cell.dtype != desc.dtype:
+            raise TypeError(
+                four_parts(
+                    f"a leaf {desc}", f"its array is {cell.dtype} by now", "", "make a new view of the array as it is"
+                )
+            )
+        if desc.strides is None and desc.size == cell.size:
+            return self.leaf(NdArray.over(cell, desc.shape))
+        entries, leaves = self._entries, self._leaves
+        number = len(entries)
+        first = leaves.setdefault(cell, number)
+        if first != number:
+            return self._further(first, desc.shape, desc.written_strides, begin)
+        entries.append((VIEW, None, desc.shape, desc.written_strides, 0))
+        self._begins.extend([0] * (len(leaves) - len(self._begins)))
+        self._begins[-1] = begin
+        return number
+
+    def _further(self, first: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, begin: int) -> int:
+        """One more leaf with the array of another."""
         entries = self._entries
+        if self._begins:
+            number = list(self._leaves.values()).index(first)
+            begin -= self._begins[number] if number < len(self._begins) else 0
+        if begin == 0 and entries[first][2:4] == (shape, strides):
+            return first
+        entry = VIEW, first, shape, strides, begin
         if entry in entries:
             return entries.index(entry)
         entries.append(entry)
+        return len(entries) - 1
+
+    def number(self, value: float) -> int:
+        """A Python number: a run-time value, beside which arrays keep their dtypes, as in NumPy.
+
+        It may stand for an array among the inputs of elementwise ops, and be assigned. OverflowError, when the program
+        is compiled: beside arrays of integers that do not include it.
+        """
+        entries, kind = self._entries, type(value)
+        if kind is float or kind is bool:
+            entries.append((NUMBER, kind))
+        elif not isinstance(value, int):
+            # NumPy's numbers have a dtype, as arrays have.
+            return self.leaf(NdArray.from_numpy_array(value))
+        elif is_held(value):
+            entries.append(number_entry(value))
+        else:
+            wide = np.uint64 if value >= 0 else np.int64
+            exact = self.leaf(NdArray.from_numpy_array(np.array(value, wide)))
+            entries.append((NUMBER, int, value, exact))
+        self._floats.append(float(value))
         return len(entries) - 1
 
     def call(self, op: str | OpSpec, *inputs: int | None, **attributes: Any) -> int:
@@ -109,11 +184,11 @@ class Description:
         """Have `run` give a value, in a new array."""
         self._entries.append((RESULT, value))
 
-    def assign(self, target: int | NdArray | Variable, value: int) -> None:
+    def assign(self, target: int | NdArray | View | Variable, value: int) -> None:
         """Have an array hold a value behind the run, broadcast and cast to what it holds.
 
         All new values are computed from those before; then they are assigned at once.
-        target: an array, or the value that `leaf` gave for it.
+        target: an array or a view of one, or the value that `leaf` gave for it.
         """
         leaf = target if type(target) is int else self.leaf(target)  # type: ignore[arg-type]
         self._entries.append((ASSIGN, leaf, value))
@@ -124,7 +199,7 @@ class Description:
         Where it fails, every array is as it was. Raises what the calls themselves would for shapes and attributes that
         do not fit, TypeError or ValueError for a description that makes no sense.
         """
-        cells = list(self._leaves)
+        cells, begins = list(self._leaves), self._begins
         codes = [cell.code if cell.pending is None else -1 for cell in cells]
         surroundings = here()
         table, program = surroundings.arrays, self._program
@@ -136,13 +211,14 @@ class Description:
             if program is None:
                 return self._run_first(cells)
             self._program, self._table, self._codes = program, table, codes
-        found: list[NdArray] = program.run(cells, self._floats)
+        found: list[NdArray] = program.run(cells, begins, self._floats)
         return found
 
     def _run_first(self, cells: list[ArrayCell]) -> list[NdArray]:
         """Run as a Context does that is not in force, on arrays without values, or while something observes calls."""
         program = self._compiled(cells)
-        return (program.run_bound if is_observed() else program.run)(cells, self._floats)
+        begins = self._begins
+        return (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)
 
     def _compiled(self, cells: list[ArrayCell]) -> Program:
         """The program, found or compiled."""

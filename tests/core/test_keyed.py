@@ -10,6 +10,7 @@ import pytest
 import atled as nn
 import atled_sim
 from atled.arrays.array import NdArray
+from atled.arrays.views import View
 from atled.calling import cached_calls
 from atled.keyed import Description
 from atled_contexts import context_scope
@@ -17,6 +18,7 @@ from atled_sim import faults
 
 CPU, SIM = nn.Context(["cpu:float"]), nn.Context(["sim:float"])
 REFERENCE = nn.Context(["reference:float"])
+INTEGERS = nn.Context(["cpu:float", "reference:float"])
 PLACES = pytest.mark.parametrize("context", [CPU, SIM, REFERENCE], ids=["cpu", "sim", "reference"])
 
 
@@ -267,3 +269,120 @@ def test_descriptions_that_make_no_sense_are_refused():
     refused(TypeError, "val", lambda d, a, b: d.call("MulScalar", a, val="x"))
     refused(TypeError, "part of a key", lambda d, a, b: d.call("Sum", a, axes={1: 2}))
     refused(TypeError, "no attribute", lambda d, a, b: d.result(d.call("Exp", a, speed=1)))
+
+
+def test_an_elementwise_update_is_written_in_place():
+    x, y = array(2, 3), array(2, 3, seed=1)
+    was, storage = x.data.copy(), x.cell.storage
+    d = Description(CPU)
+    a = d.leaf(x)
+    d.assign(a, d.call("Tanh", d.call("Add2", a, d.leaf(y))))
+    d.run()
+    assert x.cell.storage is storage
+    assert [step.name for step in d.plan.steps] == ["Add2+Tanh+Assign"]
+    np.testing.assert_allclose(x.data, np.tanh(was + y.data), rtol=1e-5)
+
+
+def test_what_no_elementwise_step_makes_is_swapped_in():
+    x, y = array(3, 3), array(3, 3, seed=1)
+    was, storage = x.data.copy(), x.cell.storage
+    d = Description(CPU)
+    a = d.leaf(x)
+    d.assign(a, d.call("Affine", a, d.leaf(y)))
+    d.run()
+    assert x.cell.storage is not storage
+    np.testing.assert_allclose(x.data, was @ y.data, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_that_may_fail_runs_behind_what_is_written_in_place():
+    table, x = array(4, 3), array(2, 3)
+    index = NdArray.from_numpy_array(np.array([0, 9]))
+    was = x.data.copy()
+    d = Description(CPU)
+    a = d.leaf(x)
+    d.assign(a, d.call("Exp", a))
+    d.result(d.call("Embed", d.leaf(index), d.leaf(table)))
+    with pytest.raises(IndexError, match="out of range"):
+        d.run()
+    np.testing.assert_array_equal(x.data, was)
+    index.data[...] = 1
+    d.run()
+    np.testing.assert_allclose(x.data, np.exp(was), rtol=1e-5)
+
+
+@PLACES
+def test_views_are_windows_on_one_array(context):
+    x = NdArray.from_numpy_array(np.arange(24, dtype=np.float32).reshape(4, 6))
+    view, expected = View(x), np.arange(24, dtype=np.float32).reshape(4, 6)
+    d = Description(context)
+    d.assign(view[:, 1:], d.leaf(view[:, :-1]))  # the old right side
+    d.run()
+    expected[:, 1:] = expected[:, :-1].copy()
+    np.testing.assert_array_equal(x.data, expected)
+    d = Description(context)
+    left, right = d.leaf(view[:2, ::-2]), d.leaf(view[2:, ::2])
+    d.assign(left, right)
+    d.assign(right, left)
+    d.result(d.leaf(x))
+    (before,) = d.run()
+    np.testing.assert_array_equal(before.data, expected)
+    expected[:2, ::-2], expected[2:, ::2] = expected[2:, ::2].copy(), expected[:2, ::-2].copy()
+    np.testing.assert_array_equal(x.data, expected)
+
+
+@PLACES
+def test_where_a_view_begins_compiles_nothing_anew(context):
+    x = NdArray.from_numpy_array(np.arange(12, dtype=np.float32))
+    expected = np.arange(12, dtype=np.float32)
+    counts = set()
+    for begin in range(0, 12, 3):
+        d = Description(context)
+        rows = d.leaf(View(x)[begin : begin + 3])
+        d.assign(rows, d.call("Mul2", rows, d.number(begin)))
+        d.run()
+        expected[begin : begin + 3] *= begin
+        np.testing.assert_array_equal(x.data, expected)
+        counts.add(programs())
+    assert len(counts) == 1
+
+
+def test_numbers_widen_nothing_and_are_of_the_time_of_the_run():
+    before = None
+    for dtype in (np.float32, np.int32, np.uint8):
+        values = np.array([1, 2, 3], dtype)
+        for number in (3, 5, 2.5):
+            d = Description(INTEGERS)
+            d.result(d.call("Mul2", d.leaf(NdArray.from_numpy_array(values)), d.number(number)))
+            (found,) = d.run()
+            expected = values * number
+            assert found.data.dtype == expected.dtype
+            np.testing.assert_array_equal(found.data, expected)
+            if number == 3:
+                before = programs()
+            elif number == 5:
+                assert programs() == before
+
+
+def test_numbers_that_a_dtype_does_not_hold_are_refused():
+    small = NdArray.from_numpy_array(np.array([1, 2], np.uint8))
+    for describe in (
+        lambda d, a: d.result(d.call("Add2", a, d.number(256))),
+        lambda d, a: d.result(d.call("Add2", a, d.number(-1))),
+        lambda d, a: d.assign(a, d.number(300)),
+    ):
+        d = Description(INTEGERS)
+        describe(d, d.leaf(small))
+        with pytest.raises(OverflowError, match="uint8 holds 0 to 255"):
+            d.run()
+    np.testing.assert_array_equal(small.data, [1, 2])
+
+
+def test_whole_numbers_stay_exact():
+    large = NdArray.from_numpy_array(np.array([2**62, -(2**62)]))
+    d = Description(INTEGERS)
+    a = d.leaf(large)
+    d.result(d.call("Add2", a, d.number(2**53 + 1)))
+    d.result(d.call("Sub2", a, d.number(7)))
+    more, less = d.run()
+    np.testing.assert_array_equal(more.data, large.data + (2**53 + 1))
+    np.testing.assert_array_equal(less.data, large.data - 7)

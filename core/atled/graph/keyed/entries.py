@@ -10,57 +10,146 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts
 from atled.graph.nodes.gradient import backpropagate
-from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
+from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS, Attribute, OpSpec
+from atled.strides import Window, bounds, is_injective, overlap, whole
 from atled_contexts import Context
 
-VIEW, OUTPUT, RESULT, ASSIGN, GRADIENTS = -1, -2, -3, -4, -5
+VIEW, NUMBER, OUTPUT, RESULT, ASSIGN, GRADIENTS = -1, -2, -3, -4, -5, -6
 """What an entry begins with: one of these, an op, or, where a leaf is a whole array, the sizes of that."""
 
 Entry = tuple[Any, ...]
 """`(op, operands)`, for a call with attributes `(op, operands, attributes)`; the shape of a leaf; or one of
 
-    (VIEW, leaf, shape), (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values)
+    (VIEW, leaf, shape, strides, offset), (NUMBER, float), (NUMBER, int, bits), (NUMBER, int, value, leaf of it),
+    (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values)
 
-Values are the numbers of their entries. An attribute is (name, value); of a run-time float (name,), unless the op
-refuses some values of it.
+Values are the numbers of their entries. A view names the first leaf of the same array, None where it is that itself;
+its offset counts from the first element of that leaf, and without strides it is the whole array. An attribute is (name,
+value); of a run-time float (name,), unless the op refuses some values of it.
 """
+
+_BITS = (7, 8, 15, 16, 31, 32, 53)
+"""Whole numbers of so many bits are of one kind: an integer dtype has all of a kind and sign, or none."""
+
+
+def number_entry(value: int) -> Entry:
+    """The entry of a whole number that a float64 holds: its kind, inverted for negative ones."""
+    is_negative = value < 0
+    bits = (~value if is_negative else value).bit_length()
+    kind = next(each for each in _BITS if each >= bits)
+    return NUMBER, int, ~kind if is_negative else kind
+
+
+def is_held(value: int) -> bool:
+    """Whether a float64 holds a whole number, and all smaller ones."""
+    return -_LARGEST <= value <= _LARGEST
+
+
+_LARGEST = 2**53 - 1
+
+
+class Leaves(NamedTuple):
+    """The outside arrays of a description, in the order in which its entries name them first.
+
+    sizes: counts of elements.  begins: elements in front of the first leaf of each; None where a run adds them to the
+        addresses, so that the plan does not depend on them.
+    """
+
+    dtypes: Sequence[np.dtype]
+    sizes: Sequence[int]
+    begins: Sequence[int] | None
+
+
+class Number(NamedTuple):
+    """A Python number among the values, known when the program runs.
+
+    kind: int, float or bool.  slot: its value as a float.  extreme: of whole ones that which fewest dtypes hold.
+    exact: itself as an array, where a float does not hold it.
+    """
+
+    kind: type
+    slot: FloatSlot
+    extreme: int = 0
+    exact: IRValue | None = None
 
 
 class Assigned(NamedTuple):
-    """A new value of an outside array.
+    """A new value of an outside array, or of a window on one.
 
-    number: of the array.  target: what it holds before.  value: what it holds then.
+    number: of the array.  target: what it holds before.  value: what it holds then.  is_whole: whether it is all of it.
     """
 
     number: int
     target: IRValue
-    value: IRValue
+    value: IRValue | Number
+    is_whole: bool
 
 
 class Described:
     """The graph of a description.
 
     results, assigned: what it is computed for.
+    lows: per array the element, counted from the first one of its first leaf, at which the graph has it begin.
     """
 
-    def __init__(self, entries: Sequence[Entry], dtypes: Sequence[np.dtype], context: Context) -> None:
-        """dtypes: of the outside arrays, in the order in which the entries name them first."""
-        self.graph = Graph(context)
+    def __init__(self, entries: Sequence[Entry], leaves: Leaves, context: Context) -> None:
+        self.graph = Graph(context, by_operands=True)
         self.results: list[IRValue] = []
         self.assigned: list[Assigned] = []
-        self._values: list[Sequence[IRValue]] = []
-        self._dtypes = dtypes
-        self._leaves: dict[int, int] = {}  # by entry the number of the array
-        self._array_count = self._float_count = 0
+        self._values: list[Sequence[IRValue | Number]] = []
+        self._arrays: dict[int, int] = {}  # by entry of a leaf the number of its array
+        self._windows: dict[int, Window] = {}  # by entry of a leaf; whole arrays have none
+        self._shown: list[list[Window | None]] = []  # per array its windows
+        self._origins: dict[int, int] = {}  # where an array begins that a view was the first leaf of
+        self._leaves = leaves
+        self._float_count = 0
+        self._number_leaves(entries)
+        self.lows = [self._low(number) for number in range(len(leaves.dtypes))]
         for entry in entries:
             self._values.append(self._made(entry))
 
-    def _made(self, entry: Entry) -> Sequence[IRValue]:
+    def _number_leaves(self, entries: Sequence[Entry]) -> None:
+        for position, entry in enumerate(entries):
+            kind = entry[0] if entry else 0
+            if isinstance(kind, int) and (kind >= 0 or (kind == VIEW and entry[1] is None)):
+                self._arrays[position] = len(self._shown)
+                self._shown.append([])
+            elif kind == VIEW:
+                self._arrays[position] = self._arrays[entry[1]]
+            if kind == VIEW and entry[3] is not None:
+                self._windows[position] = Window(*entry[2:])
+            elif kind == VIEW:
+                self._origins[self._arrays[position]] = entry[4]
+            if position in self._arrays:
+                self._shown[self._arrays[position]].append(self._windows.get(position))
+
+    def _low(self, number: int) -> int:
+        """Where the graph has an array begin."""
+        begins, windows = self._leaves.begins, self._shown[number]
+        if begins is not None:
+            return -begins[number]
+        return (
+            self._origins.get(number, 0)
+            if None in windows
+            else min(bounds(each)[0] for each in windows if each is not None)
+        )
+
+    def _base(self, number: int) -> IRValue:
+        """An array that has windows, flat; without begins no more of it than they show."""
+        size, windows = self._leaves.sizes[number], self._shown[number]
+        if self._leaves.begins is None and None not in windows:
+            size = max(bounds(each)[1] for each in windows if each is not None) - self.lows[number]
+        return self.graph.external(number, ArrayDesc((size,), self._leaves.dtypes[number]))
+
+    def _made(self, entry: Entry) -> Sequence[IRValue | Number]:
         """The values of one entry."""
         kind = entry[0] if entry else 0
         if isinstance(kind, str | OpSpec):
             return self._called(*entry)
+        if kind == NUMBER:
+            return (self._number(*entry[1:]),)
         if kind == OUTPUT:
             return (self._output(entry[1], entry[2]),)
         if kind == RESULT:
@@ -69,15 +158,43 @@ class Described:
             self._assign(entry[1], entry[2])
         elif kind == GRADIENTS:
             return self._gradients(self.value(entry[1]), [self.value(number) for number in entry[2]])
-        elif kind == VIEW:
-            number = self._leaves[len(self._values)] = self._leaves[entry[1]]
-            return (self.graph.external(number, ArrayDesc(entry[2], self._dtypes[number])),)
         else:
-            return (self._leaf(entry),)
+            return (self._leaf(entry[2] if kind == VIEW else entry),)
         return ()
 
+    def _leaf(self, shape: tuple[int, ...]) -> IRValue:
+        position = len(self._values)
+        number, window = self._arrays[position], self._windows.get(position)
+        if all(each is None for each in self._shown[number]):
+            return self.graph.external(number, ArrayDesc(shape, self._leaves.dtypes[number]))
+        window = whole(shape) if window is None else window._replace(offset=window.offset - self.lows[number])
+        return self.graph.window(self._base(number), window)
+
+    def _number(self, kind: type, *about: int) -> Number:
+        slot = self._float()
+        if len(about) == 2:
+            return Number(kind, slot, about[0], self.value(about[1]))
+        extreme = 0
+        if about:
+            (bits,) = about
+            extreme = (1 << bits) - 1 if bits >= 0 else ~((1 << ~bits) - 1)
+        return Number(kind, slot, extreme)
+
     def value(self, number: Any) -> IRValue:
-        """The value of an entry, of a call its first output."""
+        """The value of an entry, of a call its first output; no number."""
+        value = self._operand(number)
+        if isinstance(value, Number):
+            raise TypeError(
+                four_parts(
+                    f"{number!r} as a value of a program",
+                    f"it is a Python number ({value.kind.__name__})",
+                    "",
+                    "have it as an operand of an elementwise op, assign it, or make a leaf of an array of its own",
+                )
+            )
+        return value
+
+    def _operand(self, number: Any) -> IRValue | Number:
         if type(number) is not int or not 0 <= number < len(self._values) or not self._values[number]:
             raise TypeError(
                 four_parts(
@@ -89,21 +206,21 @@ class Described:
             )
         return self._values[number][0]
 
-    def _leaf(self, shape: tuple[int, ...]) -> IRValue:
-        number = self._leaves[len(self._values)] = self._array_count
-        self._array_count += 1
-        return self.graph.external(number, ArrayDesc(shape, self._dtypes[number]))
-
     def _called(
         self, op: str | OpSpec, operands: Sequence[int | None], attributes: Sequence[tuple[str, Any]] = ()
     ) -> Sequence[IRValue]:
         spec, graph = spec_of(op), self.graph
-        inputs = [None if number is None else self.value(number) for number in operands]
+        given: dict[str, Any] = {name: value[0] if value else 0.0 for name, *value in attributes}
+        floats = {name: self._float() for name, *_ in attributes if name in spec.float_names}
+        values = [None if number is None else self._operand(number) for number in operands]
+        inputs = [value for value in values if not isinstance(value, Number)]
+        if len(inputs) < len(values):
+            spec, inputs, slots = self._with_numbers(spec, values)
+            floats |= slots
+            given |= dict.fromkeys(slots, 0.0)
         if not spec.variadic:
             inputs += [None] * (len(spec.inputs) - len(inputs))
         descs = [None if value is None else value.desc for value in inputs]
-        floats = {name: self._float() for name, *_ in attributes if name in spec.float_names}
-        given = {name: value[0] if value else 0.0 for name, *value in attributes}
         checked = spec.check_attributes(given, descs)
         if spec.checks_values:
             spec.check_values(checked)
@@ -111,7 +228,27 @@ class Described:
             checked[name] = floats[name] if name in floats else graph.constant(checked[name])
         return graph.add(spec, inputs, checked, graph.context).outputs
 
-    def _float(self) -> Any:
+    def _with_numbers(
+        self, spec: OpSpec, values: Sequence[IRValue | Number | None]
+    ) -> tuple[OpSpec, list[IRValue | None], dict[str, FloatSlot]]:
+        """The op with numbers in place of some inputs, its other inputs, and the numbers by name."""
+        arrays = [value.dtype for value in values if isinstance(value, IRValue)]
+        dtype = np.result_type(*arrays) if arrays else np.dtype(float)
+        given = [self._beside(dtype, value) if isinstance(value, Number) else value for value in values]
+        kinds = {position: value.kind for position, value in enumerate(given) if isinstance(value, Number)}
+        slots = {spec.input_at(n).name: value.slot for n, value in enumerate(given) if isinstance(value, Number)}
+        inputs = [value for value in given if not isinstance(value, Number)]
+        return with_numbers(spec, kinds) if kinds else spec, inputs, slots
+
+    def _beside(self, dtype: np.dtype, number: Number) -> IRValue | Number:
+        """A number beside arrays of a dtype: an array where that has to be exact, and a float would not be."""
+        if number.kind is not int or isinstance(whole_operand(number.extreme, dtype), float):
+            return number
+        assert number.exact is not None
+        exact = number.exact
+        return self.graph.coerce(exact, None, dtype, self.graph.context) if dtype.kind in "iu" else exact
+
+    def _float(self) -> FloatSlot:
         self._float_count += 1
         return self.graph.float_from("call", self._float_count - 1)
 
@@ -122,27 +259,36 @@ class Described:
             raise IndexError(
                 four_parts(f"output {position} of value {number}", f"it has {len(outputs)}", "", "ask for one of them")
             )
-        return outputs[position]
+        found = outputs[position]
+        assert isinstance(found, IRValue)
+        return found
 
     def _assign(self, leaf: int, value: int) -> None:
-        number = self._leaves.get(leaf)
+        number = self._arrays.get(leaf)
         if number is None:
             raise TypeError(
                 four_parts(
                     f"an assignment to value {leaf!r}", "it is no array outside of the program", "", "assign to a leaf"
                 )
             )
-        target, new = self.value(leaf), self.value(value)
-        asked = f"an assignment of {new.desc} to an array of {target.desc}"
-        if any(before.number == number for before in self.assigned):
-            raise ValueError(
-                four_parts(asked, "the program assigns to it already", "", "assign once, what it is to hold in the end")
-            )
-        if not _broadcasts(new.shape, target.shape):
+        target, new = self.value(leaf), self._operand(value)
+        asked = f"an assignment of {new if isinstance(new, Number) else new.desc} to an array of {target.desc}"
+        if isinstance(new, Number):
+            if new.kind is int:
+                whole_operand(new.extreme, target.dtype)  # refuses what the dtype does not hold
+        elif not _broadcasts(new.shape, target.shape):
             raise RefusedError(
                 four_parts(asked, "the value does not broadcast to the array", "", "assign a value of its shape")
             )
-        self.assigned.append(Assigned(number, target, new))
+        if any(before.number == number and overlap(before.target.window, target.window) for before in self.assigned):
+            raise ValueError(
+                four_parts(asked, "the program assigns to it already", "", "assign once, what it is to hold in the end")
+            )
+        if not is_injective(target.window):
+            raise ValueError(
+                four_parts(asked, "elements of the view are one element of the array", "", "assign to a view without")
+            )
+        self.assigned.append(Assigned(number, target, new, leaf not in self._windows))
 
     def _gradients(self, value: IRValue, wanted: Sequence[IRValue]) -> Sequence[IRValue]:
         graph = self.graph

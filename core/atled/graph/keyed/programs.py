@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
@@ -12,11 +12,9 @@ from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.arrays.spares import Spares, spares_of
 from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
-from atled.graph.compile.lowering import lower
-from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
-from atled.graph.keyed.entries import Assigned, Described, Entry
-from atled.graph.nodes.ir import Graph, IRValue
+from atled.graph.keyed.compiling import Compiled, compile_entries
+from atled.graph.keyed.entries import VIEW, Entry, Leaves
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.on_device import PlanOnDevice
@@ -27,110 +25,129 @@ from atled_contexts import Context, plugin_generation
 Cells = Sequence[ArrayCell]
 
 
-class Compiled(NamedTuple):
-    """A compiled description.
+class Source:
+    """What a program is compiled from: a description, and what its arrays are like.
 
-    plan: its targets are the results, then the new values of arrays that are swapped.
-    shapes: of the results.  swapped: the numbers of those arrays.  changed: of those that steps change.
+    key: of all of it, but for the Context, the plugins, and where in their arrays views begin.
+    has_views: whether there are any.
     """
 
-    plan: Plan
-    shapes: tuple[tuple[int, ...], ...]
-    swapped: tuple[int, ...]
-    changed: tuple[int, ...]
+    def __init__(self, key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> None:
+        dtypes = [cell.dtype for cell in cells if cell.dtype is not None]
+        assert len(dtypes) == len(cells), "settled"
+        self._key = "program", context, plugin_generation(), key
+        self._entries = tuple(entries)
+        self.has_views = any(entry[:1] == (VIEW,) for entry in self._entries)
+        self._leaves = Leaves(dtypes, [cell.size for cell in cells], None)
+        self._context = context
+
+    def compiled(self, begins: Sequence[int] | None) -> Compiled:
+        """Compiled, or found.
+
+        begins: per array the elements in front of its first leaf; None where a run adds them to its addresses.
+        """
+        own = None if begins is None else (*begins, *[0] * (len(self._leaves.sizes) - len(begins)))
+        key = (*self._key, own)
+        leaves = self._leaves._replace(begins=own)
+        found: Compiled = PLANS.get(key, lambda: compile_entries(self._entries, leaves, self._context))
+        return found
 
 
 def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> Program:
-    """The program of a description, to run on arrays that are where these are and have their dtypes.
-
-    key: of all that the plan depends on, but for the Context and the plugins.
-    """
-    dtypes = [cell.dtype for cell in cells if cell.dtype is not None]
-    assert len(dtypes) == len(cells), "settled"
-    whole_key = ("program", context, plugin_generation(), key)
-    compiled: Compiled = PLANS.get(whole_key, lambda: _compile(Described(entries, dtypes, context)))
+    """The program of a description, to run on arrays that are where these are and have their dtypes."""
+    source = Source(key, entries, cells, context)
+    compiled = source.compiled(None)
+    if not compiled.fits_addresses:
+        return _Bound(source, compiled)
     for way in (_OnHost, _OnDevice):
         if way.fits(compiled, cells):
-            return way(compiled)
-    return _Bound(compiled)
-
-
-def _compile(described: Described) -> Compiled:
-    graph = described.graph
-    values = [_new_value(graph, each) for each in described.assigned]
-    plan = lower(graph, [*described.results, *values])
-    numbers = tuple(each.number for each in described.assigned)
-    changed = sorted({number for number, _, _ in plan.written})
-    return Compiled(plan, tuple(value.shape for value in described.results), numbers, tuple(changed))
-
-
-def _new_value(graph: Graph, assigned: Assigned) -> IRValue:
-    """What an array is to hold, in its shape and dtype."""
-    target, value = assigned.target, assigned.value
-    if value.shape != target.shape:
-        value = graph.reshape(value, (1,) * (target.ndim - value.ndim) + value.shape)
-        value = graph.op("Broadcast", value, shape=target.shape)
-    return graph.coerce(value, None, target.dtype, graph.context)
+            return way(source, compiled)
+    return _Bound(source, compiled)
 
 
 class Program(ABC):
-    """A compiled description, which runs on any arrays like those that it was compiled for.
+    """A compiled description, which runs on any arrays like those that it was compiled for."""
 
-    plan: the steps.  float_sources: per float of the plan its value, or the number of it among those that are given.
-    """
+    __slots__ = (
+        "_constants",
+        "_float_sources",
+        "_has_views",
+        "_shapes",
+        "_source",
+        "changed",
+        "compiled",
+        "plan",
+        "swapped",
+    )
 
-    __slots__ = ("_constants", "_shapes", "changed", "float_sources", "plan", "swapped")
-
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, source: Source, compiled: Compiled) -> None:
         plan = self.plan = compiled.plan
+        self.compiled = compiled
         self.swapped = compiled.swapped
         self.changed = compiled.changed
+        self._source = source
         self._shapes = compiled.shapes
-        self.float_sources: list[tuple[bool, Any]] = [(kind == "constant", value) for kind, value in plan.floats]
-        is_constant = all(constant for constant, _ in self.float_sources)
-        self._constants = [value for _, value in self.float_sources] if is_constant else None
+        self._has_views = source.has_views
+        # Per float of the plan whether it never changes, and its value, or its number among those that are given.
+        self._float_sources: list[tuple[bool, Any]] = [(kind == "constant", value) for kind, value in plan.floats]
+        is_constant = all(constant for constant, _ in self._float_sources)
+        self._constants = [value for _, value in self._float_sources] if is_constant else None
 
     @abstractmethod
-    def run(self, cells: Cells, floats: Sequence[float]) -> list[NdArray]:
+    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """Compute: the results, in new arrays. Where it fails, every array is as it was.
 
-        cells: settled, of the arrays in their order.  floats: the run-time floats.
+        cells: settled, of the arrays in their order.  begins: elements in front of the first leaf of each; none where
+        all are 0.  floats: the run-time floats.
         """
 
-    def run_bound(self, cells: Cells, floats: Sequence[float]) -> list[NdArray]:
+    def run_bound(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """The same by a binding, which a trace and a verification see step by step."""
-        plan = self.plan
+        # Where views begin matters to it; whole arrays begin where the plan has them begin.
+        compiled = self.compiled if not self._has_views else self._source.compiled(begins)
+        plan = compiled.plan
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
         Binding(plan, cells, made, self._floats(floats)).run()
         for cell in made:
             cell.settle()
-        for number in self.changed:
+        for number in compiled.changed:
             cells[number].touched()
-        count = len(self._shapes)
-        self._swap(cells, [(cell.place, cell.dtype, cell.storage) for cell in made[count:]])
-        return [NdArray.over(cell, shape) for cell, shape in zip(made, self._shapes, strict=False)]
+        count = len(compiled.shapes)
+        _swap(cells, compiled.swapped, [(cell.place, cell.dtype, cell.storage) for cell in made[count:]])
+        return [NdArray.over(cell, shape) for cell, shape in zip(made, compiled.shapes, strict=False)]
 
     def _floats(self, given: Sequence[float]) -> Sequence[float]:
         """The value of each float of the plan."""
         if self._constants is not None:
             return self._constants
-        return [value if constant else given[value] for constant, value in self.float_sources]
+        return [value if constant else given[value] for constant, value in self._float_sources]
 
-    def _swap(self, cells: Cells, made: Iterable[tuple[Place, Any, Any]]) -> None:
-        """Have arrays hold what was made: all of them, or none; nothing in here fails."""
-        if WATCHES:
-            announce(id(cells[number]) for number in (*self.swapped, *self.changed))
-        for number, (place, dtype, storage) in zip(self.swapped, made, strict=True):
-            cells[number].exchange(place, dtype, storage)
+
+def _swap(cells: Cells, numbers: Sequence[int], made: Iterable[tuple[Place, Any, Any]]) -> None:
+    """Have arrays hold what was made: all of them."""
+    if WATCHES:
+        announce(id(cells[number]) for number in numbers)
+    for number, (place, dtype, storage) in zip(numbers, made, strict=True):
+        cells[number].exchange(place, dtype, storage)
 
 
 class _OnHost(Program):
     """One of native steps in host memory, by addresses."""
 
-    __slots__ = ("_by_address", "_drawn", "_new_bytes", "_new_dtypes", "_read", "_results")
+    __slots__ = (
+        "_by_address",
+        "_drawn",
+        "_is_pure",
+        "_itemsizes",
+        "_lows",
+        "_new_bytes",
+        "_new_dtypes",
+        "_read",
+        "_results",
+    )
 
-    def __init__(self, compiled: Compiled) -> None:
-        super().__init__(compiled)
+    def __init__(self, source: Source, compiled: Compiled) -> None:
+        super().__init__(source, compiled)
         plan, count = self.plan, len(self._shapes)
         memories = {number: plan.slots[slot].memory for number, _, _, slot in plan.requests}
         self._read = sorted(memories)
@@ -141,6 +158,11 @@ class _OnHost(Program):
         self._new_bytes = [slot.desc.nbytes for slot in slots[count:]]
         self._new_dtypes = [slot.desc.dtype for slot in slots[count:]]
         self._drawn = [plan.slots[step.random_slot].source[1] for step in plan.steps if step.random_slot >= 0]
+        self._is_pure = not (self.swapped or self.changed or self._drawn)
+        dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
+        self._itemsizes = [dtypes[number].itemsize for number in self._read]
+        lows = [compiled.lows[number] for number in self._read]
+        self._lows = lows if any(lows) else None
 
     @staticmethod
     def fits(compiled: Compiled, cells: Cells) -> bool:
@@ -150,26 +172,43 @@ class _OnHost(Program):
             cells[number].place is place and cells[number].dtype == dtype for number, place, dtype, _ in plan.requests
         )
 
-    def run(self, cells: Cells, floats: Sequence[float]) -> list[NdArray]:
+    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
         addresses: list[Any] = [cells[number].storage.address for number in self._read]  # type: ignore[union-attr]  # settled
+        if begins or self._lows is not None:
+            self._move(addresses, begins)
         made = []
         for spares, shape in self._results:
             array = spares.get()
             array.shape = shape
             made.append(array)
             addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
-        if not self.swapped and not self._drawn:
+        if self._is_pure:
             self._by_address.run(addresses, self._floats(floats))
             return made
         new = [HostStorage(nbytes) for nbytes in self._new_bytes]
         addresses += [storage.address for storage in new]
-        self._run_drawing(cells, addresses, self._floats(floats))
-        self._swap(cells, [(HOST, dtype, storage) for dtype, storage in zip(self._new_dtypes, new, strict=True)])
+        self._run_changing(cells, addresses, self._floats(floats))
+        if new:
+            _swap(
+                cells,
+                self.swapped,
+                [(HOST, dtype, storage) for dtype, storage in zip(self._new_dtypes, new, strict=True)],
+            )
         return made
 
-    def _run_drawing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
-        """Run on states of random ops that went on; they go back where it fails."""
+    def _move(self, addresses: list[int], begins: Sequence[int]) -> None:
+        """Add what is in front of the views."""
+        for position, number in enumerate(self._read):
+            begin = (begins[number] if number < len(begins) else 0) + (
+                0 if self._lows is None else self._lows[position]
+            )
+            addresses[position] += begin * self._itemsizes[position]
+
+    def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
+        """Run steps that change arrays, or draw numbers: the states of these go on, and back where it fails."""
+        if WATCHES and self.changed:
+            announce(id(cells[number]) for number in self.changed)
         for number in self._drawn:
             advance(cells[number])
         try:
@@ -178,6 +217,9 @@ class _OnHost(Program):
             for number in self._drawn:
                 advance(cells[number], -1)
             raise
+        finally:
+            for number in self.changed:
+                cells[number].touched()
 
 
 class _OnDevice(Program):
@@ -185,8 +227,8 @@ class _OnDevice(Program):
 
     __slots__ = ("_new", "_on_device", "_read", "_results")
 
-    def __init__(self, compiled: Compiled) -> None:
-        super().__init__(compiled)
+    def __init__(self, source: Source, compiled: Compiled) -> None:
+        super().__init__(source, compiled)
         plan, count = self.plan, len(self._shapes)
         requests = {number: (dtype, plan.slots[slot].memory) for number, _, dtype, slot in plan.requests}
         self._read = [(number, dtype) for number, (dtype, _) in sorted(requests.items())]
@@ -202,15 +244,18 @@ class _OnDevice(Program):
         plan = compiled.plan
         return (
             PlanOnDevice.fits(plan)
-            and not plan.written
+            and not any(compiled.lows)
             and all(
-                cells[number].place in (HOST, place) and cells[number].dtype == dtype
+                cells[number].dtype == dtype
+                and (cells[number].place is place or (cells[number].place is HOST and number not in compiled.changed))
                 for number, place, dtype, _ in plan.requests
             )
         )
 
-    def run(self, cells: Cells, floats: Sequence[float]) -> list[NdArray]:
+    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
+        if begins and any(begins):
+            return self.run_bound(cells, begins, floats)
         place = self._on_device.place
         storages: list[Any] = []
         for number, dtype in self._read:
@@ -225,11 +270,24 @@ class _OnDevice(Program):
             made.append(array)
             storages.append(array.cell.storage)
         new = [DeviceStorage(place, size, dtype) for size, dtype in self._new]
-        self._on_device.run([storage.address for storage in (*storages, *new)], self._floats(floats))
+        self._launch(cells, [storage.address for storage in (*storages, *new)], self._floats(floats))
         if new:
             place.failures.look()  # before it is the value of an array
-            self._swap(cells, [(place, storage.dtype, storage) for storage in new])
+            _swap(cells, self.swapped, [(place, storage.dtype, storage) for storage in new])
         return made
+
+    def _launch(self, cells: Cells, arrays: Sequence[Any], floats: Sequence[float]) -> None:
+        changed = [cells[number] for number in self.changed]
+        if WATCHES and changed:
+            announce(map(id, changed))
+        try:
+            self._on_device.run(arrays, floats)
+        finally:  # a launch that fails may have changed them
+            for cell in changed:
+                cell.touched()
+        for cell in changed:
+            assert cell.dtype is not None and cell.storage is not None
+            cell.written_at(self._on_device.place, cell.dtype, cell.storage)
 
 
 class _Bound(Program):
@@ -237,9 +295,9 @@ class _Bound(Program):
 
     __slots__ = ()
 
-    def run(self, cells: Cells, floats: Sequence[float]) -> list[NdArray]:
+    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
-        return self.run_bound(cells, floats)
+        return self.run_bound(cells, begins, floats)
 
 
 def _results_of(compiled: Compiled, place: Place) -> list[tuple[Spares[NdArray], tuple[int, ...]]]:

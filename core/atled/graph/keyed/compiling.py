@@ -1,0 +1,127 @@
+"""Compiling of descriptions: to a plan whose assignments happen all, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+from atled.graph.compile.lowering import lower
+from atled.graph.compile.plan import Plan
+from atled.graph.keyed.entries import Assigned, Described, Entry, Leaves, Number
+from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.ops.spec import SPECS
+from atled_contexts import Context
+
+
+class Compiled(NamedTuple):
+    """A compiled description.
+
+    plan: its targets are the results, then the new values of arrays that are swapped.
+    shapes: of the results.  swapped: the numbers of those arrays.  changed: of those that steps change.
+    lows: per array where the plan has it begin, in elements from the first one of its first leaf on.
+    fits_addresses: whether it may run on addresses to which a run adds where views begin.
+    """
+
+    plan: Plan
+    shapes: tuple[tuple[int, ...], ...]
+    swapped: tuple[int, ...]
+    changed: tuple[int, ...]
+    lows: tuple[int, ...]
+    fits_addresses: bool = True
+
+
+def compile_entries(entries: Sequence[Entry], leaves: Leaves, context: Context) -> Compiled:
+    """The plan of a description.
+
+    What is assigned is written in place, by the step that makes it, where that is elementwise. Else it is made in new
+    memory, which the array has from then on. Views are written in place; but nothing that may fail runs behind the
+    first step that writes one: then they are written in a copy of their array, which that has from then on.
+    """
+    described = Described(entries, leaves, context)
+    views = frozenset(n for n, each in enumerate(described.assigned) if not each.is_whole)
+    elementwise = frozenset(n for n, each in enumerate(described.assigned) if _is_elementwise(each))
+    tried = dict.fromkeys(((views | elementwise, False), (views, False), (views, True)))
+    whole = {each.number for each in described.assigned if each.is_whole}
+    for number, (in_place, is_apart) in enumerate(tried):
+        compiled = _lowered(Described(entries, leaves, context) if number else described, in_place, is_apart)
+        if _is_safe(compiled) and not _copies(compiled, whole):
+            return compiled
+    if leaves.begins is None:
+        return compiled._replace(fits_addresses=False)
+    return _lowered(Described(entries, leaves, context), frozenset(), False)
+
+
+def _is_elementwise(assigned: Assigned) -> bool:
+    value = assigned.value
+    if isinstance(value, Number) or value.node is None or value.node.spec is None:
+        return False
+    spec = value.node.spec
+    return value.shape == assigned.target.shape and (spec.program is not None or spec.copies)
+
+
+def _lowered(described: Described, in_place: frozenset[int], is_apart: bool) -> Compiled:
+    """The plan where some of what is assigned is written in place.
+
+    is_apart: whether that is behind all else, or as soon as it is made.
+    """
+    graph, assigned = described.graph, described.assigned
+    results = [_apart(graph, value) if in_place else value for value in described.results]
+    values = [_new_value(graph, each, is_full=n not in in_place) for n, each in enumerate(assigned)]
+    if len(assigned) > 1:  # else the graph itself knows what it has to copy before
+        values = [_apart(graph, value) if in_place else value for value in values]
+    writes: list[IRNode] = []
+    for number in sorted(in_place):
+        graph.assign(assigned[number].target, values[number])
+        writes.append(graph.nodes[-1])
+    swapped = {each.number: values[n] for n, each in enumerate(assigned) if each.is_whole and n not in in_place}
+    for n, each in enumerate(assigned):
+        if not each.is_whole and n not in in_place:
+            if each.number not in swapped:
+                swapped[each.number] = graph.op("Identity", each.target.base)
+            graph.assign(graph.window(swapped[each.number], each.target.window), values[n])
+    plan = lower(graph, [*results, *swapped.values()], apart=writes if is_apart else ())
+    changed = tuple(sorted({number for number, _, _ in plan.written}))
+    shapes = tuple(value.shape for value in described.results)
+    return Compiled(plan, shapes, tuple(swapped), changed, tuple(described.lows))
+
+
+def _new_value(graph: Graph, assigned: Assigned, *, is_full: bool) -> IRValue:
+    """What an array is to hold, in its dtype; is_full: and in its shape."""
+    target, value = assigned.target, assigned.value
+    if isinstance(value, Number):
+        shape = target.shape if is_full else ()
+        made: IRValue = graph.op("Constant", val=value.slot, shape=shape, dtype=target.dtype)
+        return made
+    if is_full and value.shape != target.shape:
+        value = graph.reshape(value, (1,) * (target.ndim - value.ndim) + value.shape)
+        value = graph.op("Broadcast", value, shape=target.shape)
+    return graph.coerce(value, None, target.dtype, graph.context)
+
+
+def _apart(graph: Graph, value: IRValue) -> IRValue:
+    """The value in memory that no assignment changes."""
+    if value.base.external < 0:
+        return value
+    copy: IRValue = graph.op("Identity", value)
+    return copy
+
+
+def _is_safe(compiled: Compiled) -> bool:
+    """Whether a step that fails leaves every array as it was.
+
+    So it is where nothing that may fail runs from the first step on that changes one. Elementwise kernels on the host
+    do not fail; one launch in Python happens or does not, if it is the last.
+    """
+    steps = compiled.plan.steps
+    changes = [bool(step.node.changed) for step in steps]
+    if True not in changes:
+        return True
+    rest = steps[changes.index(True) :]
+    return len(rest) == 1 or all(step.native is not None and not step.native.errors for step in rest)
+
+
+def _copies(compiled: Compiled, whole: Container[int]) -> bool:
+    """Whether a step does nothing but assign a whole array: to swap it costs less."""
+    plan = compiled.plan
+    copies = [plan.slots[step.arguments[0]].source for step in plan.steps if step.node.spec is SPECS["Assign"]]
+    return any(kind == "external" and number[0] in whole for kind, *number in copies)
