@@ -29,12 +29,13 @@ def run(arguments, environment, folder):
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_it_passes_the_conformance_kit_untouched(installed):
+def test_it_passes_what_the_conformance_kit_checks_untouched(installed):
     folder, environment = installed
     done = run(
         [
             "pytest", "-q", "-p", "atled_pytest", "-p", "no:cacheprovider", "--pyargs", "atled.conformance",
             "--atled-plugin", "acme-chip", "--device", "1", "--max-examples", "3",
+            "--atled-ops", "[A-F]*,Tanh*",  # a part, since it computes all formulas: sim's own kit runs them all
             "--atled-report", "report.json", "--atled-badge", "badge.svg",
         ],
         environment,
@@ -42,13 +43,13 @@ def test_it_passes_the_conformance_kit_untouched(installed):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     report = json.loads((folder / "report.json").read_text())
-    assert report["conformant"]
+    assert not report["complete"]
     assert (report["plugin"], report["version"], report["device"]) == ("acme-chip", "0.1.0", "1")
     assert report["passed"] > 1000
     assert (report["failed"], report["xfailed"]) == (0, 0)
     assert {"values", "gradients", "threads", "lazy_import", "training"} <= set(report["checks"])
     assert "Convolution" in report["ops_missing"]["acme-chip"]
-    assert f"{report['passed']} checks passed" in (folder / "badge.svg").read_text()
+    assert f"{report['passed']} passed, incomplete" in (folder / "badge.svg").read_text()
 
 
 def test_its_manifest_is_up_to_date_and_its_own_test_passes(installed):
