@@ -79,7 +79,7 @@ class LRN(OpSpec):
             x = c.reshape(x, shape)
             # The last axis stands for the channels there, and C for space.
             geometry = {"kernel": (size,), "stride": (1,), "pad": (size // 2,), "channel_last": True}
-            sums = c.op("SumPooling", x * x, **geometry) * (1.0 / size)
+            sums = c.op("WindowSum", x * x, **geometry) * (1.0 / size)
             denom = c.op("AddScalar", c.op("MulScalar", sums, val=scale), val=bias)
             y = x / c.op("PowScalar", denom, val=power)
             return c.reshape(y, g.inputs[0].shape), c.reshape(denom, g.inputs[0].shape)

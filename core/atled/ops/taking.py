@@ -70,9 +70,9 @@ class Take(OpSpec):
         return (
             Refused(ValueError, "axis=2 is out of range", (3, 4), Ints((2,), 3), axis=2),
             Refused(ValueError, "add an axis", (), Ints((2,), 3)),
-            Refused(IndexError, "use -3 to 2", (3, 4), Exact([0, 3])),
-            Refused(IndexError, "index.* is -5, out of range", (3, 4), Exact([[0], [-5]]), axis=1),
-            Refused(IndexError, "nothing to index", (0, 4), Exact([0])),
+            Refused(IndexError, "out of range", (3, 4), Exact([0, 3])),
+            Refused(IndexError, "out of range", (3, 4), Exact([[0], [-5]]), axis=1),
+            Refused(IndexError, "out of range", (0, 4), Exact([0])),
         )
 
 

@@ -61,22 +61,40 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
         "MaxPoolingGather",
         "MaxPoolingGrad",
     ),
+    "kernels.pooling.cut_windows": (
+        "WindowMax",
+        "WindowMaxGather",
+        "WindowMaxGrad",
+        "WindowNorm",
+        "WindowSum",
+        "WindowSumGrad",
+    ),
+    "kernels.pooling.regions": ("RoiPooling", "RoiPoolingGather", "RoiPoolingGrad"),
+    "kernels.products.dot": ("Dot",),
     "kernels.random.places": ("RandomCrop", "RandomFlip", "RandomShift"),
+    "kernels.repetition": ("Repeat", "Tile"),
     "kernels.shifting": ("Shift", "ShiftGrad"),
     "kernels.slicing": ("Slice", "SliceGrad"),
     "kernels.random.random_state": ("Dropout", "Rand", "Randint", "Randn"),
     "kernels.suppression": ("NmsDetection2d",),
+    "kernels.taking": ("Take", "TakeGrad"),
     "kernels.transposition": ("Transpose",),
 }
 """Modules of kernels and the ops that each computes; one is imported when the first of its ops is asked for."""
+
+EITHER_LAYOUT = KERNELS["kernels.pooling.cut_windows"]
+"""Ops whose kernels take images with the channels in front or behind."""
 
 COPIES = ("Assign", "Broadcast", "Cast", "Identity", "TopKGrad")
 """Ops that the formula compiler computes as copies; for other dtypes the reference does."""
 
 _ROWS = "NumPy copies whole rows at the speed of memory"
 _OF_OTHERS = "NumPy's part is small beside the BLAS or the loops that it calls"
+_LAPACK = "LAPACK, which NumPy brings, on the host"
+_SMALL = "it reads nothing, and NumPy writes it at the speed of memory"
 
 ADOPTED: Mapping[str, str] = {
+    "Arange": _SMALL,
     "BinaryConnectAffine": f"{_OF_OTHERS}; a third of NNabla's time",
     "BinaryConnectConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
     "BinaryError": "a comparison and a sum in NumPy; less than half of NNabla's time",
@@ -86,12 +104,16 @@ ADOPTED: Mapping[str, str] = {
     "CReLU": f"{_ROWS}; a quarter of NNabla's time",
     "ClipGradByNorm": f"{_ROWS}; a tenth of NNabla's time",
     "ClipGradByValue": f"{_ROWS}; a tenth of NNabla's time",
+    "Diagonal": _ROWS,
+    "DiagonalMatrix": _ROWS,
+    "Eye": _SMALL,
     "FFT": "NumPy's pocketfft; NNabla has none for the processor",
     "Flip": f"{_ROWS}; a third of NNabla's time",
     "IFFT": "NumPy's pocketfft; NNabla has none for the processor",
     "INQAffine": f"{_OF_OTHERS}; about NNabla's time",
     "INQConvolution": f"{_OF_OTHERS}; a third of NNabla's time",
     "KLMultinomial": "logarithms and a sum in NumPy; 0.8 of NNabla's time",
+    "LRN": "sums of squares and a power in NumPy",
     "MatrixDiag": f"{_ROWS}; 0.8 of NNabla's time",
     "MatrixDiagPart": f"{_ROWS}; 0.7 of NNabla's time",
     "MeanSubtraction": "a mean and a difference in NumPy; half of NNabla's time",
@@ -99,6 +121,8 @@ ADOPTED: Mapping[str, str] = {
     "Prod": "a product in NumPy; 1.3 times NNabla's time",
     "Reshape": "a view: nothing is computed",
     "ScaleToNorm": "a sum of squares and a product in NumPy; a tenth of NNabla's time",
+    "SVD": _LAPACK,
+    "Solve": _LAPACK,
     "SumPooling": "one sum of arrays per element of the window; 0.8 of NNabla's time",
     "SumPoolingGrad": "one sum of arrays per element of the window; 0.7 of NNabla's time",
     "Unlink": "a view: nothing is computed",
