@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,12 @@ class Body:
     def result_descs(self) -> tuple[ArrayDesc, ...]:
         """Shapes and dtypes of the results."""
         return tuple(self.descs[number] for number in self.results)
+
+    @property
+    def read_inputs(self) -> Set[int]:
+        """The numbers of the inputs that nodes read, or that are results."""
+        read = {number for node in self.nodes for number in node.operands}.union(self.results)
+        return read.intersection(range(len(self.inputs)))
 
     @property
     def parameter_count(self) -> int:

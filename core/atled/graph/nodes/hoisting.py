@@ -1,186 +1,281 @@
-"""What a loop need not do step by step: products of rows with constants before it, sums over its steps behind it."""
+"""Products that no step of a loop waits for: one for all steps, outside, takes less time than a short one in each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from atled.graph.nodes.body import Body, BodyBuilder
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
-from atled_contexts import Context
+
+_MOST_BYTES = 64 << 20
+"""Of what is kept of all steps for one product outside."""
 
 _MOST_ROWS = 256
 """Of a product in a step: more are no quicker in one product than in several."""
 
+_LEAST_DEPTH = 4
+"""Of a product before the loop: where fewer terms are added, it takes no longer than to read what it made."""
 
-class Hoisted:
-    """A loop's body without what is done before and behind it.
+_PRODUCTS = frozenset(("Affine", "BatchMatmul", "Dot"))
 
-    body: the smaller one; None if there is nothing to hoist.
-    sequences, states, constants: numbers of those that it reads still, behind new sequences.
+
+class LoopParts(NamedTuple):
+    """A loop of known length: its body, and what the inputs of that are outside."""
+
+    body: Body
+    sequences: Sequence[IRValue]
+    states: Sequence[IRValue]
+    constants: Sequence[IRValue]
+    draws: Sequence[IRValue]
+
+    @property
+    def inputs(self) -> list[IRValue]:
+        """What stands outside for each input of the body."""
+        return [*self.sequences, *self.states, *self.constants, *self.draws]
+
+
+def has_products(body: Body) -> bool:
+    """Whether there may be anything to be had outside."""
+    return any(node.spec.name in _PRODUCTS for node in body.nodes)
+
+
+class _Product(NamedTuple):
+    """`y = op(a) op(b) + bias` on matrices, op transposing on request; a and b may have other shapes elsewhere."""
+
+    y: IRValue
+    a: IRValue
+    a_shape: tuple[int, ...]
+    b: IRValue
+    b_shape: tuple[int, ...]
+    bias: IRValue | None = None
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+class OutsideProducts:
+    """A loop of known length without the products that can be computed before it or behind it.
+
+    Before it: those of rows of a sequence and a constant. Behind it: those with a constant that are only rows of an
+    output, and those that are only added to a state, as are sums over what is kept of all steps then.
+
+    inside: what remains for the loop.
     """
 
-    def __init__(self, body: Body, sequences: int, states: int, draws: int, context: Context) -> None:
-        self._builder = BodyBuilder(context, body.by_operands)
-        self._given = [self._builder.input(desc) for desc in body.inputs]
-        first_constant, first_draw = sequences + states, len(body.inputs) - draws
-        self._sequences = self._given[:sequences]
-        self._states = self._given[sequences:first_constant]
-        self._constants = self._given[first_constant:first_draw]
-        draw_values = self._given[first_draw:]
-        parameters = [self._builder.parameter() for _ in range(body.parameter_count)]
-        results = list(body.emit(self._builder, self._given, parameters))
-        self._rows = results[states:]
-        self._results = results[:states]
-        self._readers = self._find_readers(results)
-        self._products = [node for node in self._builder.nodes if self._is_before(node)]
-        self._sums = self._find_sums()
-        self.body: Body | None = None
-        if not self._products and not self._sums:
-            return
-        self._stored = self._find_stored()
-        made = [node.outputs[0] for node in self._products]
-        kept = [number for number in range(states) if number not in self._sums]
-        new_results = [*(self._results[number] for number in kept), *self._rows, *self._stored]
-        needed = _sources(new_results, made)
-        self.sequences = [number for number, value in enumerate(self._sequences) if value in needed]
-        self.constants = [number for number, value in enumerate(self._constants) if value in needed]
-        self.states = kept
-        inputs = [
-            *made,
-            *(self._sequences[number] for number in self.sequences),
-            *(self._states[number] for number in kept),
-            *(self._constants[number] for number in self.constants),
-            *draw_values,
-        ]
-        self.body = self._builder.body(new_results, inputs)
+    def __init__(self, graph: Graph, parts: LoopParts, length: int) -> None:
+        self._graph = graph
+        self._length = length
+        body = parts.body
+        builder = self._builder = BodyBuilder(graph.context, body.by_operands)
+        given = iter([builder.input(desc) for desc in body.inputs])
+        floats = [builder.parameter() for _ in range(body.parameter_count)]
+        results = body.emit(builder, builder.inputs, floats)
+        self._sequences, self._states, self._constants, self._draws = (
+            {next(given): value for value in values} for values in parts[1:]
+        )
+        self._row_results = results[len(self._states) :]
+        self._readers = Counter(results)
+        for node in builder.nodes:
+            self._readers.update(value for value in node.inputs if value is not None)
+        self._take_out_before()
+        self._last = {row: product for row in self._row_results if (product := self._behind(row)) is not None}
+        kept = [self._last[row].a if row in self._last else row for row in self._row_results]
+        self._rows = dict.fromkeys(value for value in kept if value not in self._sequences)
+        self._new_states = dict(zip(self._states, results, strict=False))
+        self._added = {state: self._terms(state) for state in self._states}
+        self._added_behind: dict[IRValue, list[IRValue]] = {state: [] for state in self._added}
+        self._take_out_terms(self._is_product_behind)
+        self._take_out_terms(self._is_sum_behind)
+        self.inside = self._inside()
 
-    def before(self, graph: Graph, sequences: Sequence[IRValue], constants: Sequence[IRValue]) -> list[IRValue]:
-        """Add what is done before the loop; the new sequences."""
-        made = []
-        for node in self._products:
-            a, b = node.inputs
-            assert a is not None and b is not None
-            rows = sequences[self._sequences.index(a)]
-            length, count, width = rows.shape
-            product = graph.op(
-                "BatchMatmul",
-                graph.reshape(rows, (length * count, width)),
-                constants[self._constants.index(b)],
-                transpose_b=node.attributes["transpose_b"],
-            )
-            made.append(graph.reshape(product, (length, *node.outputs[0].shape)))
-        return made
+    def _take_out_before(self) -> None:
+        for node in self._builder.nodes:
+            product = _product(node)
+            if product is None or product.a not in self._sequences or product.a_shape[1] < _LEAST_DEPTH:
+                continue
+            if self._has_rows(product):
+                self._sequences[product.y] = self._of_all_rows(product, product.y, self._sequences[product.a])
 
-    def behind(
-        self,
-        graph: Graph,
-        sequences: Sequence[IRValue],
-        states: Sequence[IRValue],
-        last: Sequence[IRValue],
-        rows: Sequence[IRValue],
-    ) -> tuple[tuple[IRValue, ...], None, tuple[IRValue, ...]]:
-        """Add what is done behind the loop; the last states, no count of steps, and the rows.
-
-        sequences, states: that it starts from.  last, rows: what the smaller loop gives.
-        """
-        count = len(self._rows)
-        stored = dict(zip([*self._sequences, *self._stored], [*sequences, *rows[count:]], strict=True))
-        stored.update(zip(self._rows, rows, strict=False))
-        remaining = iter(last)
-        found = []
-        for number, state in enumerate(states):
-            term = self._sums.get(number)
-            found.append(
-                next(remaining) if term is None else graph.op("Add2", state, self._summed(graph, term, stored))
-            )
-        return tuple(found), None, tuple(rows[:count])
-
-    def _find_readers(self, results: Sequence[IRValue]) -> dict[IRValue, int]:
-        """How often each value is read, as a result or by a node."""
-        count: dict[IRValue, int] = {}
-        for value in [*results, *(value for node in self._builder.nodes for value in node.inputs if value is not None)]:
-            count[value] = count.get(value, 0) + 1
-        return count
-
-    def _is_before(self, node: IRNode) -> bool:
-        """Whether a node is a product of a row of a sequence with a constant."""
-        if node.name != "BatchMatmul" or node.attributes["transpose_a"]:
+    def _has_rows(self, product: _Product) -> bool:
+        """Whether rows of a product are made of rows and constants, and those of all steps can be kept."""
+        if product.transpose_a or product.a_shape[0] > _MOST_ROWS or not self._fits(product.y):
             return False
-        a, b = node.inputs
-        return a in self._sequences and b in self._constants and _is_small(a) and b is not None and b.ndim == 2
+        return product.b in self._constants and (product.bias is None or product.bias in self._constants)
 
-    def _find_sums(self) -> dict[int, IRNode]:
-        """By state that only sums terms of the steps up: the node of the term, a product or a sum of what has rows."""
-        terms = {number: term for number in range(len(self._states)) if (term := self._term(number)) is not None}
-        found = {number: term for number, term in terms.items() if _is_long_product(term)}
-        with_rows = {*self._sequences, *self._rows, *(value for term in found.values() for value in term.inputs)}
-        found |= {n: term for n, term in terms.items() if term.name == "Sum" and term.inputs[0] in with_rows}
-        return found
+    def _fits(self, value: IRValue) -> bool:
+        return self._length * value.desc.nbytes <= _MOST_BYTES
 
-    def _term(self, number: int) -> IRNode | None:
-        """The node that makes what each step adds to a state, if that is all that is done with it."""
-        state, result = self._states[number], self._results[number]
-        node = result.node
-        if node is None or node.name != "Add2" or state not in node.inputs:
+    def _behind(self, row: IRValue) -> _Product | None:
+        """The product that is only this row of an output, if it can be computed behind the loop."""
+        node = self._read_once(row)
+        product = None if node is None else _product(node)
+        if product is None or product.a in self._constants or not self._has_rows(product) or not self._fits(product.a):
             return None
-        if self._readers[state] != 1 or self._readers[result] != 1:
-            return None
-        (term,) = (value for value in node.inputs if value is not state)
-        return None if term is None or term.size != state.size or term.dtype != state.dtype else _made_by(term)
+        return product
 
-    def _find_stored(self) -> list[IRValue]:
-        """The values of which the loop stores rows for what is behind it."""
-        read = [value for node in self._sums.values() for value in node.inputs if value is not None]
-        there = {*self._sequences, *self._rows}
-        return [value for value in dict.fromkeys(read) if value not in there]
+    def _read_once(self, value: IRValue) -> IRNode | None:
+        """The node that makes a value, seen through reshapes, if all of that is read once."""
+        while self._readers[value] == 1 and value.node is not None and value not in self._sequences:
+            if value.node.name != "Reshape":
+                return value.node
+            assert value.node.inputs[0] is not None
+            value = value.node.inputs[0]
+        return None
 
-    def _summed(self, graph: Graph, node: IRNode, stored: dict[IRValue, IRValue]) -> IRValue:
-        """The sum over all steps of what a node makes."""
-        number = next(number for number, found in self._sums.items() if found is node)
-        shape = self._states[number].shape
-        factors = [stored[value] for value in node.inputs if value is not None]
-        if node.name == "Sum":
-            axes = tuple(axis + 1 for axis in _axes_of(node))
-            return graph.reshape(graph.op("Sum", factors[0], axes=(0, *axes), keep_dims=False), shape)
-        a, b = (graph.reshape(rows, (rows.shape[0] * rows.shape[1], rows.shape[2])) for rows in factors)
-        return graph.reshape(graph.op("BatchMatmul", a, b, transpose_a=True), shape)
+    def _terms(self, state: IRValue) -> list[IRValue]:
+        """What is added to a state that nothing else reads; nothing if it is another state."""
+        terms: list[IRValue] = []
+        stack = [self._new_states[state]]
+        while stack:
+            value = stack.pop()
+            summands = self._summands(value)
+            stack += reversed(summands)
+            if not summands:
+                terms.append(value)
+        if self._readers[state] != 1 or state not in terms:
+            return []
+        terms.remove(state)
+        return terms
+
+    def _summands(self, value: IRValue) -> list[IRValue]:
+        """The values of whose addition a value is the only use, if it is one."""
+        if value.node is None or value.node.name != "Add2" or self._readers[value] != 1:
+            return []
+        summands = [item for item in value.node.inputs if item is not None]
+        return summands if all(item.shape == value.shape for item in summands) else []
+
+    def _take_out_terms(self, is_behind: Callable[[IRValue], bool]) -> None:
+        """Have those terms added behind the loop that can be, and note what that needs of all steps."""
+        for state, terms in self._added.items():
+            behind = [term for term in terms if is_behind(term)]
+            self._added_behind[state] += behind
+            self._added[state] = [term for term in terms if term not in behind]
+
+    def _is_product_behind(self, term: IRValue) -> bool:
+        """Whether a term adds up products of rows, which take less memory than it does."""
+        node = self._read_once(term)
+        product = None if node is None else _product(node)
+        if product is None or not product.transpose_a or product.transpose_b or product.a_shape[0] > _MOST_ROWS:
+            return False
+        factors = [
+            value for value in (product.a, product.b) if value not in self._sequences and value not in self._rows
+        ]
+        if any(value in self._constants for value in (product.a, product.b)):
+            return False
+        if sum(value.size for value in factors) > term.size or not all(map(self._fits, factors)):
+            return False
+        self._rows |= dict.fromkeys(factors)
+        return True
+
+    def _is_sum_behind(self, term: IRValue) -> bool:
+        """Whether a term is a sum over what is kept of all steps."""
+        node = self._read_once(term)
+        if node is None or node.name != "Sum":
+            return False
+        assert node.inputs[0] is not None
+        source = _source(node.inputs[0])
+        return source in self._rows or source in self._sequences
+
+    def _inside(self) -> LoopParts:
+        states = {state: value for state, value in self._states.items() if self._is_inside(state)}
+        results = [self._new_state(state) for state in states]
+        results += self._rows
+        inputs = [*self._sequences, *states, *self._constants, *self._draws]
+        read = self._builder.body(results, inputs).read_inputs
+        sequences, constants = (
+            {value: outside for value, outside in values.items() if inputs.index(value) in read}
+            for values in (self._sequences, self._constants)
+        )
+        body = self._builder.body(results, [*sequences, *states, *constants, *self._draws])
+        return LoopParts(body, *(list(values.values()) for values in (sequences, states, constants, self._draws)))
+
+    def _is_inside(self, state: IRValue) -> bool:
+        return bool(self._added[state]) or not self._added_behind[state]
+
+    def _new_state(self, state: IRValue) -> IRValue:
+        if not self._added_behind[state]:
+            return self._new_states[state]
+        first, *rest = self._added[state]
+        return sum(rest, state + first)
+
+    def results(
+        self, states: Sequence[IRValue], rows: Sequence[IRValue]
+    ) -> tuple[tuple[IRValue, ...], tuple[IRValue, ...]]:
+        """The last states and rows of the whole loop.  states, rows: of what remains."""
+        last_states = self._states | dict(zip(filter(self._is_inside, self._states), states, strict=True))
+        of_all = self._sequences | dict(zip(self._rows, rows, strict=True))
+        for state, terms in self._added_behind.items():
+            sums = [self._sum_of_all(term, of_all) for term in terms]
+            if self._is_inside(state) or not self._is_zero(last_states[state]):
+                sums.insert(0, last_states[state])
+            last_states[state] = sum(sums[1:], sums[0])
+        made = [
+            self._of_all_rows(self._last[row], row, of_all[self._last[row].a]) if row in self._last else of_all[row]
+            for row in self._row_results
+        ]
+        return tuple(last_states.values()), tuple(made)
+
+    def _is_zero(self, value: IRValue) -> bool:
+        """Whether a value is zeros whatever it runs on."""
+        node = value.node
+        return node is not None and node.name == "Constant" and node.attributes["val"] is self._graph.constant(0.0)
+
+    def _of_all_rows(self, product: _Product, row: IRValue, a: IRValue) -> IRValue:
+        """A product with rows of all steps as a sequence.  row: of that."""
+        graph = self._graph
+        a = graph.reshape(a, (self._length * product.a_shape[0], product.a_shape[1]))
+        b = graph.reshape(self._constants[product.b], product.b_shape)
+        y = graph.op("BatchMatmul", a, b, transpose_b=product.transpose_b)
+        if product.bias is not None:
+            y = y + graph.reshape(self._constants[product.bias], (1, y.shape[1]))
+        return graph.reshape(y, (self._length, *row.shape))
+
+    def _sum_of_all(self, term: IRValue, of_all: Mapping[IRValue, IRValue]) -> IRValue:
+        """The sum of what a term is in each step."""
+        graph = self._graph
+        node = self._read_once(term)
+        assert node is not None
+        product = _product(node)
+        if product is not None:
+            a, b = (
+                graph.reshape(of_all[factor], (self._length * shape[0], shape[1]))
+                for factor, shape in ((product.a, product.a_shape), (product.b, product.b_shape))
+            )
+            return graph.reshape(graph.op("BatchMatmul", a, b, transpose_a=True), term.shape)
+        (x,) = node.inputs
+        assert x is not None
+        axes = (0, *(axis + 1 for axis in node.attributes["axes"]))
+        rows = graph.reshape(of_all[_source(x)], (self._length, *x.shape))
+        return graph.reshape(graph.op("Sum", rows, axes=axes), term.shape)
 
 
-def _is_small(value: IRValue | None) -> bool:
-    return value is not None and value.ndim == 2 and value.shape[0] <= _MOST_ROWS
+def _product(node: IRNode) -> _Product | None:
+    """A node as a product of matrices; None if it is none."""
+    if node.name not in _PRODUCTS:
+        return None
+    a, b, *rest = node.inputs
+    bias = None if not rest or rest[0] is None else _source(rest[0])
+    assert a is not None
+    assert b is not None
+    (y,) = node.outputs
+    how = node.attributes
+    a_axis, b_axis = a.ndim - 1, b.ndim - 1
+    if node.name == "Affine":
+        a_axis, b_axis = how["base_axis"], 1
+    elif b.ndim != 2 or a.ndim < 1 or (a.ndim != 2 and node.name == "BatchMatmul"):
+        return None
+    a_shape, b_shape = (
+        (math.prod(value.shape[:axis]), math.prod(value.shape[axis:])) for value, axis in ((a, a_axis), (b, b_axis))
+    )
+    transposes = bool(how.get("transpose_a")), bool(how.get("transpose_b"))
+    return _Product(y, _source(a), a_shape, _source(b), b_shape, bias, *transposes)
 
 
-def _made_by(value: IRValue) -> IRNode | None:
-    """The node that makes the elements of a value, seen through reshapes."""
-    node = value.node
-    while node is not None and node.name == "Reshape" and node.inputs[0] is not None:
-        node = node.inputs[0].node
-    return node
-
-
-def _is_long_product(node: IRNode) -> bool:
-    """Whether a node is a product over the rows of two matrices, of which there are few in a step."""
-    if node.name != "BatchMatmul" or not node.attributes["transpose_a"] or node.attributes["transpose_b"]:
-        return False
-    return all(_is_small(value) for value in node.inputs)
-
-
-def _axes_of(node: IRNode) -> list[int]:
-    """The axes of a sum, counted from the first one."""
-    (value,) = node.inputs
-    assert value is not None
-    axes = node.attributes["axes"]
-    return list(range(value.ndim)) if axes is None else [axis % value.ndim for axis in axes]
-
-
-def _sources(results: Sequence[IRValue], known: Sequence[IRValue]) -> set[IRValue]:
-    """What results are computed from, down to the values that are known."""
-    found: set[IRValue] = set()
-    stack = list(results)
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            if value not in known and value.node is not None:
-                stack += [item for item in value.node.inputs if item is not None]
-    return found
+def _source(value: IRValue) -> IRValue:
+    """What a value is a reshape of."""
+    while value.node is not None and value.node.name == "Reshape":
+        assert value.node.inputs[0] is not None
+        value = value.node.inputs[0]
+    return value

@@ -12,7 +12,7 @@ from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_gradient import DifferentiatedBody
 from atled.graph.nodes.body_op import BodyOp, extend
 from atled.graph.nodes.gradient import DifferentiatedNode
-from atled.graph.nodes.hoisting import Hoisted
+from atled.graph.nodes.hoisting import LoopParts, OutsideProducts, has_products
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.spec import Input
 
@@ -164,6 +164,9 @@ def loop(
 ) -> LoopResults:
     """Add a loop to a graph; arguments as `LoopOp` has them.
 
+    Products that no step waits for are added outside of it. Of an output of which only the last row is wanted, make
+    a state: if the body does not read it, any first value will do.
+
     length: None for that of the sequences.
 
     Raises RefusedError for a body or inputs that do not fit.
@@ -171,54 +174,38 @@ def loop(
     assert len(sequences) + len(states) + len(constants) + len(draws) == len(body.inputs)
     if length is None and sequences:
         length = sequences[0].shape[0]
-    spec = LoopOp(
-        body,
-        sequences=len(sequences),
-        states=len(states),
-        draws=len(draws),
-        length=length,
-        counted=count is not None,
-        ended=ended,
-        backwards=backwards,
-    )
-    if count is None and not ended and spec.length:
-        hoisted = Hoisted(body, len(sequences), len(states), len(draws), graph.context)
-        if hoisted.body is not None:
-            return _around(graph, hoisted, spec, sequences, states, constants, draws, parameters)
-    counts = [] if count is None else [count]
-    floats = dict(zip(spec.float_names, parameters, strict=True))
-    outputs = graph.add(spec, [*counts, *sequences, *states, *constants, *draws], floats, graph.context).outputs
-    steps = outputs[spec.state_count] if ended else None
-    return LoopResults(outputs[: spec.state_count], steps, outputs[spec.first_row :])
 
-
-def _around(
-    graph: Graph,
-    hoisted: Hoisted,
-    spec: LoopOp,
-    sequences: Sequence[IRValue],
-    states: Sequence[IRValue],
-    constants: Sequence[IRValue],
-    draws: Sequence[IRValue],
-    parameters: Sequence[FloatSlot],
-) -> LoopResults:
-    """Add what need not be done step by step, around a smaller loop if anything is left to that."""
-    assert hoisted.body is not None
-    before = hoisted.before(graph, sequences, constants)
-    made = LoopResults((), None, ())
-    if hoisted.body.results:
-        made = loop(
-            graph,
-            hoisted.body,
-            sequences=[*before, *(sequences[number] for number in hoisted.sequences)],
-            states=[states[number] for number in hoisted.states],
-            constants=[constants[number] for number in hoisted.constants],
-            draws=draws,
-            length=spec.length,
-            backwards=spec.backwards,
-            parameters=parameters,
+    def op(parts: LoopParts) -> LoopOp:
+        return LoopOp(
+            parts.body,
+            sequences=len(parts.sequences),
+            states=len(parts.states),
+            draws=len(parts.draws),
+            length=length,
+            counted=count is not None,
+            ended=ended,
+            backwards=backwards,
         )
-    return LoopResults(*hoisted.behind(graph, sequences, states, made.states, made.rows))
+
+    parts = LoopParts(body, sequences, states, constants, draws)
+    spec = op(parts)
+    if spec.counted or spec.ended or not has_products(body):
+        return _added(graph, spec, [*([] if count is None else [count]), *parts.inputs], parameters)
+    spec.infer_outputs([value.desc for value in parts.inputs], {})  # refuses what does not fit
+    assert length is not None
+    outside = OutsideProducts(graph, parts, length)
+    inside, made = outside.inside, LoopResults((), None, ())
+    if inside.body.results:
+        made = _added(graph, op(inside), inside.inputs, parameters)
+    last_states, rows = outside.results(made.states, made.rows)
+    return LoopResults(last_states, None, rows)
+
+
+def _added(graph: Graph, spec: LoopOp, inputs: Sequence[IRValue], parameters: Sequence[FloatSlot]) -> LoopResults:
+    floats = dict(zip(spec.float_names, parameters, strict=True))
+    outputs = graph.add(spec, inputs, floats, graph.context).outputs
+    steps = outputs[spec.state_count] if spec.ended else None
+    return LoopResults(outputs[: spec.state_count], steps, outputs[spec.first_row :])
 
 
 class _LoopGradient:

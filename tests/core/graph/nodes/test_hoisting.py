@@ -1,95 +1,118 @@
-"""What a loop need not do step by step is done before or behind it, once for all steps."""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
+"""Products that no step waits for are outside of loops: before them, behind them, and in gradients."""
 
 import numpy as np
 import pytest
 
-import atled as nn
-from atled.array_desc import ArrayDesc
-from atled.graph.nodes.body import Body, BodyBuilder
-from atled.graph.nodes.gradient import backpropagate
-from atled.graph.nodes.ir import IRValue
-from atled.graph.nodes.loops import LoopOp, loop
+from atled.graph.nodes.loops import loop
+from graph_programs import Program, body_of, desc
 
-CONTEXT = nn.Context(["cpu:double"])
+SHAPES = [(5, 4, 8), (4, 8), (8, 8), (8, 8), (1, 8)]
+DESCS = [desc(4, 8), *(desc(*shape) for shape in SHAPES[1:])]
 
 
-class Built:
-    """A graph that only describes, with one loop of a body."""
-
-    def __init__(self, body: Body, sequences: int, states: int, length: int = 5, **settings: object) -> None:
-        self.graph = BodyBuilder(CONTEXT)
-        descs = [ArrayDesc((length, *desc.shape), desc.dtype) for desc in body.inputs[:sequences]]
-        self.inputs = [self.graph.input(desc) for desc in (*descs, *body.inputs[sequences:])]
-        rest = self.inputs[sequences:]
-        given: dict[str, object] = {"sequences": self.inputs[:sequences], "states": rest[:states]}
-        self.made = loop(self.graph, body, **given, constants=rest[states:], **settings)  # type: ignore[arg-type]
-
-    @property
-    def names(self) -> list[str]:
-        return [node.name for node in self.graph.nodes if node.name not in ("Reshape", "Constant", "Broadcast")]
-
-    @property
-    def loops(self) -> list[list[str]]:
-        """The names of the ops in the bodies of its loops."""
-        specs = [node.spec for node in self.graph.nodes if isinstance(node.spec, LoopOp)]
-        return [[node.spec.name for node in spec.body.nodes] for spec in specs]
+def step(builder, x, h, wx, wh, b):
+    h = builder.op("Tanh", builder.op("BatchMatmul", x, wx) + builder.op("BatchMatmul", h, wh) + b)
+    return h, h
 
 
-def body_of(*shapes: tuple[int, ...], kind: str = "plain") -> Body:
-    builder = BodyBuilder(CONTEXT)
-    x, h, wx, wh, b = (builder.input(ArrayDesc(shape, np.float64)) for shape in shapes)
-    total = builder.op("Add2", builder.op("BatchMatmul", x, wx), builder.op("BatchMatmul", h, wh))
-    h = builder.op("Tanh", builder.op("Add2", total, b))
-    results: Sequence[IRValue] = (h, builder.op("Sum", h, axes=(0, 1)), h) if kind == "ended" else (h, h)
-    return builder.body(results)
+def programmed(build=step, arrays=None):
+    rng = np.random.default_rng(3)
+    arrays = [rng.normal(scale=0.3, size=shape) for shape in SHAPES] if arrays is None else arrays
+    program = Program(*arrays)
+    x, h, *constants = program.inputs
+    made = loop(program.graph, body_of(DESCS, build), sequences=[x], states=[h], constants=constants)
+    return program, made, arrays
 
 
-SHAPES = (2, 4), (2, 3), (4, 3), (3, 3), (1, 3)
-
-
-def test_products_of_rows_with_constants_are_one_product_before_the_loop() -> None:
-    built = Built(body_of(*SHAPES), 1, 1)
-    assert built.names == ["BatchMatmul", "Loop"]
-    assert built.loops == [["BatchMatmul", "Add2", "Add2", "Tanh"]]
-
-
-def test_gradients_of_constants_are_one_product_behind_the_loop() -> None:
-    built = Built(body_of(*SHAPES), 1, 1)
-    y = built.graph.op("Sum", built.made.rows[0], axes=(0, 1, 2))
-    seed = built.graph.op("Constant", val=1.0, shape=())
-    before = len(built.names)
-    found = backpropagate(built.graph, list(built.graph.nodes), {y: seed}, built.inputs)
-    assert [found[value].shape for value in built.inputs] == [value.shape for value in built.inputs]
-    behind = built.names[before:]
-    assert behind.count("Loop") == 1
-    assert behind.count("BatchMatmul") == 3  # of x, wx and wh
-    _, backward = built.loops
-    assert backward.count("BatchMatmul") == 1
-    assert "Sum" not in backward
+def names_inside(program):
+    """Per loop of a graph the ops in its body."""
+    loops = [node.spec for node in program.graph.nodes if node.name == "Loop"]
+    return [sorted(node.spec.name for node in spec.body.nodes) for spec in loops]
 
 
 @pytest.mark.parametrize("kind", ["counted", "ended", "many rows"])
-def test_nothing_is_hoisted_where_the_steps_are_unknown_or_large(kind: str) -> None:
-    shapes = ((300, 4), (300, 3), *SHAPES[2:]) if kind == "many rows" else SHAPES
-    body = body_of(*shapes, kind=kind)
-    if kind == "counted":
-        graph = BodyBuilder(CONTEXT)
-        count = graph.input(ArrayDesc((), np.int64))
-        inputs = [graph.input(ArrayDesc((5, *desc.shape), desc.dtype)) for desc in body.inputs[:1]]
-        inputs += [graph.input(desc) for desc in body.inputs[1:]]
-        loop(graph, body, sequences=inputs[:1], states=inputs[1:2], constants=inputs[2:], count=count)
-        assert [node.name for node in graph.nodes] == ["Loop"]
-    else:
-        assert Built(body, 1, 1, ended=kind == "ended").names == ["Loop"]
+def test_where_steps_are_unknown_or_large_nothing_is_outside(kind):
+    count = 300 if kind == "many rows" else 4
+    descs = [desc(count, 8), desc(count, 8), *DESCS[2:]]
+
+    def build(builder, x, h, *constants):
+        h, row = step(builder, x, h, *constants)
+        return [h, *([builder.op("Sum", h, axes=(0, 1))] if kind == "ended" else []), row]
+
+    program = Program(*(np.zeros(shape) for shape in ((5, count, 8), (count, 8), *SHAPES[2:])), np.array(5))
+    x, h, *constants, steps = program.inputs
+    how = {"count": steps} if kind == "counted" else {"ended": kind == "ended"}
+    loop(program.graph, body_of(descs, build), sequences=[x], states=[h], constants=constants, **how)
+    assert [node.name for node in program.graph.nodes] == ["Loop"]
 
 
-def test_a_sum_that_a_step_reads_stays_in_the_loop() -> None:
-    builder = BodyBuilder(CONTEXT)
-    x, s = builder.input(ArrayDesc((2, 3), np.float64)), builder.input(ArrayDesc((3, 3), np.float64))
-    s = builder.op("Add2", s, builder.op("BatchMatmul", x, x, transpose_a=True))
-    assert Built(builder.body([s]), 1, 1).names == ["BatchMatmul", "Add2"]
-    assert Built(builder.body([s, s]), 1, 1).names == ["Loop"]
+def test_a_sum_that_a_step_reads_stays_inside():
+    def build(builder, x, w):
+        w = w + builder.op("BatchMatmul", x, x, transpose_a=True)
+        return w, w
+
+    program = Program(np.zeros((5, 4, 8)), np.zeros((8, 8)))
+    x, w = program.inputs
+    loop(program.graph, body_of([desc(4, 8), desc(8, 8)], build), sequences=[x], states=[w])
+    assert names_inside(program) == [["Add2", "BatchMatmul"]]
+
+
+def test_of_a_recurrent_step_and_its_gradient_one_product_each_stays_inside():
+    program, made, _ = programmed()
+    program.gradients(program.total(*made.rows), program.inputs)
+    forward, backward = names_inside(program)
+    assert forward.count("BatchMatmul") == backward.count("BatchMatmul") == 1
+    assert "Sum" not in backward  # the gradient of the bias
+
+
+def test_a_product_that_is_only_an_output_is_behind_the_loop():
+    def build(builder, x, h, wx, wh, b):
+        h = builder.op("Tanh", x + h)
+        return h, builder.op("Affine", h, wh, builder.reshape(b, (8,)), base_axis=1)
+
+    program, made, (x, h, _, wh, b) = programmed(build)
+    assert names_inside(program) == [["Add2", "Tanh"]]
+    (rows,) = program.run(*made.rows)
+    for row, got in zip(x, rows, strict=True):
+        h = np.tanh(row + h)
+        np.testing.assert_allclose(got, h @ wh + b)
+
+
+def test_a_state_that_only_adds_products_takes_no_loop():
+    def build(builder, x, w, *_):
+        return [w + builder.op("BatchMatmul", x, x, transpose_a=True)]
+
+    rng = np.random.default_rng(4)
+    x, w = rng.normal(size=(5, 4, 8)), rng.normal(size=(8, 8))
+    program = Program(x, w)
+    made = loop(
+        program.graph, body_of([desc(4, 8), desc(8, 8)], build), sequences=program.inputs[:1], states=program.inputs[1:]
+    )
+    assert not names_inside(program)
+    np.testing.assert_allclose(program.run(*made.states)[0], w + np.einsum("tij,tik->jk", x, x))
+
+
+def test_what_is_added_to_a_state_and_is_no_product_stays_inside():
+    def build(builder, x, w, v, *_):
+        gradient = builder.op("BatchMatmul", x, builder.op("Exp", x), transpose_a=True)
+        return [w + (gradient + builder.op("Tanh", v))]
+
+    rng = np.random.default_rng(5)
+    x, w, v = rng.normal(size=(5, 4, 8)), rng.normal(size=(8, 8)), rng.normal(size=(8, 8))
+    program = Program(x, w, v)
+    x_in, w_in, v_in = program.inputs
+    body = body_of([desc(4, 8), desc(8, 8), desc(8, 8)], build)
+    made = loop(program.graph, body, sequences=[x_in], states=[w_in], constants=[v_in])
+    assert names_inside(program) == [["Add2", "Exp", "Tanh"]]
+    wanted = w + np.einsum("tij,tik->jk", x, np.exp(x)) + 5 * np.tanh(v)
+    np.testing.assert_allclose(program.run(*made.states)[0], wanted)
+
+
+def test_rows_too_large_to_be_kept_leave_products_inside():
+    body = body_of([desc(4, 8), desc(4, 4096), desc(8, 4096)], lambda b, x, h, w: [h + b.op("BatchMatmul", x, w)])
+    for length, inside in ((2, ["Add2"]), (10_000, ["Add2", "BatchMatmul"])):
+        program = Program(np.zeros((4, 4096)), np.zeros((8, 4096)))
+        h, w = program.inputs
+        x = program.op("Constant", val=0.0, shape=(length, 4, 8))
+        loop(program.graph, body, sequences=[x], states=[h], constants=[w])
+        assert names_inside(program) == [inside]
