@@ -36,6 +36,7 @@ define(
             "Abs", "abs", "abs(x)", {"x": "where(x >= 0, gy, -gy)"},
             doc="Absolute value; slope 1 at 0.", data={"x": away(0.0)},
         ),
+        Row("Magnitude", "", "abs(x)", {"x": "gy * sign(x)"}, doc="Absolute value; slope 0 at 0.", brief=True),
         Row("Sin", "sin", "sin(x)", {"x": "gy * cos(x)"}, doc="Sine."),
         Row("Cos", "cos", "cos(x)", {"x": "-gy * sin(x)"}, doc="Cosine."),
         Row("Tan", "tan", "tan(x)", {"x": "gy * (1 + y * y)"}, doc="Tangent.", data={"x": within(-1.2, 1.2)}),

@@ -31,6 +31,13 @@ define(
             no_gradient="stops", brief=True, predicate=True,
         ),
         Row(
+            "IsClose", "", "where(x0 == x1 or (abs(x0 - x1) <= atol + rtol * abs(x1) and abs(x1) < inf), 1, 0)",
+            {"x0": None, "x1": None}, {"rtol": 1e-5, "atol": 1e-8},
+            doc="Whether x0 is within a distance of x1: 1 where it is, else 0; NaN is near nothing, an infinity near "
+            "itself alone. The gradients are zero.",
+            data=_MEETING, tried={"rtol": 0.1, "atol": 0.2}, no_gradient="stops", brief=True, predicate=True,
+        ),
+        Row(
             "Binarize", "", "where(x >= 0, 1, -1)", {"x": None},
             doc="1 from 0 on, else -1; the gradient is zero.", data={"x": grid()}, no_gradient="stops", brief=True,
         ),

@@ -49,10 +49,11 @@ def test_rows_of_one_array_are_numpys(name, expected):
         ("IsLessEqual", np.less_equal),
         ("IsGreater", np.greater),
         ("IsGreaterEqual", np.greater_equal),
+        ("IsClose", np.isclose),
     ],
 )
 def test_comparisons_are_numpys(name, compare):
-    x0, x1 = X[:, None], X[None, :]
+    x0, x1 = X[:, None], X[None, :] + np.float32(1e-6)
     np.testing.assert_array_equal(compute(name, x0, x1), compare(x0, x1))
 
 
@@ -70,6 +71,11 @@ def test_a_value_is_rounded_to_a_power_of_two_before_it_shifts():
 def test_on_a_tie_both_get_the_whole_gradient(name):
     for by_one in slopes(name, np.ones(2), np.ones(2)):
         np.testing.assert_array_equal(by_one, [1, 1])
+
+
+def test_the_slope_of_a_magnitude_is_0_at_0():
+    (gx,) = slopes("Magnitude", [-2.0, 0.0, 2.0])
+    np.testing.assert_array_equal(gx, [-1, 0, 1])
 
 
 def test_clip_passes_gradients_on_the_bounds():
