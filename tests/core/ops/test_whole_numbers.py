@@ -32,7 +32,7 @@ def computed(name, *arrays, **attributes):
         ("Any", [SMALL], {"axes": 0}, SMALL.any(axis=0)),
         ("All", [TRUTH], {"axes": 1}, TRUTH.all(axis=1)),
         ("All", [SMALL.astype(np.float32)], {"axes": 1}, SMALL.all(axis=1)),
-        ("IsEqual", [LARGE, LARGE + np.array([0, 1, 0])], {}, LARGE == LARGE + np.array([0, 1, 0])),
+        ("IsEqual", [LARGE, LARGE + np.array([0, 1, 0])], {}, LARGE + np.array([0, 1, 0]) == LARGE),
         ("IsFinite", [SMALL.astype(np.float16)], {}, np.ones((2, 3), bool)),
         ("Where", [TRUTH, LARGE, LARGE + 1], {}, np.where(TRUTH, LARGE, LARGE + 1)),
         ("Where", [TRUTH, SMALL, SMALL.astype(np.float32)], {}, SMALL.astype(np.float32)),
