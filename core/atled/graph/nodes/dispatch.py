@@ -39,8 +39,8 @@ _INDEX: np.dtype[Any] = np.dtype(np.int64)
 _TRUTH: np.dtype[Any] = np.dtype(np.bool_)
 _SINGLE: np.dtype[Any] = np.dtype(np.float32)
 
-PYTHON = "python"
-"""What stands for a backend where the engine itself computes."""
+PYTHON, ENGINE = "python", "engine"
+"""What stands for a backend where the engine itself computes: code of the user, or plans of bodies."""
 
 register_cache("decisions", selection_count, clear_selection_cache)
 
@@ -332,7 +332,7 @@ def backend_for(
 
 def place_of(decision: Decision, context: Context) -> Place:
     """The memory in which the chosen backend computes."""
-    backend = _home(context)[0] if decision.backend == PYTHON else decision.backend
+    backend = _home(context)[0] if decision.backend in (PYTHON, ENGINE) else decision.backend
     return _memory_of(backend, decision.device_id, context)
 
 
@@ -394,9 +394,9 @@ class OpaqueOp(EngineOp, abstract=True):
 def engine_candidate(spec: OpSpec, context: Context) -> Candidate:
     """The only candidate for an op that the engine computes."""
     assert isinstance(spec, EngineOp)
-    omits = tuple(spec.auxiliary)
-    made = Implementation(spec.name, PYTHON, spec.prepare, note=spec.note, op_version=None, omits=omits)
-    return Candidate(PYTHON, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
+    who, omits = PYTHON if spec.opaque else ENGINE, tuple(spec.auxiliary)
+    made = Implementation(spec.name, who, spec.prepare, note=spec.note, op_version=None, omits=omits)
+    return Candidate(who, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
 
 
 class BetweenTransposes(Implementation):

@@ -1,8 +1,11 @@
 """Loops compute what a loop in Python over NumPy computes, and so do their gradients, of both orders."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import atled as nn
 from atled.errors import RefusedError
 from atled.graph.nodes.body import BodyBuilder
 from atled.graph.nodes.loops import LoopOp, loop
@@ -16,6 +19,12 @@ def rnn(builder, x, h, w, b):
     """One step of a recurrent network: its state, and the square of that as an output."""
     h = builder.op("Tanh", builder.op("BatchMatmul", h, w) + x + b)
     return h, h * h
+
+
+@pytest.fixture(params=["cpu:double", "reference:double"], ids=["native", "in Python"])
+def programmed(request):
+    """A program on a backend that runs loops natively, and on one that does not."""
+    return partial(Program, context=nn.Context([request.param]))
 
 
 @pytest.fixture
@@ -40,8 +49,8 @@ def rnn_total(program, **how):
     return program.total(rows, last * last * last)
 
 
-def test_states_and_rows_are_those_of_a_loop_in_python(arrays):
-    program = Program(*arrays)
+def test_states_and_rows_are_those_of_a_loop_in_python(programmed, arrays):
+    program = programmed(*arrays)
     x, h, w, b = program.inputs
     made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
     last, rows = program.run(*made.states, *made.rows)
@@ -50,12 +59,12 @@ def test_states_and_rows_are_those_of_a_loop_in_python(arrays):
     np.testing.assert_allclose(rows, wanted[1])
 
 
-def test_gradients_are_those_of_finite_differences(arrays):
+def test_gradients_are_those_of_finite_differences(programmed, arrays):
     def total(*given):
         last, rows = numpy_rnn(*given)
         return np.sum(rows) + (last**3).sum()
 
-    program = Program(*arrays)
+    program = programmed(*arrays)
     found = program.run(*program.gradients(rnn_total(program), program.inputs))
     for number, gradient in enumerate(found):
         np.testing.assert_allclose(gradient, differences(total, arrays, number), rtol=1e-6, atol=1e-8)
@@ -90,8 +99,8 @@ def test_a_loop_goes_backwards(arrays):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 4])
-def test_a_count_is_known_when_it_runs(arrays, steps):
-    program = Program(*arrays, np.array(steps))
+def test_a_count_is_known_when_it_runs(programmed, arrays, steps):
+    program = programmed(*arrays, np.array(steps))
     *program.inputs, count = program.inputs
     x, h, w, b = program.inputs
     made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b], count=count)
@@ -111,8 +120,8 @@ def test_a_count_is_known_when_it_runs(arrays, steps):
 
 
 @pytest.mark.parametrize("steps", [-1, 5])
-def test_a_count_that_does_not_fit_is_refused_and_changes_nothing(arrays, steps):
-    program = Program(*arrays, np.array(2))
+def test_a_count_that_does_not_fit_is_refused_and_changes_nothing(programmed, arrays, steps):
+    program = programmed(*arrays, np.array(2))
     x, h, w, b, count = program.inputs
     made = loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b], count=count)
     binding, (last,) = program.bind(*made.states)
@@ -131,9 +140,9 @@ def doubling(builder, x, limit):
 
 
 @pytest.mark.parametrize(("limit", "steps"), [(-1.0, 1), (20.0, 4), (1e9, 6)])
-def test_a_condition_ends_a_loop_with_its_step(limit, steps):
+def test_a_condition_ends_a_loop_with_its_step(programmed, limit, steps):
     x = np.array([0.5, 1.0])
-    program = Program(x, np.array(limit))
+    program = programmed(x, np.array(limit))
     made = loop(
         program.graph,
         body_of([desc(2), desc()], doubling),
@@ -152,15 +161,15 @@ def test_a_condition_ends_a_loop_with_its_step(limit, steps):
     np.testing.assert_allclose(gradient, factors[-1] + 2 * x * np.sum(factors**2))
 
 
-def test_a_loop_without_rows_needs_no_length():
-    program = Program(np.ones(2), np.array(10))
+def test_a_loop_without_rows_needs_no_length(programmed):
+    program = programmed(np.ones(2), np.array(10))
     body = body_of([desc(2)], lambda builder, x: [x + x])
     made = loop(program.graph, body, states=program.inputs[:1], count=program.inputs[1])
     np.testing.assert_array_equal(program.run(*made.states)[0], [1024, 1024])
 
 
-def test_floats_are_those_of_the_run():
-    program = Program(np.ones(2))
+def test_floats_are_those_of_the_run(programmed):
+    program = programmed(np.ones(2))
     factor = program.graph.float_from("given", 0)
     body = body_of([desc(2)], lambda builder, x, factor: [builder.op("MulScalar", x, val=factor)], parameters=1)
     made = loop(program.graph, body, states=program.inputs, length=3, parameters=[factor])
@@ -174,8 +183,8 @@ def noisy(builder, x, random_state):
     return x * noise, noise
 
 
-def test_each_step_draws_anew_and_the_gradient_sees_the_same_draws():
-    program = Program(np.array([1.5, -2.0]), np.array([7, -1]))
+def test_each_step_draws_anew_and_the_gradient_sees_the_same_draws(programmed):
+    program = programmed(np.array([1.5, -2.0]), np.array([7, -1]))
     x, state = program.inputs
     made = loop(program.graph, body_of([desc(2), RANDOM_STATE], noisy), states=[x], draws=[state], length=3)
     (gradient,) = program.gradients(program.total(*made.states), [x])
@@ -192,12 +201,12 @@ def test_each_step_draws_anew_and_the_gradient_sees_the_same_draws():
     assert not np.isin(seen[0], seen[1]).any()
 
 
-def test_an_error_sets_random_states_back():
+def test_an_error_sets_random_states_back(programmed):
     def failing(builder, x, indices, random_state):
         noise = builder.op("Rand", random_state, shape=(2,))
         return [x + noise + builder.op("Take", x, indices, axis=0)]
 
-    program = Program(np.zeros(2), np.array([[0, 1], [1, 0], [0, 9]]), np.array([7, -1]))
+    program = programmed(np.zeros(2), np.array([[0, 1], [1, 0], [0, 9]]), np.array([7, -1]))
     x, indices, state = program.inputs
     body = body_of([desc(2, dtype=np.int64), desc(2), RANDOM_STATE], lambda b, i, x, s: failing(b, x, i, s))
     made = loop(program.graph, body, sequences=[indices], states=[x], draws=[state])
@@ -207,8 +216,8 @@ def test_an_error_sets_random_states_back():
     np.testing.assert_array_equal(program.arrays[2].data, [7, -1])
 
 
-def test_states_may_be_exchanged_and_handed_through():
-    program = Program(np.array([1.0]), np.array([2.0]), np.array([3.0]))
+def test_states_may_be_exchanged_and_handed_through(programmed):
+    program = programmed(np.array([1.0]), np.array([2.0]), np.array([3.0]))
     body = body_of([desc(1)] * 3, lambda builder, a, b, c: [b, a, c, a])
     made = loop(program.graph, body, states=program.inputs, length=3)
     gradients = program.gradients(program.total(made.states[0] * made.states[2], made.rows[0]), program.inputs)
@@ -216,11 +225,11 @@ def test_states_may_be_exchanged_and_handed_through():
     assert [value.ravel().tolist() for value in values] == [[2], [1], [3], [1, 2, 1], [2], [4], [2]]
 
 
-def test_whole_numbers_are_states_without_a_gradient():
+def test_whole_numbers_are_states_without_a_gradient(programmed):
     def step(builder, x, n):
         return x * builder.op("Cast", n, dtype=np.dtype(np.float64)), builder.op("Cast", x * 0 + 2, dtype=n.dtype)
 
-    program = Program(np.array([3.0]), np.array([5]))
+    program = programmed(np.array([3.0]), np.array([5]))
     made = loop(program.graph, body_of([desc(1), desc(1, dtype=np.int64)], step), states=program.inputs, length=3)
     gradients = program.gradients(program.total(made.states[0]), program.inputs[:1])
     x, n, gradient = program.run(*made.states, *gradients)
