@@ -333,6 +333,10 @@ class Native:
     ranges: of an elementwise step: gives the address of `int64 kernel(int64 block, int64 begin, int64 end)`, which
         computes the flat elements begin <= i < end of all outputs from the same elements of the inputs and returns 0;
         None where there is none.
+    steps: of an elementwise step on few elements: `steps(count, strides, states)` gives a Native with the same
+        arguments that computes it `count` times; None where there is none. From one time to the next an argument is
+        `strides` bytes further on; where these are negative it begins at the last of `count` rows. By input, `states`
+        has the output, which stays where it is, that it is from the second time on.
     after: by output, counted from 0, the first of two words that receive the address of a range kernel and of its
         block, or stay 0. Where they are not 0, the kernel calls it with each range of the output that it has written,
         every element exactly once; what it wrote there may be changed by that, and is not to be read again.
@@ -365,6 +369,7 @@ class Native:
         "range_bytes",
         "ranges",
         "spread",
+        "steps",
     )
 
     def __init__(
@@ -379,6 +384,7 @@ class Native:
         errors: Mapping[int, str] | None = None,
         owner: object = None,
         ranges: Callable[[], int] | None = None,
+        steps: Callable[[int, Sequence[int], Mapping[int, int]], Native] | None = None,
         after: Mapping[int, int] | None = None,
         before: Mapping[int, int] | None = None,
         in_place: Mapping[int, int] | None = None,
@@ -394,6 +400,7 @@ class Native:
         self.errors = dict(errors or {})
         self.owner = owner
         self.ranges = ranges
+        self.steps = steps
         self.after = dict(after or {})
         self.before = dict(before or {})
         self.in_place = dict(in_place or {})

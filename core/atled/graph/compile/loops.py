@@ -13,6 +13,7 @@ from atled.arrays.storage import ALIGNMENT
 from atled.call import Native, Prepared, RowWord
 from atled.dtypes import is_float
 from atled.graph.compile.loop_block import LoopBlock
+from atled.graph.compile.loop_formulas import formula_steps, is_formula
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.compile.step import Step
@@ -40,7 +41,15 @@ def make_native(step: Step, lower: Lower) -> None:
     """Have a loop run natively, if its body is a native program of an executor that runs loops."""
     spec, decision = step.node.spec, step.node.decision
     assert isinstance(spec, LoopOp) and decision is not None and step.prepared is not None
-    body = _body_of(spec, decision.call.wanted, step.node.context, lower)
+    wanted, context = decision.call.wanted, step.node.context
+    if is_formula(spec):
+        plan = _body_of(spec, wanted, context, lower, shares=False).plan
+        native = None if _executor_of(plan) is None else formula_steps(spec, plan)
+        if native is not None:
+            step.executor, step.native = plan.steps[0].executor, native
+            step.prepared = Prepared(step.prepared.run, native=native, note="one formula")
+            return
+    body = _body_of(spec, wanted, context, lower, shares=True)
     executor = _executor_of(body.plan)
     if executor is not None:
         made = _Loop(spec, body, executor)
@@ -56,8 +65,8 @@ class _LoopBody(NamedTuple):
     shared: Mapping[int, int]
 
 
-def _body_of(spec: LoopOp, wanted: Sequence[bool], context: Context, lower: Lower) -> _LoopBody:
-    """wanted: per output of the loop."""
+def _body_of(spec: LoopOp, wanted: Sequence[bool], context: Context, lower: Lower, *, shares: bool) -> _LoopBody:
+    """wanted: per output of the loop.  shares: whether a row that is a new state, too, is written once."""
 
     def make() -> _LoopBody:
         graph, values = graph_of(spec.body, context)
@@ -68,12 +77,12 @@ def _body_of(spec: LoopOp, wanted: Sequence[bool], context: Context, lower: Lowe
             value = values[number]
             if not wanted[number]:
                 results[number] = None
-            elif states.get(value) not in (None, *shared.values()) and value.external < 0:
+            elif shares and states.get(value) not in (None, *shared.values()) and value.external < 0:
                 shared[number] = states[value]
                 results[number] = None
         return _LoopBody(lower(graph, results), shared)
 
-    key = ("loop", spec, tuple(wanted), context, plugin_generation())
+    key = ("loop", spec, tuple(wanted), shares, context, plugin_generation())
     made: _LoopBody = PLANS.get(key, make)
     return made
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Sequence
 
 from atled.plugin import (
     FORMULA_DTYPES,
+    ArrayDesc,
     Call,
     Layout,
+    LayoutPlan,
     Native,
     Prepared,
     Program,
@@ -19,6 +22,7 @@ from atled.plugin import (
 from atled_cpu_numba import machine_code
 from atled_cpu_numba.kernels.shared.launch import share_count
 from atled_cpu_numba.processor import has_fused_instructions, has_half_instructions, has_masked_stores
+from atled_cpu_numba.stepped import MOST_ELEMENTS, Steps
 from atled_cpu_numba.store import TransientKernel
 
 # Nanoseconds per element on one core of a current x86 machine, for the number of shares: reading or writing an
@@ -73,8 +77,16 @@ def prepare(call: Call) -> Prepared:
         parts=share_count(work_us, max(1, size // 1024)),
         owner=kernel,
         ranges=_Ranges(program, plan.layout) if plan.layout.in_order else None,
+        steps=_steps(program, plan, operands),
     )
     return Prepared(native=native, note="in tiles" if plan.layout.is_tiled else "")
+
+
+def _steps(program: Program, plan: LayoutPlan, operands: Sequence[ArrayDesc]) -> Steps | None:
+    """What runs it step by step, where it is so small that this pays."""
+    if plan.layout.rank or program.in_place or max(desc.size for desc in operands) > MOST_ELEMENTS:
+        return None
+    return Steps(program, plan, [desc.nbytes for desc in operands])
 
 
 def _function_count(program: Program) -> int:

@@ -60,9 +60,12 @@ class Program:
 
 
 def run_both(
-    make: Callable[[Program], Sequence[IRValue]], *arrays: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Program], Sequence[IRValue]],
+    *arrays: np.ndarray,
+    monkeypatch: pytest.MonkeyPatch,
+    rtol: float = 0,
 ) -> list[np.ndarray]:
-    """Results of a loop that runs natively, which are those of the loop in Python, bit by bit."""
+    """Results of a loop that runs natively, which are those of the loop in Python: bit by bit, unless rtol is given."""
     plan, run = (program := Program(*arrays)).bind(*make(program))
     assert [segment.is_native for segment in plan.segments] == [True], str(plan)
     natively = run()
@@ -76,7 +79,7 @@ def run_both(
         assert any(step.name == "Loop" and step.native is None for step in plan.steps)
         in_python = run()
     for one, other in zip(natively, in_python, strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=rtol)
     return natively
 
 
@@ -228,6 +231,82 @@ def test_a_loop_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     last, rows = run_both(make, x, np.zeros(2, F32), monkeypatch=monkeypatch)
     np.testing.assert_array_equal(rows, x.sum(axis=1).cumsum(axis=0))
     np.testing.assert_array_equal(last, x.sum(axis=(0, 1)))
+
+
+def smooth(builder: Graph, x: IRValue, a: IRValue, b: IRValue, c: IRValue) -> Sequence[IRValue]:
+    a, b = builder.op("Tanh", a * 0.5 + x), a + b * c
+    return a, b, a * b
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("length", "shape", "constant"), [(1, (3,), (3,)), (7, (2, 3), ()), (50, (), ())])
+def test_a_formula_of_few_elements_is_one_kernel(
+    length: int, shape: tuple[int, ...], constant: tuple[int, ...], backwards: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = body_of(smooth, shape, shape, shape, constant)
+
+    def make(program: Program) -> list[IRValue]:
+        x, a, b, c = program.inputs
+        made = loop(program.graph, body, sequences=[x], states=[a, b], constants=[c], backwards=backwards)
+        return [*made.states, made.rows[0]]
+
+    arrays = [np.asarray(normal(*shape) if shape else np.array(0.3, F32)) for _ in range(2)]
+    x, c = normal(length, *shape), np.asarray(normal(*constant) if constant else np.array(0.9, F32))
+    program = Program(x, *arrays, c)
+    plan, _ = program.bind(*make(program))
+    assert [step.note for step in plan.steps] == ["bodies of 6 ops; one formula"]
+    a, b, rows = run_both(make, x, *arrays, c, monkeypatch=monkeypatch, rtol=1e-5)
+    expected_a, expected_b = arrays
+    for number in range(length)[::-1] if backwards else range(length):
+        expected_a, expected_b = np.tanh(expected_a * 0.5 + x[number]), expected_a + expected_b * c
+        np.testing.assert_allclose(rows[number], expected_a * expected_b, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(a, expected_a, rtol=1e-4)
+    np.testing.assert_allclose(b, expected_b, rtol=1e-4)
+
+
+def test_a_formula_of_many_elements_is_launched_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = body_of(smooth, (300,), (300,), (300,), ())
+
+    def make(program: Program) -> list[IRValue]:
+        x, a, b, c = program.inputs
+        made = loop(program.graph, body, sequences=[x], states=[a, b], constants=[c])
+        return [*made.states, made.rows[0]]
+
+    arrays = [normal(4, 300), normal(300), normal(300), np.array(0.9, F32)]
+    program = Program(*arrays)
+    plan, _ = program.bind(*make(program))
+    assert [step.note for step in plan.steps] == ["bodies of 6 ops; native"]
+    run_both(make, *arrays, monkeypatch=monkeypatch)
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_floats_that_are_known_when_it_runs_reach_the_body(size: int) -> None:
+    builder = BodyBuilder(CONTEXT)
+    s = builder.input(ArrayDesc((size,), F32))
+    body = builder.body([builder.op("MulScalar", s, val=builder.parameter()) + 1])
+    graph = Graph(CONTEXT)
+    first = graph.external(0, ArrayDesc((size,), F32))
+    made = loop(graph, body, states=[first], length=3, parameters=[graph.float_from("given")])
+    plan = lower(graph, made.states)
+    array, result = NdArray.from_numpy_array(np.ones(size, F32)), NdArray((size,))
+    binding = Binding(plan, [array.cell], [result.cell], [0.0] * len(plan.floats))
+    for factor in (2.0, 3.0):
+        binding.run([factor if source[0] == "given" else source[1] for source in plan.floats])
+        assert (result.data == factor**3 + factor**2 + factor + 1).all()
+
+
+def test_a_trace_has_one_row_for_a_loop_and_a_verification_checks_its_steps() -> None:
+    program = Program(*rnn_arrays())
+    made = rnn_loop(program)
+    _, run = program.bind(made.states[0])
+    (expected,) = run()
+    with nn.trace() as trace:
+        run()
+    assert [(row.op, row.calls) for row in trace.rows()] == [("Loop", 1)]
+    with nn.verify() as verification:
+        (found,) = run()
+    assert set(verification.by_op.values()) == {5}, verification.by_op
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_gradients_are_native_loops(monkeypatch: pytest.MonkeyPatch) -> None:
