@@ -9,6 +9,7 @@ from typing import Any
 from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
+from bench_rows.keyed import PROGRAMS
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
 
@@ -28,6 +29,36 @@ def _with_backward(
     return [
         Row(text, case, libraries, {**arguments, "backward": backward}, goal=goal, **row)
         for (text, backward), goal in zip(forms, goals, strict=True)
+    ]
+
+
+def _keyed() -> list[Row]:
+    per_program = {"per": PROGRAMS, "unit": "us", "of": "program"}
+    three = "bench_rows.keyed:three_ops"
+    return [
+        Row(
+            "program of three ops, 8x8, described anew",
+            three,
+            ("atled", "torch"),
+            {"is_kept": False},
+            goal=Goal(1.5, ["torch"]),
+            **per_program,
+        ),
+        Row(
+            "program of three ops, 8x8, description kept",
+            three,
+            ("atled", "torch"),
+            {"is_kept": True},
+            goal=Goal(0.6, ["torch"]),
+            **per_program,
+        ),
+        Row(
+            "update of one variable, 8x8",
+            "bench_rows.keyed:update",
+            ("atled", "jax"),
+            goal=Goal(0.7, ["jax"]),
+            **per_program,
+        ),
     ]
 
 
@@ -55,6 +86,7 @@ def _ops() -> list[Row]:
         ),
         dataclasses.replace(static, libraries=(*_LIBRARIES, "numpy")),
         static_backward,
+        *_keyed(),
         Row(
             "static chain of small products, with backward",
             chain,
