@@ -47,7 +47,13 @@ class _Targets:
         target, value = assigning.inputs
         assert target is not None and value is not None
         maker, made = value.node, assigning.changed[0]
-        if maker is None or maker not in self._position or maker in self.become or value in self._results:
+        if (
+            maker is None
+            or value.is_view
+            or maker not in self._position
+            or maker in self.become
+            or value in self._results
+        ):
             return
         if self._readers[value] != 1 or value.shape != target.shape or value.place is not target.place:
             return

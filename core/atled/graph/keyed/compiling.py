@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
+from atled.graph.compile.step import Step
 from atled.graph.keyed.entries import Assigned, Described, Entry, Leaves, Number
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
@@ -112,12 +113,19 @@ def _is_safe(compiled: Compiled) -> bool:
     So it is where nothing that may fail runs from the first step on that changes one. Elementwise kernels on the host
     do not fail; one launch in Python happens or does not, if it is the last.
     """
-    steps = compiled.plan.steps
-    changes = [bool(step.node.changed) for step in steps]
+    steps, slots = compiled.plan.steps, compiled.plan.slots
+    changes = [any(slots[number].source[0] == "external" for number in step.written) for step in steps]
     if True not in changes:
         return True
+    if any(step.culprit is not None for step in steps) and not _sees_failures(steps, changes):
+        return False
     rest = steps[changes.index(True) :]
     return len(rest) == 1 or all(step.native is not None and not step.native.errors for step in rest)
+
+
+def _sees_failures(steps: Sequence[Step], changes: Sequence[bool]) -> bool:
+    """Whether no step changes arrays behind one that fails on its device."""
+    return all(step.changes_arrays for step, is_change in zip(steps, changes, strict=True) if is_change)
 
 
 def _copies(compiled: Compiled, whole: Container[int]) -> bool:

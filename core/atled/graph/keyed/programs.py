@@ -22,6 +22,8 @@ from atled.graph.run.one_call import advance
 from atled.graph.run.travelling import fetched
 from atled_contexts import Context, plugin_generation
 
+_PLACES_LIMIT = 64
+
 Cells = Sequence[ArrayCell]
 
 
@@ -57,12 +59,14 @@ def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Con
     """The program of a description, to run on arrays that are where these are and have their dtypes."""
     source = Source(key, entries, cells, context)
     compiled = source.compiled(None)
-    if not compiled.fits_addresses:
-        return _Bound(source, compiled)
-    for way in (_OnHost, _OnDevice):
-        if way.fits(compiled, cells):
-            return way(source, compiled)
-    return _Bound(source, compiled)
+    if compiled.fits_addresses and _OnHost.fits(compiled, cells):
+        return _OnHost(source, compiled)
+    return _Placed(source, compiled) if source.has_views else _placed(source, compiled, cells)
+
+
+def _placed(source: Source, compiled: Compiled, cells: Cells) -> Program:
+    """A program whose plan says where views begin, or that has none."""
+    return _OnDevice(source, compiled) if _OnDevice.fits(compiled, cells) else _Bound(source, compiled)
 
 
 class Program(ABC):
@@ -242,20 +246,14 @@ class _OnDevice(Program):
     def fits(compiled: Compiled, cells: Cells) -> bool:
         """Whether a program can run so."""
         plan = compiled.plan
-        return (
-            PlanOnDevice.fits(plan)
-            and not any(compiled.lows)
-            and all(
-                cells[number].dtype == dtype
-                and (cells[number].place is place or (cells[number].place is HOST and number not in compiled.changed))
-                for number, place, dtype, _ in plan.requests
-            )
+        return PlanOnDevice.fits(plan) and all(
+            cells[number].dtype == dtype
+            and (cells[number].place is place or (cells[number].place is HOST and number not in compiled.changed))
+            for number, place, dtype, _ in plan.requests
         )
 
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
-        if begins and any(begins):
-            return self.run_bound(cells, begins, floats)
         place = self._on_device.place
         storages: list[Any] = []
         for number, dtype in self._read:
@@ -288,6 +286,26 @@ class _OnDevice(Program):
         for cell in changed:
             assert cell.dtype is not None and cell.storage is not None
             cell.written_at(self._on_device.place, cell.dtype, cell.storage)
+
+
+class _Placed(Program):
+    """One with views, not by addresses: a program for each of the places where they begin."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, source: Source, compiled: Compiled) -> None:
+        super().__init__(source, compiled)
+        self._known: dict[tuple[int, ...], Program] = {}
+
+    def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
+        """See Program."""
+        key = tuple(begins)
+        program = self._known.get(key)
+        if program is None:
+            if len(self._known) >= _PLACES_LIMIT:
+                self._known.clear()
+            program = self._known[key] = _placed(self._source, self._source.compiled(key), cells)
+        return program.run(cells, begins, floats)
 
 
 class _Bound(Program):
