@@ -12,6 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.errors import four_parts
 from atled.ops.axes import dropped_shape as _dropped
 from atled.ops.axes import kept_shape as _kept
+from atled.ops.promotion import accumulated
 from atled.ops.samples import Data, Distinct, Ints, Normal, Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -118,7 +119,7 @@ class Sum(Reduction):
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...], keep_dims: bool) -> np.ndarray:
         if x.dtype.kind in "iub":
-            return np.asarray(np.sum(x, axis=axes, keepdims=keep_dims, dtype=x.dtype))
+            return np.asarray(np.sum(x, axis=axes, keepdims=keep_dims, dtype=accumulated(x.dtype)))
         # Accumulated in float64: over a leading axis NumPy adds one by one, which loses digits in float32.
         return np.asarray(np.sum(x, axis=axes, keepdims=keep_dims, dtype=np.float64)).astype(x.dtype)
 
@@ -183,7 +184,7 @@ class Prod(Reduction):
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...], keep_dims: bool) -> np.ndarray:
         if x.dtype.kind in "iub":
-            return np.asarray(np.prod(x, axis=axes, keepdims=keep_dims, dtype=x.dtype))
+            return np.asarray(np.prod(x, axis=axes, keepdims=keep_dims, dtype=accumulated(x.dtype)))
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # inf, NaN and 0 are the results meant
             return np.asarray(np.prod(x, axis=axes, keepdims=keep_dims, dtype=np.float64)).astype(x.dtype)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.ops.axes import axis_or_last
+from atled.ops.promotion import accumulated
 from atled.ops.samples import Refused, Sample, Uniform
 from atled.ops.spec import Attribute, Input, OpSpec
 
@@ -47,7 +48,7 @@ class _Scan(OpSpec, abstract=True):
         if exclusive:
             y = np.delete(np.insert(y, 0, self.start, axis), -1, axis)
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(np.flip(y, axis) if reverse else y).astype(x.dtype)
+            return np.ascontiguousarray(np.flip(y, axis) if reverse else y).astype(accumulated(x.dtype))
 
     def samples(self) -> Sequence[Sample]:
         shapes: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
@@ -68,7 +69,7 @@ class _Scan(OpSpec, abstract=True):
 
 
 def _accumulator(x: np.ndarray) -> np.dtype:
-    return x.dtype if x.dtype.kind in "iub" else np.dtype(np.float64)
+    return accumulated(x.dtype) if x.dtype.kind in "iub" else np.dtype(np.float64)
 
 
 class CumSum(_Scan):

@@ -217,7 +217,8 @@ class OpSpec:
         integers: what it does with integers and truth values where nodes take their dtypes from their operands: "float"
             (they become the float that NumPy's promotion gives) or "exact" (it computes in NumPy's integer dtype).
         predicate: True if its outputs are truth values: bool by operands, 1 or 0 of the float dtype of a type config.
-        accumulates: True if it sums or multiplies many elements: integers become NumPy's wider ones (`numpy.sum`).
+        accumulates: True if it sums or multiplies many elements: of integers the outputs are NumPy's wider ones
+            (`numpy.sum`), in which the reference computes.
         tolerance: relative error allowed against the float64 reference, by dtype name, and "tf32" for products.
         samples, refused: functions that return calls that must work, and calls that must be refused.
 
@@ -349,15 +350,14 @@ class OpSpec:
 
         TypeError: NumPy has no promotion for them.
         """
-        from atled.ops.promotion import accumulated, promoted  # most processes compute under type configs alone
+        from atled.ops.promotion import promoted  # most processes compute under type configs alone
 
         # Arrays that it changes are not promoted: what is written to them is cast.
         changed = [inputs[position] for position in self.inplace.values()]
         dtypes = [desc.dtype for desc in changed if desc is not None] or self.computed_dtypes(inputs)
         if not dtypes:
             return None
-        found = promoted(dtypes, exact=self.integers == "exact")
-        return accumulated(found) if self.accumulates else found
+        return promoted(dtypes, exact=self.integers == "exact")
 
     def computed_dtypes(self, inputs: Sequence[ArrayDesc | None]) -> list[np.dtype]:
         """The dtypes of the inputs that promotion looks at."""
@@ -370,9 +370,14 @@ class OpSpec:
 
     def operand_outputs(self, outputs: Sequence[ArrayDesc], dtype: np.dtype) -> tuple[ArrayDesc, ...]:
         """By operands: the outputs that `infer` gave, for a call that is computed in a dtype."""
+        made = dtype
         if self.predicate:
-            return tuple(desc.astype(np.bool_) if desc.dtype == dtype else desc for desc in outputs)
-        return tuple(outputs)
+            made = np.dtype(np.bool_)
+        elif self.accumulates:
+            from atled.ops.promotion import accumulated  # most processes compute under type configs alone
+
+            made = accumulated(dtype)
+        return tuple(desc.astype(made) if desc.dtype == dtype else desc for desc in outputs)
 
     def sparing_gradient(
         self, inputs: Sequence[ArrayDesc | None], outputs: Sequence[ArrayDesc], attributes: Mapping[str, Any]

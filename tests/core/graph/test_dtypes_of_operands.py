@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atled.array_desc import ArrayDesc
 from atled.conformance.running import evaluate
+from atled.errors import RefusedError
+from atled.graph.nodes.dispatch import choose
+from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
-from atled.ops.elementwise import with_numbers
+from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS
 from atled_contexts import Context
 
@@ -79,7 +83,9 @@ class Program:
         return known[len(leaves) :]
 
     def call(self, graph: Graph, known: list[Traced]) -> Traced | None:
-        kind = self.draw(st.sampled_from(("binary", "binary", "compared", "number", "cast", "inexact", "reduced")))
+        kind = self.draw(
+            st.sampled_from(("binary", "binary", "compared", "number", "cast", "inexact", "reduced", "moved"))
+        )
         x, other = (known[self.draw(st.integers(0, len(known) - 1))] for _ in range(2))
         with np.errstate(all="ignore"):
             try:
@@ -128,9 +134,26 @@ class Program:
         op = self.draw(st.sampled_from(sorted(_REDUCED)))
         if not x.expected.ndim:
             raise NotThere
-        made = graph.op(op, x.value, axes=(-1,), keep_dims=True)
-        expected = _REDUCED[op](x.expected, axis=-1, keepdims=True)
+        axis = self.draw(st.sampled_from((0, -1, None)))
+        made = graph.op(op, x.value, axes=axis, keep_dims=True)
+        expected = _REDUCED[op](x.expected, axis=axis, keepdims=True)
         return Traced(made[0] if isinstance(made, tuple) else made, expected, _exact(expected, x))
+
+    def moved(self, graph: Graph, x: Traced, other: Traced) -> Traced:
+        if not x.expected.ndim:
+            raise NotThere
+        backwards = {"start": (-1,), "stop": (-x.expected.shape[0] - 1,), "step": (-1,)}
+        if x.expected.ndim == 1:
+            return Traced(graph.op("Slice", x.value, **backwards), x.expected[::-1], x.is_exact)
+        swapped = np.swapaxes(x.expected, 0, -1)
+        axes = tuple(range(x.expected.ndim))
+        y = graph.op("Transpose", x.value, axes=(axes[-1], *axes[1:-1], 0))
+        y = graph.op("Concatenate", y, y, axis=0)
+        y = graph.op("Transpose", y, axes=(axes[-1], *axes[1:-1], 0))
+        doubled = np.swapaxes(np.concatenate([swapped, swapped]), 0, -1)
+        start = (0,) * (len(axes) - 1) + (1,)
+        stop = (*x.expected.shape[:-1], x.expected.shape[-1] + 1)
+        return Traced(graph.op("Slice", y, start=start, stop=stop), doubled[..., 1 : stop[-1]], x.is_exact)
 
 
 class NotThere(Exception):
@@ -189,3 +212,109 @@ def test_graphs_of_mixed_dtypes_compute_as_numpy_does(context: str, data: st.Dat
         else:
             tolerance = 2e-2 if np.dtype(np.float16) in {array.dtype for array in arrays} else 1e-5
             np.testing.assert_allclose(found.astype(np.float64), item.expected.astype(np.float64), rtol=tolerance)
+
+
+def _value(op: str, arrays: list[np.ndarray], context: str = "cpu:float", **attributes: Any) -> np.ndarray:
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        return [graph.op(op, *values, **attributes)]
+
+    return evaluate(build, arrays, Context(context, fallback="quiet"), by_operands=True).results[0]
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_int64_is_exact_beyond_what_float64_holds(context: str) -> None:
+    x = np.array([2**62 + 1, -(2**62) - 3, 2**53 + 1], np.int64)
+    np.testing.assert_array_equal(_value("Add2", [x, x[::-1].copy()], context), x + x[::-1])
+    np.testing.assert_array_equal(_value("Maximum2", [x, x - 1], context), x)
+    np.testing.assert_array_equal(_value("Sum", [x], context), x.sum())
+    np.testing.assert_array_equal(_value("Greater", [x, x - 1], context), [True] * 3)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_choice_has_the_dtype_of_what_is_chosen(context: str) -> None:
+    condition = np.array([0.5, 0.0, -0.25], np.float64)
+    x, y = np.array([300, 2, 3], np.int16), np.array([1, 2, 200], np.uint8)
+    found = _value("Where", [condition, x, y], context)
+    assert found.dtype == np.int16
+    np.testing.assert_array_equal(found, [300, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        (("float16", "float16"), "half"),
+        (("float16", "float32"), "float"),
+        (("int32", "float32"), "double"),
+        (("int8",) * 2, "float"),
+    ],
+)
+def test_the_type_config_is_the_standard_one_of_the_dtype(dtypes: tuple[str, str], expected: str) -> None:
+    descs = tuple(ArrayDesc((2,), dtype) for dtype in dtypes)
+    call = choose(SPECS["Add2"], descs, {"inplace": False}, Context("cpu:float"), by_operands=True).call
+    assert call.type_config == expected
+
+
+def test_a_context_keeps_a_type_config_of_the_same_dtype() -> None:
+    descs = (ArrayDesc((2, 2), np.float32),) * 2
+    attributes = {"transpose_a": False, "transpose_b": False}
+    call = choose(SPECS["BatchMatmul"], descs, attributes, Context("reference:tf32"), by_operands=True).call
+    assert call.type_config == "tf32"
+
+
+@pytest.mark.parametrize("op", ["Sub2", "Sign"])
+def test_what_numpy_does_not_promote_is_refused_with_the_remedy(op: str) -> None:
+    arrays = [np.array([True])] * len(SPECS[op].inputs)
+    with pytest.raises(RefusedError, match=r"no promotion of bool(.|\n)*cast one of them first"):
+        _value(op, arrays)
+
+
+def test_type_configs_mean_what_they_mean() -> None:
+    x = np.array([3, 4], np.int32)
+
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        return [graph.op("Add2", *values), graph.op("Greater", *values), graph.op("Sum", values[0])]
+
+    outcome = evaluate(build, [x, x[:1]], Context("cpu:float"))
+    assert [result.dtype.name for result in outcome.results] == ["float32"] * 3
+
+
+def test_implementations_that_do_not_say_so_are_not_asked_about_integers() -> None:
+    decision = choose(
+        SPECS["Mean"], (ArrayDesc((2,), np.int8),), {"axes": (0,), "keep_dims": False}, Context("cpu"), by_operands=True
+    )
+    assert decision.implementation.note == "kernel"  # of float64, which the mean of integers is
+    decision = choose(
+        SPECS["Max"], (ArrayDesc((2,), np.int8),), {"axes": (0,), "keep_dims": False}, Context("cpu"), by_operands=True
+    )
+    assert "it computes floating-point numbers only" in {candidate.reason for candidate in decision.candidates}
+
+
+@pytest.mark.parametrize("number", [3, 0.5])
+def test_gradients_flow_past_numbers(number: float) -> None:
+    x = np.array([1.0, -2.0], np.float32)
+    gy = np.array([1.0, 2.0], np.float32)
+    spec = with_numbers(SPECS["Pow2"], {1: type(number)}) if number == 3 else with_numbers(SPECS["Mul2"], {1: float})
+
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        made, seed = values
+        assert made is not None and seed is not None
+        y = graph.op(spec.name, made, x1=number)
+        return [backpropagate(graph, list(graph.nodes), {y: seed}, [made])[made]]
+
+    (found,) = evaluate(build, [x, gy], Context("cpu:float"), by_operands=True).results
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, gy * (3 * x**2 if number == 3 else number), rtol=1e-6)
+
+
+def test_numbers_take_the_place_of_inputs_of_elementwise_ops_only() -> None:
+    for spec, positions in ((SPECS["Sum"], {0: int}), (SPECS["Add2"], {0: int, 1: int}), (SPECS["Add2"], {2: int})):
+        with pytest.raises(ValueError, match="only elementwise ops can have numbers"):
+            with_numbers(spec, positions)
+
+
+def test_an_int_that_no_float_holds_becomes_an_array() -> None:
+    assert whole_operand(7, np.dtype(np.uint8)) == 7.0
+    large = whole_operand(2**53 + 1, np.dtype(np.int64))
+    assert isinstance(large, np.ndarray) and large.dtype == np.int64 and large == 2**53 + 1
+    with pytest.raises(OverflowError, match="uint8 holds 0 to 255"):
+        whole_operand(256, np.dtype(np.uint8))

@@ -51,6 +51,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
         "RNNSequenceGrad",
     ),
     "kernels.reduction.any_axes": ("Sum", "Mean"),
+    "kernels.reduction.whole_sums": ("Sum",),
     "kernels.scores": ("ConfusionMatrix", "TopNError"),
     "kernels.softmax": ("Softmax", "SoftmaxCrossEntropy", "SoftmaxCrossEntropyGrad"),
     "kernels.normalization.channels": ("BatchNormalization", "BatchNormalizationGrad"),
@@ -84,6 +85,18 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 
 EITHER_LAYOUT = KERNELS["kernels.pooling.cut_windows"]
 """Ops whose kernels take images with the channels in front or behind."""
+
+INTEGERS = frozenset(
+    (
+        "kernels.embedding",
+        "kernels.joining",
+        "kernels.reduction.whole_sums",
+        "kernels.shifting",
+        "kernels.slicing",
+        "kernels.transposition",
+    )
+)
+"""The modules among them that compute integers, or move them as floats of their size; their `accepts` says which."""
 
 COPIES = ("Assign", "Broadcast", "Cast", "Identity", "TopKGrad")
 """Ops that the formula compiler computes as copies; for other dtypes the reference does."""

@@ -27,7 +27,7 @@ from atled.plugin import (
     parse_text,
     setting,
 )
-from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, KERNELS
+from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS
 from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
@@ -149,6 +149,7 @@ class CpuPlugin:
                     accepts=_accepts(module),
                     note="kernel",
                     layout=_either_layout if op in EITHER_LAYOUT else None,
+                    integers=module in INTEGERS,
                 )
         for op in COPIES:
             registrar.implementation(

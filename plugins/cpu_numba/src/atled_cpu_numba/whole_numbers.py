@@ -30,6 +30,8 @@ def accepts(call: Call) -> bool | str:
     """Casts from float32, float64, int32, uint8 and bool to int64."""
     source, target = call.inputs[0], call.outputs[0]
     assert source is not None
+    if call.by_operands and source.dtype.kind in "iub":
+        return "such a cast is part of a formula"
     if target.dtype != np.int64:
         return f"casts to int64, not to {target.dtype}"
     if source.dtype.name not in _FLOATS and source.dtype.name not in _INTS:

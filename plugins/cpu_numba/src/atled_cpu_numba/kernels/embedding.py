@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
@@ -93,7 +93,7 @@ _KERNELS = {"Embed": kernels_by_dtype("embed", _build_embed), "EmbedGrad": kerne
 def accepts(call: Call) -> bool | str:
     """Whether the table is float32 or float64 and the indices are int64."""
     table, indices = (1, 0) if call.spec.name == "Embed" else (0, 1)
-    refused = refuse_floats(call, REALS, floats=(table,))
+    refused = refuse_floats(call, REALS, floats=(table,), moves=call.spec.name == "Embed")
     if refused:
         return refused
     index = call.inputs[indices]
@@ -115,4 +115,4 @@ def prepare(call: Call) -> Prepared:
     # Each share of a gradient reads all indices, which short rows would not be worth.
     parts = share_count(work_us, index.size if forward else min(rows, length))
     arguments = (Block.index, Block.table, Block.chosen) if forward else (Block.chosen, Block.index, Block.table)
-    return launch(_KERNELS[call.spec.name][table.dtype.name], words, arguments, parts=parts, errors=_ERRORS)
+    return launch(_KERNELS[call.spec.name][moved_as(table.dtype)], words, arguments, parts=parts, errors=_ERRORS)

@@ -67,7 +67,7 @@ _KERNEL = Kernel("join", _build)
 def accepts(call: Call) -> bool | str:
     """Whether all arrays are float32, or all float64, and none is empty."""
     inputs, outputs = range(len(call.inputs)), len(call.outputs)
-    return refuse_floats(call, REALS, floats=inputs, outputs=outputs, empty=False) or True
+    return refuse_floats(call, REALS, floats=inputs, outputs=outputs, empty=False, moves=True) or True
 
 
 def prepare(call: Call) -> Prepared:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from atled.plugin import Call, Prepared, shift_sources
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
 
 
@@ -74,7 +74,7 @@ _KERNELS = kernels_by_dtype("shift", _build)
 
 def accepts(call: Call) -> bool | str:
     """Whether x is float32 or float64 and not empty."""
-    return refuse_floats(call, REALS, floats=(0,), empty=False) or True
+    return refuse_floats(call, REALS, floats=(0,), empty=False, moves=call.spec.name == "Shift") or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -90,4 +90,4 @@ def prepare(call: Call) -> Prepared:
     for axis, (size, shift) in enumerate(zip(sizes, shifts, strict=True)):
         words += (shift_sources(size, shift, call.attributes["border_mode"]) * math.prod(sizes[axis + 1 :])).tolist()
     parts = share_count(x.size / _ELEMENTS_PER_US, samples)
-    return launch(_KERNELS[x.dtype.name], words, (Block.x, Block.y), parts=parts)
+    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts)

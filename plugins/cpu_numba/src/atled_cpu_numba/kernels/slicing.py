@@ -83,7 +83,7 @@ def _cuts(call: Call) -> list[tuple[int, int, int, int]]:
 
 def accepts(call: Call) -> bool | str:
     """Whether one axis is cut at most, with step 1, and the arrays are float32 or float64 and not empty."""
-    refused = refuse_floats(call, REALS, floats=(0,), empty=False)
+    refused = refuse_floats(call, REALS, floats=(0,), empty=False, moves=True)
     if refused:
         return refused
     cuts = _cuts(call)

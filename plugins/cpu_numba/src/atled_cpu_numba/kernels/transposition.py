@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
+from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, moved_as, refuse_floats, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 
@@ -113,8 +113,8 @@ class _Axis(NamedTuple):
 
 
 def accepts(call: Call) -> bool | str:
-    """Whether x is float32 or float64."""
-    return refuse_floats(call, REALS, floats=(0,)) or True
+    """Whether x is float32 or float64, or of integers of their size."""
+    return refuse_floats(call, REALS, floats=(0,), moves=True) or True
 
 
 def prepare(call: Call) -> Prepared:
@@ -141,7 +141,7 @@ def prepare(call: Call) -> Prepared:
     units = math.prod(axis.size for axis in axes) * -(-crossing.size // _BLOCK)
     parts = share_count(x.size / _ELEMENTS_PER_US, units)
     note = "rows" if last.x == 1 else "blocks"
-    return launch(_KERNELS[x.dtype.name], words, (Block.x, Block.y), parts=parts, note=note)
+    return launch(_KERNELS[moved_as(x.dtype)], words, (Block.x, Block.y), parts=parts, note=note)
 
 
 def _merged(shape: tuple[int, ...], order: tuple[int, ...]) -> list[_Axis]:

@@ -101,16 +101,24 @@ def in_lines(size: int) -> int:
 
 
 def refuse_floats(
-    call: Call, accepted: Sequence[str], *, floats: Sequence[int], outputs: int = 1, empty: bool = True
+    call: Call,
+    accepted: Sequence[str],
+    *,
+    floats: Sequence[int],
+    outputs: int = 1,
+    empty: bool = True,
+    moves: bool = False,
 ) -> str:
     """Why the call's floats are not taken, or "" if they are: all of one dtype that is `accepted`.
 
     floats: positions of the inputs that hold floats, absent ones included.  outputs: how many outputs hold floats,
         counted from the first.
     empty: whether arrays without elements are taken, of whatever dtype.
+    moves: whether elements are only moved, so that integers of the size of a float are taken, too (`moved_as`).
     """
     found = [call.inputs[i] for i in floats if i < len(call.inputs)]
-    names = {desc.dtype.name for desc in [*found, *call.outputs[:outputs]] if desc is not None}
+    dtypes = {desc.dtype for desc in [*found, *call.outputs[:outputs]] if desc is not None}
+    names = {moved_as(dtype) if moves else dtype.name for dtype in dtypes}
     if len(names) > 1:
         return f"mixes {' and '.join(sorted(names))}; the kernel takes one dtype"
     (name,) = names
@@ -119,6 +127,11 @@ def refuse_floats(
     if name == "float64":
         return "float32 only; double runs on the adopted reference"
     return f"takes {' or '.join(accepted)}, not {name}"
+
+
+def moved_as(dtype: np.dtype) -> str:
+    """The floats of which kernels that only move elements make arrays of a dtype, by size; its name where none fits."""
+    return {4: "float32", 8: "float64"}.get(dtype.itemsize, dtype.name)
 
 
 def has_empty(call: Call) -> bool:
