@@ -175,11 +175,11 @@ class Call:
         wanted = tuple(position not in unread for position in range(len(self.outputs)))
         return self.attached(self.before, self.after, wanted)
 
-    def into(self, outputs: tuple[ArrayDesc, ...]) -> Call:
-        """The same call, with outputs of other strides."""
+    def on(self, inputs: tuple[ArrayDesc | None, ...], outputs: tuple[ArrayDesc, ...]) -> Call:
+        """The same call, on arrays of other strides."""
         return Call(
             self.spec,
-            self.inputs,
+            inputs,
             outputs,
             self.attributes,
             device_id=self.device_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
+from atled.strides import Window, diagonal, index, transpose
 
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
@@ -47,6 +48,9 @@ class Transpose(OpSpec):
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
         return x.transpose(axes).copy()
+
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window:
+        return transpose(x, attributes["axes"])
 
     def gradient(self, g: GradientCall, x: IRValue, *, axes: tuple[int, ...]) -> Sequence[IRValue | None]:
         return (g.op("Transpose", g.gy, axes=tuple(axes.index(axis) for axis in range(len(axes)))),)
@@ -106,6 +110,10 @@ class Flip(OpSpec):
 
     def reference(self, x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
         return np.flip(x, axes).copy()
+
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window:
+        back = slice(None, None, -1)
+        return index(x, tuple(back if axis in attributes["axes"] else slice(None) for axis in range(len(x.shape))))
 
     def gradient(self, g: GradientCall, x: IRValue, *, axes: tuple[int, ...]) -> Sequence[IRValue | None]:
         return (g.op("Flip", g.gy, axes=axes),)
@@ -425,6 +433,9 @@ class MatrixDiagPart(OpSpec):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         return np.diagonal(x, axis1=-2, axis2=-1).copy()
+
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window:
+        return diagonal(x, 0, -2, -1)
 
     def gradient(self, g: GradientCall, x: IRValue) -> Sequence[IRValue | None]:
         return (g.op("MatrixDiag", g.gy),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from atled.array_desc import ArrayDesc
 from atled.ops.indices import check_range
 from atled.ops.samples import Exact, Ints, Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
+from atled.strides import Window, index
 
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
@@ -94,6 +95,9 @@ class Slice(_Slicing):
         self, x: np.ndarray, *, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]
     ) -> np.ndarray:
         return x[_slices(start, stop, step)].copy()
+
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window:
+        return index(x, _slices(*(attributes[name] for name in ("start", "stop", "step"))))
 
     def gradient(self, g: GradientCall, x: IRValue, **bounds: Any) -> Sequence[IRValue | None]:
         return (g.op("SliceGrad", g.gy, shape=x.shape, **bounds),)

@@ -13,6 +13,7 @@ from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts, listing, shortened
 from atled.limits.sizes import misfit, shown
 from atled.limits.whole_numbers import whole
+from atled.strides import Window
 from atled.type_configs import allowed_error
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ class OpSpec:
         self.mutated = tuple(self.input_names.index(name) for name in self.mutates)
         self.float_names = tuple(item.name for item in self.attributes if item.kind == "float")
         self.attribute_names = tuple(item.name for item in self.attributes)
+        self.chooses = type(self).window is not OpSpec.window
         self.may_resume = type(self).resumes is not OpSpec.resumes
         self.may_spare = type(self).sparing_gradient is not OpSpec.sparing_gradient
         self.checks_values = type(self).check_values is not OpSpec.check_values
@@ -385,6 +387,13 @@ class OpSpec:
         """The call (op, inputs, attributes) by which `gradient` does without the auxiliary outputs, if there is one.
 
         Where one backend computes both, and need not make these outputs, nobody stores them: `GradientCall.is_sparing`.
+        """
+        return None
+
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window | None:
+        """The elements of its input that are its output, where choosing them is all that the op does.
+
+        x: which elements of an array the input is.  None: it computes something, or no strides name them.
         """
         return None
 

@@ -36,8 +36,8 @@ def _can_be_carried(step: Step, slots: Sequence[Slot]) -> bool:
     spec, native = step.node.spec, step.native
     if spec is None or native is None or native.ranges is None or spec.inplace or spec.mutated:
         return False
-    if any(slots[number].is_window for number in step.arguments if number >= 0):
-        return False  # another window of that memory may be written at another pace
+    if any(slots[number].is_window for number in step.written):
+        return False  # another window of that memory may be read at another pace
     return spec.program is not None or spec.copies
 
 
@@ -152,7 +152,7 @@ class _Units:
         """Whether what one of two steps writes and the other touches is read or written at the same pace by both."""
         common = self._conflicts(step, other)
         return all(
-            self._is_whole(user, n) or self._is_spread(n, user, carrier)
+            not self._slots[n].is_window and (self._is_whole(user, n) or self._is_spread(n, user, carrier))
             for user in (step, other)
             if user is not carrier
             for n in user.arguments
@@ -164,7 +164,9 @@ class _Units:
         if one < 0:
             return False
         first, second = self._slots[one], self._slots[other]
-        return first.memory == second.memory and first.desc.dtype == second.desc.dtype and first.is_same(second)
+        if first.is_window or second.is_window or first.memory != second.memory:
+            return False
+        return first.desc.size == second.desc.size and first.desc.dtype == second.desc.dtype
 
     def _is_free(self, step: Step, carrier: Step, word: int) -> bool:
         """Whether a carrier can call a step by a word, as far as the two and those that it calls already matter."""
@@ -187,10 +189,15 @@ class _Units:
             *(p for p, output in carrier.native.in_place.items() if carrier.input_count + output == position),
         }
         others = [n for p, n in enumerate(carrier.arguments) if p not in same and n >= 0]
-        if any(self._slots[n].memory == memory for n in others):
+        if any(self._slots[n].memory == memory for n in others) or self._has_window(step, memory):
             return False
         common = self._conflicts(step, carrier)
         return common == {memory}
+
+    def _has_window(self, step: Step, memory: int) -> bool:
+        """Whether a step reads other elements of a memory than those in its own place."""
+        slots = (self._slots[n] for n in step.arguments if n >= 0)
+        return any(slot.is_window and slot.memory == memory for slot in slots)
 
     def _touched(self, step: Step) -> tuple[set[int], set[int]]:
         """The memories that a step reads, and those that it writes."""

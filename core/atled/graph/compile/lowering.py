@@ -18,6 +18,7 @@ from atled.graph.compile.narrowing import narrow_products
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
+from atled.graph.compile.views import read_views
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
 from atled.graph.nodes.loops import LoopOp
 from atled.ops.spec import SPECS
@@ -45,7 +46,8 @@ def lower(
     graph.reads_latest = False
     nodes, values = lay_out(graph, nodes_for(graph, values), values, apart)
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
-    nodes = write_to_targets(fuse_casts(nodes, values), values)
+    nodes = read_views(graph, fuse_casts(nodes, values), values)
+    nodes = write_to_targets(nodes, values)
     _leave_out_unread(nodes, values)
     nodes = group(attach_formulas(nodes, values))
     slots = _Slots(values)

@@ -50,12 +50,6 @@ class Slot:
         self.is_window = is_window
         self.range_bytes = 0
 
-    def is_same(self, other: Slot) -> bool:
-        """Whether two slots of one memory have the same elements of it, in the same order."""
-        if not (self.is_window or other.is_window):
-            return self.desc.size == other.desc.size
-        return self.desc == other.desc and self.offset == other.offset
-
     @property
     def key(self) -> tuple[Any, ...]:
         """By what a storage on a device gives it: `DeviceStorage.address`."""

@@ -59,7 +59,7 @@ class _Targets:
             return
         if not _may_write_elsewhere(maker) or not self._reads_the_same(maker, assigning):
             return
-        if any(item is not None and item.shares_memory(target) and _touch(item, target) for item in maker.inputs):
+        if any(item is not None and item.touches(target) for item in maker.inputs):
             return
         new = _written_to(maker, made, assigning)
         if new is not None:
@@ -85,11 +85,6 @@ def _may_write_elsewhere(maker: IRNode) -> bool:
     return not (spec.views or spec.by_engine or spec.random or spec.mutated or spec.inplace or decision.fallback)
 
 
-def _touch(one: IRValue, other: IRValue) -> bool:
-    """Whether two values of one memory have an element in common."""
-    return one.is_same_window(other) or one.interferes(other)
-
-
 def _written_to(maker: IRNode, made: IRValue, assigning: IRNode) -> IRNode | None:
     """The node with another output; None where its implementation does not write there."""
     spec, decision, place = maker.spec, maker.decision, made.place
@@ -98,7 +93,7 @@ def _written_to(maker: IRNode, made: IRValue, assigning: IRNode) -> IRNode | Non
     implementation = decision.implementation
     if not is_plain and not implementation.takes_strides((spec.outputs[0],)):
         return None
-    call = decision.call.into((made.desc,))
+    call = decision.call.on(decision.call.inputs, (made.desc,))
     if implementation.accepts is not None and implementation.accepts(call) is not True:
         return None
     new = IRNode(spec, maker.inputs, maker.attributes, assigning.context, decision.made_for(spec.name, call))

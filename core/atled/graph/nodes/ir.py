@@ -192,11 +192,13 @@ class IRValue:
             return True
         return self.base.array is not None and self.base.array is other.base.array and self.dtype == other.dtype
 
+    def touches(self, other: IRValue) -> bool:
+        """Whether an element of the one is an element of the other."""
+        return self.shares_memory(other) and overlap(self.window, other.window)
+
     def interferes(self, other: IRValue) -> bool:
-        """Whether an element of the one is an element of the other, but not always that in its own place."""
-        if not self.shares_memory(other) or self.is_same_window(other):
-            return False
-        return overlap(self.window, other.window)
+        """Whether it is, but not always that in its own place."""
+        return self.shares_memory(other) and not self.is_same_window(other) and overlap(self.window, other.window)
 
     @property
     def is_in_place(self) -> bool:

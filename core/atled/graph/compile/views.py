@@ -1,0 +1,123 @@
+"""Views: slices and transposes that are only read are read where they are cut from, by strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from atled.arrays.place import HOST
+from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
+from atled.reference import prepare_reference
+
+_ROW = 16
+"""Elements one behind the other that are read as quickly from anywhere."""
+
+
+def read_views(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list[IRNode]:
+    """The nodes to run instead of `nodes`: views in the place of some that only choose elements (`OpSpec.window`).
+
+    So it is where all that read them take strides, and nothing changes the array before that. Views whose elements do
+    not lie in rows take longer to read than a copy, but the copy, too, has to be made: they are for one reader.
+
+    results: values that must exist although no node may read them.
+    """
+    choosing = [node for node in nodes if _chooses(node)]
+    if not choosing:
+        return list(nodes)
+    views = _Views(graph, nodes, set(results))
+    for node in choosing:
+        views.replace(node)
+    return [views.become.get(node, node) for node in nodes]
+
+
+def _chooses(node: IRNode) -> bool:
+    spec = node.spec
+    return spec is not None and node.decision is not None and not node.computed and spec.chooses
+
+
+class _Views:
+    """become: what nodes are replaced by."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[IRNode], results: set[IRValue]) -> None:
+        self._graph = graph
+        self._kept = {value.base for value in results}
+        self._position = {node: position for position, node in enumerate(nodes)}
+        self._readers: dict[IRValue, list[IRNode]] = {}
+        self._changes: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
+        for position, node in enumerate(nodes):
+            for value in node.inputs:
+                if value is not None:
+                    self._readers.setdefault(value, []).append(node)
+            for value in node.changed.values():
+                if value.base.array is not None:
+                    self._changes.setdefault(value.base.array, []).append((value.version, position))
+        self.become: dict[IRNode, IRNode] = {}
+
+    def replace(self, node: IRNode) -> None:
+        """Put a view in the place of a node, if all that read it can read that."""
+        (source,), (made,) = node.inputs, node.outputs
+        assert source is not None and node.spec is not None
+        readers = self._readers.get(made, [])
+        if not readers or made in self._kept or made.base.array is not None:
+            return
+        if source.dtype != made.dtype or source.place is not made.place:
+            return
+        window = node.spec.window(source.window, node.attributes)
+        if window is None:
+            return
+        view = self._graph.window(source, window)
+        if not _pays(view, len(readers)) or not self._holds(source, readers):
+            return
+        changed = {}
+        for reader in dict.fromkeys(readers):
+            new = _reading(self.become.get(reader, reader), made, view)
+            if new is None:
+                return
+            changed[reader] = new
+        assert view.node is not None
+        for reader, new in changed.items():
+            new.make(new.outputs, new.changed)
+            self.become[reader] = new
+        self.become[node] = view.node
+
+    def _holds(self, source: IRValue, readers: Sequence[IRNode]) -> bool:
+        """Whether an array is still what it was where the last of some nodes stands."""
+        array = source.base.array
+        changes = () if array is None else self._changes.get(array, ())
+        end = max(self._position[reader] for reader in readers)
+        return not any(version > source.shows.version and position < end for version, position in changes)
+
+
+def _pays(view: IRValue, reader_count: int) -> bool:
+    row = 1
+    for size, step in zip(reversed(view.shape), reversed(view.desc.written_strides), strict=True):
+        if size > 1 and step != row:
+            break
+        row *= size
+    return row >= min(_ROW, view.size) or (reader_count == 1 and view.place is HOST)
+
+
+def _reading(node: IRNode, made: IRValue, view: IRValue) -> IRNode | None:
+    """A node that reads a view in the place of a copy; None where its implementation does not."""
+    spec, decision, place = node.spec, node.decision, view.place
+    if spec is None or decision is None or node.computed or spec.views or spec.by_engine or place is None:
+        return None
+    implementation = decision.implementation
+    positions = [position for position, value in enumerate(node.inputs) if value is made]
+    names = [spec.input_at(position).name for position in positions]
+    is_plain = view.desc.is_contiguous and place.begins_anywhere(view.offset * view.dtype.itemsize)
+    if implementation.prepare is prepare_reference or not (is_plain or implementation.takes_strides(names)):
+        return None
+    if any(position in node.changed for position in positions):
+        return None
+    if any(view.touches(value) for value in node.changed.values()):
+        return None
+    inputs = tuple(view if value is made else value for value in node.inputs)
+    call = decision.call
+    descs = zip(node.inputs, call.inputs, strict=True)
+    call = call.on(tuple(view.desc if value is made else desc for value, desc in descs), call.outputs)
+    if implementation.accepts is not None and implementation.accepts(call) is not True:
+        return None
+    new = IRNode(spec, inputs, node.attributes, node.context, decision.made_for(spec.name, call))
+    new.is_sparing = node.is_sparing
+    new.outputs, new.changed = node.outputs, node.changed
+    return new
