@@ -16,7 +16,8 @@ def read_views(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]
     """The nodes to run instead of `nodes`: views in the place of some that only choose elements (`OpSpec.window`).
 
     So it is where all that read them take strides, and nothing changes the array before that. Views whose elements do
-    not lie in rows take longer to read than a copy, but the copy, too, has to be made: they are for one reader.
+    not lie in rows take longer to read than a copy, but the copy, too, has to be made: they are for one reader. That
+    must have no neighbour that might carry it (`Native.after`, `Native.before`): it would not be computed by ranges.
 
     results: values that must exist although no node may read them.
     """
@@ -65,7 +66,9 @@ class _Views:
         if window is None:
             return
         view = self._graph.window(source, window)
-        if not _pays(view, len(readers)) or not self._holds(source, readers):
+        if not (_is_in_rows(view) or (view.place is HOST and self._is_alone(readers, made))):
+            return
+        if not self._holds(source, readers):
             return
         changed = {}
         for reader in dict.fromkeys(readers):
@@ -86,14 +89,28 @@ class _Views:
         end = max(self._position[reader] for reader in readers)
         return not any(version > source.shows.version and position < end for version, position in changes)
 
+    def _is_alone(self, readers: Sequence[IRNode], made: IRValue) -> bool:
+        """Whether there is one reader, a formula, beside which only formulas stand, and what chooses elements."""
+        (reader, *further) = readers
+        if further or not _is_formula(reader):
+            return False
+        others = [value.node for value in reader.inputs if value not in (None, made) and value.node is not None]
+        others += [after for value in reader.outputs for after in self._readers.get(value, ())]
+        return all(_is_formula(other) or _chooses(other) for other in others if other in self._position)
 
-def _pays(view: IRValue, reader_count: int) -> bool:
+
+def _is_formula(node: IRNode) -> bool:
+    spec = node.spec
+    return spec is not None and (node.computed or spec.program is not None or spec.copies)
+
+
+def _is_in_rows(view: IRValue) -> bool:
     row = 1
     for size, step in zip(reversed(view.shape), reversed(view.desc.written_strides), strict=True):
         if size > 1 and step != row:
             break
         row *= size
-    return row >= min(_ROW, view.size) or (reader_count == 1 and view.place is HOST)
+    return row >= min(_ROW, view.size)
 
 
 def _reading(node: IRNode, made: IRValue, view: IRValue) -> IRNode | None:
