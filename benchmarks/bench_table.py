@@ -214,6 +214,26 @@ def _training() -> list[Row]:
     ]
 
 
+def _loops() -> list[Row]:
+    return [
+        Row(
+            "loop of 50 steps, 32x64, with gradients",
+            "bench_rows.loops:recurrent",
+            ("atled", "jax"),
+            unit="us",
+            tolerance=_LOOSE,
+            goal=Goal(0.6, ["jax"]),
+        ),
+        Row(
+            "loop of 1000 steps on 4 numbers",
+            "bench_rows.loops:average",
+            ("atled", "jax"),
+            unit="us",
+            goal=Goal(0.5, ["jax"]),
+        ),
+    ]
+
+
 def _processes() -> list[Row]:
     imported = ("atled", "nnabla", "torch", "jax", "numpy")
 
@@ -265,4 +285,4 @@ def _devices() -> list[Row]:
 
 
 DEVICE_ROWS = _devices()
-ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_processes(), *DEVICE_ROWS]
+ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_loops(), *_processes(), *DEVICE_ROWS]

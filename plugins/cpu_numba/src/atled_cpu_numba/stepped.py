@@ -89,10 +89,10 @@ def _text(
 
     The formula becomes part of it, and its block an array that LLVM does away with: sizes are constants then, and few
     elements stay in registers. The block has, behind that of the formula: the count of steps, per operand what is added
-    to its address, and what is added before the first step. States change in place.
+    to its address, and what is added before the first step. States change in memory of the kernel's own, of which LLVM
+    sees that nothing else is there.
     """
     size = len(fixed) + len(addresses) + len(attributes)
-    leaders = {source: target for source, target, _ in copies}
     lines = [
         formula.replace("define i64 @formula(", "define internal i64 @formula(", 1),
         "" if _COPY in formula else _COPY,
@@ -114,26 +114,33 @@ def _text(
         lines += [f"  %first{number} = add i64 %given{number}, %skip{number}"]
     for source, target, nbytes in copies:
         lines += [
-            f"  %from{source} = inttoptr i64 %given{source} to ptr",
-            f"  %to{source} = inttoptr i64 %given{target} to ptr",
-            f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{source}, ptr %from{source}, i64 {nbytes}, i1 false)",
+            f"  %state{target} = alloca [{nbytes} x i8], align 64",
+            f"  %from{target} = inttoptr i64 %given{source} to ptr",
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %state{target}, ptr %from{target}, i64 {nbytes}, i1 false)",
+            f"  %at{target} = ptrtoint ptr %state{target} to i64",
+            f"  store i64 %at{target}, ptr %own{addresses[source]}",
+            f"  store i64 %at{target}, ptr %own{addresses[target]}",
         ]
+    still = {number for source, target, _ in copies for number in (source, target)}
+    moving = [number for number in range(len(addresses)) if number not in still]
     lines += ["  %any = icmp sgt i64 %count, 0", "  br i1 %any, label %step, label %end", "step:"]
     lines += ["  %k = phi i64 [ 0, %entry ], [ %k.next, %step ]"]
-    for number in range(len(addresses)):
-        first = leaders.get(number, number)
-        lines += [f"  %at{number} = phi i64 [ %first{first}, %entry ], [ %next{number}, %step ]"]
-    lines += [f"  store i64 %at{number}, ptr %own{word}" for number, word in enumerate(addresses)]
+    lines += [f"  %at{number} = phi i64 [ %first{number}, %entry ], [ %next{number}, %step ]" for number in moving]
+    lines += [f"  store i64 %at{number}, ptr %own{addresses[number]}" for number in moving]
     lines += ["  %code = call i64 @formula(i64 %own.address, i64 0, i64 1)"]
-    lines += [f"  %next{number} = add i64 %at{number}, %stride{number}" for number in range(len(addresses))]
+    lines += [f"  %next{number} = add i64 %at{number}, %stride{number}" for number in moving]
     lines += [
         "  %k.next = add i64 %k, 1",
         "  %more = icmp slt i64 %k.next, %count",
         "  br i1 %more, label %step, label %end",
         "end:",
-        "  ret i64 0",
-        "}",
     ]
+    for _, target, nbytes in copies:
+        lines += [
+            f"  %to{target} = inttoptr i64 %given{target} to ptr",
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{target}, ptr %state{target}, i64 {nbytes}, i1 false)",
+        ]
+    lines += ["  ret i64 0", "}"]
     return "\n".join(lines)
 
 
