@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -246,20 +247,23 @@ def place_on(array_class: ArrayClass, device_id: str) -> Place:
 class ArraysByShape(dict[tuple[Any, ...], Any]):  # Any: in a key a size or a description; the device's own array type
     """One buffer on a device as arrays of the shapes that were asked for: to make one takes as long as a launch.
 
-    Windows on it by description and offset.
+    Windows on it by description and offset; those of its first elements by shape, too.
     """
 
-    __slots__ = ("_array_class", "_buffer")
+    __slots__ = ("_array_class", "_buffer", "_desc")
 
-    def __init__(self, array_class: ArrayClass, buffer: Any) -> None:
+    def __init__(self, array_class: ArrayClass, buffer: Any, desc: ArrayDesc) -> None:
         self._array_class = array_class
         self._buffer = buffer
+        self._desc = desc
 
     def __missing__(self, key: tuple[Any, ...]) -> Any:
         if len(self) >= _SHAPES_LIMIT:
             self.clear()
         if key and isinstance(key[0], ArrayDesc):
             array = self[key] = self._array_class.window(self._buffer, *key)
+        elif math.prod(key) != self._desc.size:
+            array = self[key] = self._array_class.window(self._buffer, ArrayDesc(key, self._desc.dtype), 0)
         else:
             array = self[key] = self._array_class.view(self._buffer, key)
         return array
@@ -289,7 +293,7 @@ class DeviceStorage:
         self.nbytes = desc.nbytes
         self.exported = buffer is not None
         self.buffer = place.array_class.allocate(desc, place.device_id) if buffer is None else buffer
-        self.address = ArraysByShape(place.array_class, self.buffer)
+        self.address = ArraysByShape(place.array_class, self.buffer, desc)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:  # Any: the device's own array type
         """The buffer with a shape; the dtype is that it was allocated with."""

@@ -55,9 +55,9 @@ class _Targets:
             or value in self._results
         ):
             return
-        if self._readers[value] != 1 or value.shape != target.shape or value.place is not target.place:
-            return
         if not _may_write_elsewhere(maker) or not self._reads_the_same(maker, assigning):
+            return
+        if self._readers[value] != 1 or value.shape != target.shape or value.place is not target.place:
             return
         if any(item is not None and item.touches(target) for item in maker.inputs):
             return
