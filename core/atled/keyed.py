@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,13 @@ from atled.errors import four_parts
 from atled.graph.compile.plan import Plan
 from atled.graph.keyed.entries import (
     ASSIGN,
+    BRANCH,
+    END_BRANCH,
+    END_LOOP,
     GRADIENTS,
+    LOOP,
     NUMBER,
+    OTHERWISE,
     OUTPUT,
     RESULT,
     VIEW,
@@ -34,7 +39,15 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["Description"]
+__all__ = ["Description", "LoopValues"]
+
+
+class LoopValues(NamedTuple):
+    """What a loop gives: last states, count of steps (None without a condition), and what is kept of each step."""
+
+    states: list[int]
+    steps: int | None
+    rows: list[int]
 
 
 class Description:
@@ -174,11 +187,63 @@ class Description:
 
     def gradients(self, value: int, wanted: Sequence[int]) -> list[int]:
         """The gradients of the sum of a value with respect to others; zeros where it does not depend on one."""
+        self._entries.append((GRADIENTS, value, tuple(wanted)))
+        return self._outputs(len(self._entries) - 1, len(wanted))
+
+    def loop(
+        self,
+        step: Callable[..., Sequence[Any]],
+        sequences: Sequence[int] = (),
+        states: Sequence[int] = (),
+        *,
+        count: int | None = None,
+        length: int | None = None,
+        backwards: bool = False,
+    ) -> LoopValues:
+        """Describe a loop: `step(*rows of sequences, *states)` is called once, with values, and describes what is done.
+
+        It returns the new states and a list of values that are kept of each step, and maybe a condition, which ends the
+        loop with the step in which it is true. It may use all values from around it; what it describes, only it may.
+
+        sequences: values whose rows are taken, all of one length.  states: their first values, of the shapes and dtypes
+        that the step returns.
+        count: how many steps, a whole number without axes.
+        length: how many, or with a count how many at most; None for that of the sequences.
+        backwards: whether the first step has the last row.
+
+        What is kept has a row for each step, zeros where none was. Random ops draw anew in each step.
+        """
+        first = len(self._entries)
+        self._entries.append((LOOP, tuple(sequences), tuple(states), count, length, backwards))
+        inside = self._outputs(first, len(sequences) + len(states))
+        new_states, rows, *until = step(*inside)
+        end = len(self._entries)
+        self._entries.append((END_LOOP, tuple(new_states), tuple(rows), *(until or [None])))
+        values = self._outputs(end, len(new_states) + len(until) + len(rows))
+        kept = len(new_states) + len(until)
+        return LoopValues(values[: len(new_states)], values[kept - 1] if until else None, values[kept:])
+
+    def branch(
+        self, condition: int, if_true: Callable[[], Sequence[int]], if_false: Callable[[], Sequence[int]]
+    ) -> list[int]:
+        """What one of two functions describes, of which only that side is computed which the condition says.
+
+        Each is called once, and returns values, the one as many as the other and of the same shapes and dtypes.
+        condition: a value without axes; 0 is false.
+        """
         entries = self._entries
-        first = len(entries)
-        entries.append((GRADIENTS, value, tuple(wanted)))
-        entries.extend((OUTPUT, first, position) for position in range(len(wanted)))
-        return list(range(first + 1, len(entries)))
+        entries.append((BRANCH, condition))
+        entries.append((OTHERWISE, tuple(if_true())))
+        results = tuple(if_false())
+        end = len(entries)
+        entries.append((END_BRANCH, results))
+        return self._outputs(end, len(results))
+
+    def _outputs(self, of: int, count: int) -> list[int]:
+        """The values that one entry gives."""
+        first = len(self._entries)
+        self._entries.extend((OUTPUT, of, position) for position in range(count))
+        return list(range(first, first + count))
 
     def result(self, value: int) -> None:
         """Have `run` give a value, in a new array."""

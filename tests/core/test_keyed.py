@@ -15,6 +15,7 @@ from atled.calling import cached_calls
 from atled.keyed import Description
 from atled_contexts import context_scope
 from atled_sim import faults
+from graph_programs import differences
 
 CPU, SIM = nn.Context(["cpu:float"]), nn.Context(["sim:float"])
 REFERENCE = nn.Context(["reference:float"])
@@ -386,3 +387,160 @@ def test_whole_numbers_stay_exact():
     more, less = d.run()
     np.testing.assert_array_equal(more.data, large.data + (2**53 + 1))
     np.testing.assert_array_equal(less.data, large.data - 7)
+
+
+def recurrence(d, x, h, w, **how):
+    """Tanh of a row and the state times a weight, described as a loop; the state is kept of each step."""
+
+    def step(row, h):
+        h = d.call("Tanh", d.call("Add2", row, d.call("BatchMatmul", h, w)))
+        return [h], [h]
+
+    return d.loop(step, [x], [h], **how)
+
+
+@PLACES
+def test_a_loop_calls_its_step_once_and_takes_values_from_around_it(context):
+    x, h, w = array(5, 2, 8), array(2, 8, seed=1), array(8, 8, seed=2)
+    d = Description(context)
+    made = recurrence(d, d.leaf(x), d.leaf(h), d.leaf(w))
+    d.result(made.states[0])
+    d.result(made.rows[0])
+    state, wanted = h.data, []
+    for row in x.data:
+        state = np.tanh(row + state @ w.data)
+        wanted.append(state)
+    for got in (d.run(), d.run()):
+        np.testing.assert_allclose(got[0].data, state, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(got[1].data, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_go_through_loops():
+    x, h, w = (array(*shape, dtype=np.float64, seed=n) for n, shape in enumerate(((3, 2, 8), (2, 8), (8, 8))))
+
+    def total(*values):
+        state = values[1]
+        kept = 0.0
+        for row in values[0]:
+            state = np.tanh(row + state @ values[2])
+            kept += state.sum()
+        return kept
+
+    d = Description(CPU)
+    leaves = [d.leaf(each) for each in (x, h, w)]
+    made = recurrence(d, *leaves)
+    for gradient in d.gradients(made.rows[0], leaves):
+        d.result(gradient)
+    arrays = [each.data.copy() for each in (x, h, w)]
+    for number, gradient in enumerate(d.run()):
+        np.testing.assert_allclose(gradient.data, differences(total, arrays, number), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("limit", [-1.0, 3.0, 50.0])
+def test_a_condition_ends_a_loop_and_numbers_are_those_of_the_run(limit):
+    x = array(2, dtype=np.float64)
+    d = Description(CPU)
+    factor, bound = d.number(1.5), d.number(limit)
+
+    def step(x):
+        x = d.call("Add2", d.call("Mul2", x, factor), d.number(1.0))
+        return [x], [x], d.call("Greater", d.call("Sum", x, axes=(0,)), bound)
+
+    made = d.loop(step, states=[d.leaf(x)], length=6)
+    for value in (*made.states, made.steps, *made.rows):
+        d.result(value)
+    before = programs()
+    last, steps, rows = (each.data for each in d.run())
+    state, count, kept = x.data, 0, np.zeros((6, 2))
+    while count < 6:
+        state = kept[count] = state * 1.5 + 1
+        count += 1
+        if state.sum() > limit:
+            break
+    assert steps == count
+    np.testing.assert_allclose(last, state)
+    np.testing.assert_allclose(rows, kept)
+    assert programs() <= before + 1
+
+
+def test_a_branch_in_a_loop_takes_from_around_both():
+    x, flags, a = (
+        array(3, 4, dtype=np.float64),
+        NdArray.from_numpy_array(np.array([1, 0, 1])),
+        array(4, dtype=np.float64),
+    )
+    d = Description(CPU)
+    rows, taken, number = d.leaf(x), d.leaf(a), d.number(3)
+
+    def step(row, flag, state):
+        return d.branch(flag, lambda: [d.call("Mul2", row, taken)], lambda: [d.call("Add2", state, number)]), []
+
+    made = d.loop(step, [rows, d.leaf(flags)], [taken])
+    d.result(made.states[0])
+    for gradient in d.gradients(made.states[0], [rows, taken]):
+        d.result(gradient)
+    last, of_rows, of_taken = (each.data for each in d.run())
+    np.testing.assert_allclose(last, x.data[2] * a.data)
+    np.testing.assert_allclose(of_rows, [np.zeros(4), np.zeros(4), a.data])
+    np.testing.assert_allclose(of_taken, x.data[2])
+
+
+def test_each_step_of_a_loop_draws_anew():
+    state = NdArray.from_numpy_array(np.array([5, -1]))
+    d = Description(CPU)
+    random_state = d.leaf(state)
+    made = d.loop(lambda: ([], [d.call("Rand", random_state, shape=(4,))]), length=3)
+    d.result(made.rows[0])
+    first, second = d.run()[0].data, d.run()[0].data
+    assert len(np.unique([first, second])) == 24
+    np.testing.assert_array_equal(state.data, [5, 5])
+
+
+def test_a_count_of_steps_is_an_array_and_a_refused_one_changes_nothing():
+    x, count = array(2), NdArray.from_numpy_array(np.array(3))
+    before = x.data.copy()
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    made = d.loop(lambda state: ([d.call("Add2", state, state)], []), states=[leaf], count=d.leaf(count))
+    d.assign(leaf, made.states[0])
+    d.run()
+    np.testing.assert_array_equal(x.data, 8 * before)
+    count.data = -2
+    with pytest.raises((ValueError, RuntimeError), match="steps"):
+        d.run()
+    np.testing.assert_array_equal(x.data, 8 * before)
+
+
+def test_rows_of_views_are_taken():
+    x = array(4, 6, dtype=np.float64)
+    d = Description(CPU)
+    rows = d.leaf(View(x)[::-1, 1::2])
+    made = d.loop(lambda row, state: ([d.call("Sub2", row, state)], []), [rows], [d.leaf(View(x)[0, :3])])
+    d.result(made.states[0])
+    state = x.data[0, :3]
+    for row in x.data[::-1, 1::2]:
+        state = row - state
+    np.testing.assert_allclose(d.run()[0].data, state)
+
+
+def test_values_of_a_step_belong_to_it():
+    inside = []
+    for wrong in ("result", "outside", "no end"):
+        d = Description(CPU)
+        x = d.leaf(array(2))
+
+        def step(state, d=d, wrong=wrong):
+            value = d.call("Tanh", state)
+            inside.append(value)
+            if wrong == "result":
+                d.result(value)
+            if wrong == "no end":
+                raise KeyError
+            return [value], []
+
+        with contextlib.suppress(KeyError):
+            d.loop(step, states=[x], length=2)
+        if wrong == "outside":
+            d.result(inside[-1])
+        with pytest.raises(TypeError, match=r"in a loop|has ended|no end"):
+            d.run()

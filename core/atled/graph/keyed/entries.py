@@ -9,6 +9,7 @@ import numpy as np
 
 from atled.array_desc import ArrayDesc
 from atled.errors import RefusedError, did_you_mean, four_parts
+from atled.graph.keyed.scopes import Scope, Side, Step
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.elementwise import whole_operand, with_numbers
@@ -17,6 +18,7 @@ from atled.strides import Window, bounds, is_injective, overlap, whole
 from atled_contexts import Context
 
 VIEW, NUMBER, OUTPUT, RESULT, ASSIGN, GRADIENTS = -1, -2, -3, -4, -5, -6
+LOOP, END_LOOP, BRANCH, OTHERWISE, END_BRANCH = -7, -8, -9, -10, -11
 """What an entry begins with: one of these, an op, or, where a leaf is a whole array, the sizes of that."""
 
 Entry = tuple[Any, ...]
@@ -24,6 +26,8 @@ Entry = tuple[Any, ...]
 
     (VIEW, leaf, shape, strides, offset), (NUMBER, float), (NUMBER, int, bits), (NUMBER, int, value, leaf of it),
     (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values)
+    (LOOP, sequences, states, count, length, backwards), the entries of its step, (END_LOOP, states, rows, until)
+    (BRANCH, condition), the entries of one side, (OTHERWISE, values), those of the other one, (END_BRANCH, values)
 
 Values are the numbers of their entries. A view names the first leaf of the same array, None where it is that itself;
 its offset counts from the first element of that leaf, and without strides it is the whole array. An attribute is (name,
@@ -99,6 +103,8 @@ class Described:
         self.results: list[IRValue] = []
         self.assigned: list[Assigned] = []
         self._values: list[Sequence[IRValue | Number]] = []
+        self._scopes: list[Scope] = []  # the bodies that are being described, from the outermost one on
+        self._owners: list[Scope | None] = []  # per entry the body to which its values belong
         self._arrays: dict[int, int] = {}  # by entry of a leaf the number of its array
         self._windows: dict[int, Window] = {}  # by entry of a leaf; whole arrays have none
         self._shown: list[list[Window | None]] = []  # per array its windows
@@ -108,7 +114,17 @@ class Described:
         self._number_leaves(entries)
         self.lows = [self._low(number) for number in range(len(leaves.dtypes))]
         for entry in entries:
-            self._values.append(self._made(entry))
+            values = self._made(entry)
+            is_outside = not self._scopes or entry[:1] == (NUMBER,) or len(self._values) in self._arrays
+            self._owners.append(None if is_outside else self._scopes[-1])
+            self._values.append(values)
+        if self._scopes:
+            raise TypeError(four_parts("a program", "a loop or a branch in it has no end", "", "describe it anew"))
+
+    @property
+    def _inner(self) -> Graph:
+        """The graph to which calls are added."""
+        return self._scopes[-1].builder if self._scopes else self.graph
 
     def _number_leaves(self, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries):
@@ -152,12 +168,21 @@ class Described:
             return (self._number(*entry[1:]),)
         if kind == OUTPUT:
             return (self._output(entry[1], entry[2]),)
+        if kind in (RESULT, ASSIGN) and self._scopes:
+            what = "a result" if kind == RESULT else "an assignment"
+            raise TypeError(four_parts(what, "it is in a loop or a branch", "", "have that return the value"))
         if kind == RESULT:
             self.results.append(self.value(entry[1]))
         elif kind == ASSIGN:
             self._assign(entry[1], entry[2])
         elif kind == GRADIENTS:
             return self._gradients(self.value(entry[1]), [self.value(number) for number in entry[2]])
+        elif kind == LOOP:
+            return self._loop(*entry[1:])
+        elif kind == END_LOOP:
+            return self._end_loop(*entry[1:])
+        elif kind in (BRANCH, OTHERWISE, END_BRANCH):
+            return self._branch(kind, entry[1])
         else:
             return (self._leaf(entry[2] if kind == VIEW else entry),)
         return ()
@@ -171,9 +196,11 @@ class Described:
         return self.graph.window(self._base(number), window)
 
     def _number(self, kind: type, *about: int) -> Number:
-        slot = self._float()
+        slot = self._outside_float()
         if len(about) == 2:
-            return Number(kind, slot, about[0], self.value(about[1]))
+            (exact,) = self._values[about[1]]
+            assert isinstance(exact, IRValue), "a leaf"
+            return Number(kind, slot, about[0], exact)
         extreme = 0
         if about:
             (bits,) = about
@@ -204,12 +231,31 @@ class Described:
                     "pass what leaf, number, call, output or gradients of this description gave",
                 )
             )
-        return self._values[number][0]
+        return self._taken(self._values[number][0], self._owners[number])
+
+    def _taken(self, value: IRValue | Number, owner: Scope | None) -> IRValue | Number:
+        """A value as the innermost body has it, through those around that."""
+        if owner is not None and owner not in self._scopes:
+            raise TypeError(
+                four_parts(
+                    "a value of a loop or a branch",
+                    "it is used where that has ended",
+                    "",
+                    "have the loop or the branch return it",
+                )
+            )
+        for scope in self._scopes[0 if owner is None else self._scopes.index(owner) + 1 :]:
+            if isinstance(value, IRValue):
+                value = scope.take(value)
+            else:
+                exact = None if value.exact is None else scope.take(value.exact)
+                value = value._replace(slot=scope.take_float(value.slot), exact=exact)
+        return value
 
     def _called(
         self, op: str | OpSpec, operands: Sequence[int | None], attributes: Sequence[tuple[str, Any]] = ()
     ) -> Sequence[IRValue]:
-        spec, graph = spec_of(op), self.graph
+        spec, graph = spec_of(op), self._inner
         given: dict[str, Any] = {name: value[0] if value else 0.0 for name, *value in attributes}
         floats = {name: self._float() for name, *_ in attributes if name in spec.float_names}
         values = [None if number is None else self._operand(number) for number in operands]
@@ -246,11 +292,18 @@ class Described:
             return number
         assert number.exact is not None
         exact = number.exact
-        return self.graph.coerce(exact, None, dtype, self.graph.context) if dtype.kind in "iu" else exact
+        return self._inner.coerce(exact, None, dtype, self._inner.context) if dtype.kind in "iu" else exact
 
-    def _float(self) -> FloatSlot:
+    def _outside_float(self) -> FloatSlot:
         self._float_count += 1
         return self.graph.float_from("call", self._float_count - 1)
+
+    def _float(self) -> FloatSlot:
+        """The next run-time float, as the innermost body has it."""
+        slot = self._outside_float()
+        for scope in self._scopes:
+            slot = scope.take_float(slot)
+        return slot
 
     def _output(self, number: int, position: int) -> IRValue:
         self.value(number)
@@ -259,7 +312,7 @@ class Described:
             raise IndexError(
                 four_parts(f"output {position} of value {number}", f"it has {len(outputs)}", "", "ask for one of them")
             )
-        found = outputs[position]
+        found = self._taken(outputs[position], self._owners[number])
         assert isinstance(found, IRValue)
         return found
 
@@ -290,14 +343,47 @@ class Described:
             )
         self.assigned.append(Assigned(number, target, new, leaf not in self._windows))
 
+    def _loop(
+        self, sequences: Sequence[int], states: Sequence[int], count: int | None, length: int | None, backwards: bool
+    ) -> Sequence[IRValue]:
+        """Begin the step of a loop: rows of its sequences, and its states."""
+        rows, first = ([self.value(number) for number in numbers] for numbers in (sequences, states))
+        step = Step(self._inner, rows, first, None if count is None else self.value(count), length, backwards)
+        self._scopes.append(step)
+        return (*step.rows, *step.states)
+
+    def _end_loop(self, states: Sequence[int], rows: Sequence[int], until: int | None) -> Sequence[IRValue]:
+        """The last states, how many steps there were where a condition ends it, and the rows of outputs."""
+        step = self._scopes[-1]
+        assert isinstance(step, Step)
+        new, kept = ([self.value(number) for number in numbers] for numbers in (states, rows))
+        condition = None if until is None else self.value(until)
+        self._scopes.pop()
+        last, count, stacked = step.end(new, kept, condition)
+        return (*last, *([] if count is None else [count]), *stacked)
+
+    def _branch(self, kind: int, about: Any) -> Sequence[IRValue]:
+        """Begin one side of a branch or the other, or end it: what it gives."""
+        if kind == BRANCH:
+            self._scopes.append(Side(self._inner, self.value(about)))
+            return ()
+        side = self._scopes[-1]
+        assert isinstance(side, Side)
+        side.results = [self.value(number) for number in about]
+        self._scopes.pop()
+        if kind == END_BRANCH:
+            return side.end()
+        self._scopes.append(Side(side.graph, side.condition, side))
+        return ()
+
     def _gradients(self, value: IRValue, wanted: Sequence[IRValue]) -> Sequence[IRValue]:
-        graph = self.graph
+        graph = self._inner
         start = graph.op("Constant", val=1.0, shape=value.shape, dtype=value.dtype)
         found = backpropagate(graph, list(graph.nodes), {value: start}, wanted)
         return [found[each] if each in found else self._zeros(each.desc) for each in wanted]
 
     def _zeros(self, desc: ArrayDesc) -> IRValue:
-        made: IRValue = self.graph.op("Constant", val=0.0, shape=desc.shape, dtype=desc.dtype)
+        made: IRValue = self._inner.op("Constant", val=0.0, shape=desc.shape, dtype=desc.dtype)
         return made
 
 

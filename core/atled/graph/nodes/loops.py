@@ -191,7 +191,7 @@ def loop(
     spec = op(parts)
     if spec.counted or spec.ended or not has_products(body):
         return _added(graph, spec, [*([] if count is None else [count]), *parts.inputs], parameters)
-    spec.infer_outputs([value.desc for value in parts.inputs], {})  # refuses what does not fit
+    spec.infer_outputs([value.desc.contiguous for value in parts.inputs], {})  # refuses what does not fit
     assert length is not None
     outside = OutsideProducts(graph, parts, length)
     inside, made = outside.inside, LoopResults((), None, ())
