@@ -379,6 +379,8 @@ class OpSpec:
             from atled.ops.promotion import accumulated  # most processes compute under type configs alone
 
             made = accumulated(dtype)
+        if made == dtype:
+            return tuple(outputs)  # with the strides that they have
         return tuple(desc.astype(made) if desc.dtype == dtype else desc for desc in outputs)
 
     def sparing_gradient(
