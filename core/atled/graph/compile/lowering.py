@@ -19,8 +19,8 @@ from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
 from atled.graph.compile.views import read_views
+from atled.graph.nodes.body_op import BodyOp
 from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
-from atled.graph.nodes.loops import LoopOp
 from atled.ops.spec import SPECS
 from atled.preparing import prepare
 
@@ -169,7 +169,7 @@ class _Slots:
         prepared = prepare(node.decision.implementation, call)
         floats = tuple(_float_number(node.attributes, name) for name in node.spec.float_names)
         step = Step(node, prepared, (*inputs, *outputs), floats)
-        if isinstance(node.spec, LoopOp):
+        if isinstance(node.spec, BodyOp):
             make_native(step, lower)
         return step
 

@@ -16,6 +16,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.plans import PLANS
 from atled.graph.nodes.body import Body, BodyBuilder
+from atled.graph.nodes.branches import branch
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.graph.nodes.loops import LoopResults, loop
@@ -64,6 +65,7 @@ def run_both(
     *arrays: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
     rtol: float = 0,
+    op: str = "Loop",
 ) -> list[np.ndarray]:
     """Results of a loop that runs natively, which are those of the loop in Python: bit by bit, unless rtol is given."""
     plan, run = (program := Program(*arrays)).bind(*make(program))
@@ -76,7 +78,7 @@ def run_both(
         patch.delattr(type(native_executor("cpu")), "loop_kernel")
         PLANS.clear()
         plan, run = (program := Program(*arrays)).bind(*make(program))
-        assert any(step.name == "Loop" and step.native is None for step in plan.steps)
+        assert any(step.name == op and step.native is None for step in plan.steps)
         in_python = run()
     for one, other in zip(natively, in_python, strict=True):
         np.testing.assert_allclose(one, other, rtol=rtol)
@@ -293,6 +295,47 @@ def test_floats_that_are_known_when_it_runs_reach_the_body(size: int) -> None:
     for factor in (2.0, 3.0):
         binding.run([factor if source[0] == "given" else source[1] for source in plan.floats])
         assert (result.data == factor**3 + factor**2 + factor + 1).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+@pytest.mark.parametrize("truth", [0, 1])
+def test_a_branch_runs_one_of_its_sides(truth: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    def first(builder: Graph, x: IRValue, w: IRValue) -> Sequence[IRValue]:
+        product = builder.op("BatchMatmul", x, w)
+        return builder.op("Tanh", product) * 2, product
+
+    def second(builder: Graph, x: IRValue, w: IRValue) -> Sequence[IRValue]:
+        return x, x + 1
+
+    bodies = [body_of(build, (2, 3), (3, 3)) for build in (first, second)]
+    arrays = [np.array(truth, dtype), normal(2, 3), normal(3, 3)]
+
+    def make(program: Program) -> Sequence[IRValue]:
+        return branch(program.graph, program.inputs[0], bodies, program.inputs[1:])
+
+    found = run_both(make, *arrays, monkeypatch=monkeypatch, op="Branch")
+    _, x, w = arrays
+    expected = [np.tanh(x @ w) * 2, x @ w] if truth else [x, x + 1]
+    for value, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, want, rtol=1e-5)
+
+
+def test_a_branch_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = [body_of(lambda builder, s: (s * 0.5,), ()), body_of(lambda builder, s: (s * 3 + 1,), ())]
+
+    def step(builder: Graph, even: IRValue, s: IRValue) -> Sequence[IRValue]:
+        (made,) = branch(builder, even, sides, [s])
+        return made, made
+
+    body = body_of(step, (), ())
+
+    def make(program: Program) -> list[IRValue]:
+        return list(loop(program.graph, body, sequences=program.inputs[:1], states=program.inputs[1:]).rows)
+
+    collatz = [3, 10, 5, 16, 8, 4, 2, 1]
+    even = np.array([number % 2 == 0 for number in collatz[:-1]], F32)
+    (rows,) = run_both(make, even, np.array(3, F32), monkeypatch=monkeypatch)
+    assert rows.tolist() == collatz[1:]
 
 
 def test_a_trace_has_one_row_for_a_loop_and_a_verification_checks_its_steps() -> None:
