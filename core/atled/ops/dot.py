@@ -35,6 +35,7 @@ class Dot(OpSpec):
 
     category = "math"
     products = True
+    integers = "exact"
     inputs = (Input("x"), Input("y"))
     outputs = ("z",)
 

@@ -51,11 +51,11 @@ def grid(offset: float = 0.0, step: float = 0.5) -> MakeData:
 class ProgramOp(OpSpec, abstract=True):
     """An op that computes `program` for each element of its inputs, which broadcast as in NumPy.
 
-    numbers: the run-time attributes that are whole numbers (int) or truth values (bool), which NumPy's promotion tells
-        from floats.
+    number_kinds: the run-time attributes that are whole numbers (int) or truth values (bool), which NumPy's promotion
+        tells from floats.
     """
 
-    numbers: Mapping[str, type] = {}
+    number_kinds: Mapping[str, type] = {}
 
     def infer(self, *inputs: ArrayDesc, **attributes: Any) -> ArrayDesc | Sequence[ArrayDesc]:
         shape = inputs[0].shape
@@ -87,7 +87,7 @@ class ProgramOp(OpSpec, abstract=True):
             return super().operand_dtype(inputs)
         assert self.program is not None
         dtypes = [_TRUTH if item.kind == "truth" else x.dtype for item, x in zip(self.inputs, inputs, strict=True)]
-        return formula_dtype(self.program, dtypes, self.numbers, predicate=self.predicate)
+        return formula_dtype(self.program, dtypes, self.number_kinds, predicate=self.predicate)
 
     def reference(self, *inputs: np.ndarray, **attributes: Any) -> Sequence[np.ndarray]:
         dtype = inputs[self.leading].dtype
@@ -478,7 +478,7 @@ class Numbered(Elementwise, abstract=True):
             parent.outputs[0],
             parent.module,
         )
-        self.numbers = {x: kind for x, kind in names.items() if kind is not float}
+        self.number_kinds = {x: kind for x, kind in names.items() if kind is not float}
 
     @property
     def removed(self) -> bool:  # type: ignore[override]  # with the op that it is made of

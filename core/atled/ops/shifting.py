@@ -137,7 +137,6 @@ class ShiftGrad(_Shifting):
     """
 
     inputs = (Input("gy"),)
-    integers = "exact"
     outputs = ("gx",)
 
     def reference(self, gy: np.ndarray, *, shifts: tuple[int, ...], border_mode: str) -> np.ndarray:

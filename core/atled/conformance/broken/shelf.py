@@ -129,6 +129,7 @@ class ShelfPlugin:
                 prepare_group=made.prepare_group,
                 attaches=made.attaches,
                 layout=made.layout,
+                integers=made.integers,
             )
         registrar.family("shelf", self.usual)
 
