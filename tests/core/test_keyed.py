@@ -544,3 +544,11 @@ def test_values_of_a_step_belong_to_it():
             d.result(inside[-1])
         with pytest.raises(TypeError, match=r"in a loop|has ended|no end"):
             d.run()
+
+
+def test_what_changes_arrays_is_no_part_of_a_step():
+    d = Description(CPU)
+    x = d.leaf(array(2))
+    d.loop(lambda state: ([d.call("SgdUpdate", state, state, lr=1.0)], []), states=[x], length=2)
+    with pytest.raises(TypeError, match="SgdUpdate in a loop or a branch"):
+        d.run()

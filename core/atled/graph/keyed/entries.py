@@ -258,6 +258,9 @@ class Described:
         spec, graph = spec_of(op), self._inner
         given: dict[str, Any] = {name: value[0] if value else 0.0 for name, *value in attributes}
         floats = {name: self._float() for name, *_ in attributes if name in spec.float_names}
+        if self._scopes and (spec.mutated or spec.inplace or spec.opaque):
+            wrong = "it changes arrays, or is code of the user"
+            raise TypeError(four_parts(f"{spec.name} in a loop or a branch", wrong, "", "have it outside"))
         values = [None if number is None else self._operand(number) for number in operands]
         inputs = [value for value in values if not isinstance(value, Number)]
         if len(inputs) < len(values):

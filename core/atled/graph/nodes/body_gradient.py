@@ -112,4 +112,5 @@ def _is_quick(value: IRValue, there: Collection[IRValue]) -> bool:
 def _is_quick_op(spec: OpSpec) -> bool:
     if spec.program is not None:
         return not spec.random and all(work_of(formula) <= _MOST_WORK for formula in spec.program.expressions)
-    return spec.views or spec.copies or spec.name == "Constant"
+    is_window = type(spec).window is not OpSpec.window
+    return is_window or spec.views or spec.copies or spec.name in ("Cast", "Constant")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atled.array_desc import ArrayDesc
+from atled.errors import RefusedError, four_parts
 from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_gradient import DifferentiatedBody
 from atled.graph.nodes.body_op import BodyOp, extend
@@ -172,8 +173,11 @@ def loop(
     Raises RefusedError for a body or inputs that do not fit.
     """
     assert len(sequences) + len(states) + len(constants) + len(draws) == len(body.inputs)
-    if length is None and sequences:
-        length = sequences[0].shape[0]
+    lengths = {value.shape[0] for value in sequences} | (set() if length is None else {length})
+    if len(lengths) > 1:
+        asked, wrong = "a loop over sequences", f"there are {' and '.join(map(str, sorted(lengths)))} rows or steps"
+        raise RefusedError(four_parts(asked, wrong, "", "cut the sequences to one length"))
+    length = next(iter(lengths), None)
 
     def op(parts: LoopParts) -> LoopOp:
         return LoopOp(

@@ -299,6 +299,27 @@ def test_inputs_that_do_not_fit_are_refused(arrays):
         loop(program.graph, body_of(DESCS, rnn), sequences=[x], states=[h], constants=[w, b])
 
 
+def test_sequences_of_different_lengths_are_refused(arrays):
+    program = Program(arrays[0], arrays[0][:3])
+    body = body_of([desc(2, 3)] * 2, lambda builder, x, y: [x * y])
+    with pytest.raises(RefusedError, match="there are 3 and 4 rows or steps"):
+        loop(program.graph, body, sequences=program.inputs)
+
+
+def test_slices_of_what_is_stored_are_cut_again():
+    def gates(builder, z, c):
+        y = builder.op("Sigmoid", z)
+        one, other = (builder.op("Slice", y, start=(n,), stop=(n + 2,), step=(1,)) for n in (0, 2))
+        return [c * one + other]
+
+    program = Program(np.ones((3, 4)), np.ones(2))
+    z, c = program.inputs
+    made = loop(program.graph, body_of([desc(4), desc(2)], gates), sequences=[z], states=[c])
+    program.gradients(program.total(made.states[0]), [z])
+    (forward,) = [node.spec for node in program.graph.nodes if node.name == "Loop" and not node.spec.backwards]
+    assert [desc.shape for desc in forward.body.result_descs] == [(2,), (2,), (4,)]  # states behind and before, and y
+
+
 def test_a_body_describes_a_loop_without_choosing_who_computes_it():
     builder = BodyBuilder(CONTEXT)
     made = loop(builder, body_of([desc(2)], lambda b, x: [x + x]), states=[builder.input(desc(2))], length=2)
