@@ -178,7 +178,10 @@ class IRValue:
     @property
     def is_window(self) -> bool:
         """Whether it has other elements of its memory than all, or those in another order."""
-        return bool(self.offset) or not self.desc.is_contiguous or self.size != self.base.size
+        base = self.base
+        if base is self:
+            return False
+        return bool(self.offset) or self.desc.strides is not None or self.desc.size != base.desc.size
 
     def is_same_window(self, other: IRValue) -> bool:
         """Whether two values that share memory have the same elements of it, in the same order."""
@@ -315,6 +318,7 @@ class Graph:
         self.reads_latest = False
         self.by_operands = by_operands
         self._aliases = aliases
+        self._has_windows = False
         self._arrays: dict[int, IRArray] = {}
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
         self._moved: dict[tuple[IRValue, Place], IRValue] = {}
@@ -388,6 +392,7 @@ class Graph:
         return self._window(value, window)
 
     def _window(self, value: IRValue, window: Window, known_as: IRValue | None = None) -> IRValue:
+        self._has_windows = True
         node = IRNode(_WINDOW, (value,), window._asdict(), self.context, None)
         desc = ArrayDesc(window.shape, value.dtype, window.strides)
         return self._shown(node, value, desc, window.offset, known_as)
@@ -453,7 +458,7 @@ class Graph:
         if spec.mutated or spec.inplace:
             inputs = self._apart(spec, inputs, context)
         descs = tuple(None if value is None else value.desc for value in inputs)
-        if any(desc is not None and desc.strides is not None for desc in descs):
+        if self._has_windows and any(desc is not None and desc.strides is not None for desc in descs):
             decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
         else:
             decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
@@ -469,7 +474,11 @@ class Graph:
                 coerced.append(self._mutable(value, place, desc.dtype, spec))
             else:
                 where = HOST if spec.input_at(position).on_host else place
-                if value.is_window and not self._is_taken(value, desc, spec.input_at(position).name, decision, where):
+                if (
+                    self._has_windows
+                    and value.is_window
+                    and not self._is_taken(value, desc, spec.input_at(position).name, decision, where)
+                ):
                     value = self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
                 coerced.append(self.coerce(value, where, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
