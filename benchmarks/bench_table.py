@@ -62,6 +62,20 @@ def _keyed() -> list[Row]:
     ]
 
 
+def _integers() -> list[Row]:
+    return [
+        Row(
+            f"{dtype} chain 1e6",
+            "bench_rows.integers:chain",
+            ("atled", "numpy"),
+            {"dtype": dtype},
+            unit="us",
+            goal=Goal(0.5, ["numpy"]),
+        )
+        for dtype in ("int32", "uint8")
+    ]
+
+
 def _ops() -> list[Row]:
     chain = "bench_rows.chain:chain"
     per_op = {"unit": "us", "of": "op", "tolerance": _LOOSE}
@@ -87,6 +101,7 @@ def _ops() -> list[Row]:
         dataclasses.replace(static, libraries=(*_LIBRARIES, "numpy")),
         static_backward,
         *_keyed(),
+        *_integers(),
         Row(
             "static chain of small products, with backward",
             chain,
