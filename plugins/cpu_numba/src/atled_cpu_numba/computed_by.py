@@ -98,6 +98,12 @@ INTEGERS = frozenset(
 )
 """The modules among them that compute integers, or move them as floats of their size; their `accepts` says which."""
 
+STRIDES: Mapping[str, tuple[str, ...]] = {
+    "Affine": ("x", "weight", "y"),
+    "BatchMatmul": ("a", "b", "y"),
+}
+"""Inputs and outputs that kernels take with strides; formulas take them all."""
+
 COPIES = ("Assign", "Broadcast", "Cast", "Identity", "TopKGrad")
 """Ops that the formula compiler computes as copies; for other dtypes the reference does."""
 

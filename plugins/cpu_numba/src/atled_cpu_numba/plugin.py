@@ -27,7 +27,7 @@ from atled.plugin import (
     parse_text,
     setting,
 )
-from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS
+from atled_cpu_numba.computed_by import COPIES, EITHER_LAYOUT, INTEGERS, KERNELS, STRIDES
 from atled_cpu_numba.threads import parse_thread_count
 
 __version__ = "0.1.0"
@@ -150,6 +150,7 @@ class CpuPlugin:
                     note="kernel",
                     layout=_either_layout if op in EITHER_LAYOUT else None,
                     integers=module in INTEGERS,
+                    strides=STRIDES.get(op, ()),
                 )
         for op in COPIES:
             registrar.implementation(

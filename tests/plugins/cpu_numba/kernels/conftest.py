@@ -26,10 +26,15 @@ def make_call(
     outputs: Sequence[np.ndarray],
     **attributes: Any,
 ) -> Call:
-    """A Call as the engine would make it from these arrays."""
-    descriptions = tuple(None if x is None else ArrayDesc(x.shape, x.dtype) for x in inputs)
-    results = tuple(ArrayDesc(y.shape, y.dtype) for y in outputs)
+    """A Call as the engine would make it from these arrays, which may be views."""
+    descriptions = tuple(None if x is None else described(x) for x in inputs)
+    results = tuple(map(described, outputs))
     return Call(types.SimpleNamespace(name=name), descriptions, results, attributes)  # type: ignore[arg-type]  # the kernels need the name alone
+
+
+def described(array: np.ndarray) -> ArrayDesc:
+    """The description of an array, with its strides."""
+    return ArrayDesc(array.shape, array.dtype, [step // array.itemsize for step in array.strides])
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -168,5 +173,26 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
             assert guards_untouched(copy)
             original[...] = copy
         return code
+
+    return run_kernel
+
+
+@pytest.fixture
+def run_in_place() -> Run:
+    """run_in_place(module, name, inputs, outputs, parts=, **attributes): the same on these very arrays, or views."""
+
+    def run_kernel(
+        module: Any,
+        name: str,
+        inputs: Sequence[np.ndarray | None],
+        outputs: Sequence[np.ndarray],
+        parts: int = 1,
+        **attributes: Any,
+    ) -> int:
+        call = make_call(name, inputs, outputs, **attributes)
+        assert module.accepts(call) is True
+        prepared = module.prepare(call)
+        assert prepared.native is not None
+        return launch(prepared, [*inputs, *outputs], parts=min(parts, prepared.native.parts))
 
     return run_kernel

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
@@ -27,6 +28,7 @@ from atled_cpu_numba.kernels.products.matmul_plan import (
     plan_product,
     unit_sizes,
 )
+from atled_cpu_numba.kernels.products.matrices import Matrix, matrix
 from atled_cpu_numba.kernels.products.panels import BLOCK_WORDS, NARROW_ROWS, PACK, PACK_SLACK, Narrow, Pack
 from atled_cpu_numba.kernels.products.row_products import Across, Rows
 from atled_cpu_numba.kernels.shared.lanes import host_lanes
@@ -60,6 +62,10 @@ class Block:
     b_column: int
     y: int  # address
     bias: int  # address, or 0
+    a_batch: int
+    b_batch: int
+    y_batch: int
+    y_row: int
     workspace: int  # address
     share_bytes: int  # of the workspace, per share
     unit_rows: int  # of the pieces of y that shares are made of
@@ -89,6 +95,7 @@ def _build() -> Callable[..., int]:
         b_row, b_column, y, bias = w[Block.b_row], w[Block.b_column], w[Block.y], w[Block.bias]
         unit_rows, unit_columns, k_step = w[Block.unit_rows], w[Block.unit_columns], w[Block.k_step]
         row_step, column_step, way = w[Block.row_step], w[Block.column_step], w[Block.way]
+        a_batch, b_batch, y_batch, y_row = w[Block.a_batch], w[Block.b_batch], w[Block.y_batch], w[Block.y_row]
         inner = w[Block.workspace] + part * w[Block.share_bytes]
         zeros = inner + block_bytes
         first_packed = zeros + 4 * columns_at_once
@@ -107,9 +114,9 @@ def _build() -> Callable[..., int]:
             for step in range((k + k_step - 1) // k_step):  # a range with a step that is a variable could raise
                 k0 = step * k_step
                 kc = min(k_step, k - k0)
-                a_item = a + 4 * (item * m * k + k0 * a_column)
-                b_item = b + 4 * (item * k * n + k0 * b_row)
-                y_item = y + 4 * item * m * n
+                a_item = a + 4 * (item * a_batch + k0 * a_column)
+                b_item = b + 4 * (item * b_batch + k0 * b_row)
+                y_item = y + 4 * item * y_batch
                 if way == ACROSS:
                     width = columns_at_once if i1 - i0 > vector else vector
                     a_at, a_step, a_panel = a_item + 4 * i0 * a_row, a_column, width
@@ -119,7 +126,7 @@ def _build() -> Callable[..., int]:
                         q[Pack.target], q[Pack.width] = first_packed, width
                         call3(pack, inner, 0, 1)
                         a_at, a_step, a_panel = first_packed, width, width * kc
-                    c = y_item + 4 * (i0 * n + j0)
+                    c = y_item + 4 * (i0 * y_row + j0)
                     rows, columns, b_at = j1 - j0, i1 - i0, b_item + 4 * j0 * b_column
                     q[Across.k], q[Across.m], q[Across.n], q[Across.a], q[Across.a_row] = (
                         kc,
@@ -129,10 +136,10 @@ def _build() -> Callable[..., int]:
                         b_column,
                     )
                     q[Across.b], q[Across.b_step], q[Across.b_panel], q[Across.c] = a_at, a_step, a_panel, c
-                    q[Across.c_row], q[Across.width], q[Across.a_column] = n, width, b_row
+                    q[Across.c_row], q[Across.width], q[Across.a_column] = y_row, width, b_row
                     # S: first the bias or zeros, then what is there already.
                     if k0 > 0:
-                        q[Across.s], q[Across.s_row], q[Across.s_column] = c, n, 1
+                        q[Across.s], q[Across.s_row], q[Across.s_column] = c, y_row, 1
                     elif bias != 0:
                         q[Across.s], q[Across.s_row], q[Across.s_column] = bias + 4 * j0, 0, 1
                     else:
@@ -147,8 +154,8 @@ def _build() -> Callable[..., int]:
                     q[Narrow.k], q[Narrow.m], q[Narrow.n] = kc, max(i1 - start, NARROW_ROWS), n
                     q[Narrow.a], q[Narrow.a_row] = a_item + 4 * start * a_row, a_row
                     q[Narrow.a_column], q[Narrow.b] = a_column, first_packed
-                    c, s = y_item + 4 * start * n, bias if bias != 0 else zeros
-                    q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, n, s, 0
+                    c, s = y_item + 4 * start * y_row, bias if bias != 0 else zeros
+                    q[Narrow.c], q[Narrow.c_row], q[Narrow.s], q[Narrow.s_row] = c, y_row, s, 0
                     call3(multiply, inner, 0, 1)
                 else:
                     # A transposed has rows of whole vectors, which is how they are written.
@@ -174,7 +181,7 @@ def _build() -> Callable[..., int]:
                                 q[Pack.target], q[Pack.width] = first_packed, padded_k
                                 call3(pack, inner, 0, 1)
                                 a_at, a_step, a_next = first_packed, padded_k, 1
-                            c = y_item + 4 * (i * n + j)
+                            c = y_item + 4 * (i * y_row + j)
                             q[Rows.k], q[Rows.m], q[Rows.n], q[Rows.a], q[Rows.a_row] = kc, rows, columns, a_at, a_step
                             if b_column == 1:
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = b_item + 4 * j, b_row, columns_at_once
@@ -183,9 +190,14 @@ def _build() -> Callable[..., int]:
                                 panel = columns_at_once * kc
                                 q[Rows.b], q[Rows.b_step], q[Rows.b_panel] = packed_b, columns_at_once, panel
                                 q[Rows.copy] = 0
-                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = c, n, columns_at_once, a_next
+                            q[Rows.c], q[Rows.c_row], q[Rows.ahead], q[Rows.a_column] = (
+                                c,
+                                y_row,
+                                columns_at_once,
+                                a_next,
+                            )
                             if k0 > 0:
-                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, n, 1
+                                q[Rows.s], q[Rows.s_row], q[Rows.s_column] = c, y_row, 1
                             elif bias != 0:
                                 q[Rows.s], q[Rows.s_row], q[Rows.s_column] = bias + 4 * j, 0, 1
                             else:
@@ -268,26 +280,48 @@ ROWS_BY_COLUMNS = Kernel("rows_by_columns", _build_rows_by_columns)
 ROW_BY_ROWS = Kernel("row_by_rows", _build_row_by_rows)
 
 
-def _affine(call: Call) -> Product:
+def _affine(call: Call) -> _Read | None:
     x, weight = call.inputs[0], call.inputs[1]
     assert x is not None
     assert weight is not None
-    m = math.prod(x.shape[: call.attributes["base_axis"]])
-    k = weight.shape[0]
-    n = math.prod(weight.shape[1:])
-    return Product(1, m, k, n, k, 1, n, 1)
+    axis = call.attributes["base_axis"]
+    read = _read(matrix(x, 0, axis), matrix(weight, 0, 1), matrix(call.outputs[0], 0, axis))
+    has_bias = len(call.inputs) > 2 and call.inputs[2] is not None
+    return None if has_bias and read is not None and read.is_transposed else read
 
 
-def _batch_matmul(call: Call) -> Product:
+def _batch_matmul(call: Call) -> _Read | None:
     a, b = call.inputs[0], call.inputs[1]
     assert a is not None
     assert b is not None
-    transpose_a, transpose_b = call.attributes["transpose_a"], call.attributes["transpose_b"]
-    k, m = a.shape[-2:] if transpose_a else a.shape[:-3:-1]
-    n = b.shape[-2] if transpose_b else b.shape[-1]
-    a_strides = (1, m) if transpose_a else (k, 1)
-    b_strides = (1, k) if transpose_b else (n, 1)
-    return Product(math.prod(a.shape[:-2]), m, k, n, *a_strides, *b_strides)
+    of_a, of_b, of_y = (matrix(desc, desc.ndim - 2, desc.ndim - 1) for desc in (a, b, call.outputs[0]))
+    if of_a is not None and call.attributes["transpose_a"]:
+        of_a = of_a.transposed()
+    if of_b is not None and call.attributes["transpose_b"]:
+        of_b = of_b.transposed()
+    return _read(of_a, of_b, of_y)
+
+
+class _Read(NamedTuple):
+    """A product as it is computed; is_transposed: of the two matrices transposed, in the other order."""
+
+    product: Product
+    is_transposed: bool
+
+
+def _read(a: Matrix | None, b: Matrix | None, y: Matrix | None) -> _Read | None:
+    """The product whose rows are contiguous when they are written; None where there is none."""
+    if a is None or b is None or y is None:
+        return None
+    is_transposed = y.column != 1
+    if is_transposed:
+        a, b, y = b.transposed(), a.transposed(), y.transposed()
+    if y.column != 1:
+        return None
+    items = a.item, b.item, y.item
+    return _Read(
+        Product(y.items, y.rows, a.columns, y.columns, a.row, a.column, b.row, b.column, *items, y.row), is_transposed
+    )
 
 
 _PRODUCTS = {"Affine": _affine, "BatchMatmul": _batch_matmul}
@@ -304,35 +338,42 @@ def accepts(call: Call) -> bool | str:
         assert b is not None
         if math.prod(a.shape[:-2]) != math.prod(b.shape[:-2]):
             return f"takes batches of equal size, not {a.shape[:-2]} and {b.shape[:-2]}"
-    if _PRODUCTS[call.spec.name](call).k == 0:
+    read = _PRODUCTS[call.spec.name](call)
+    if read is None:
+        return "takes matrices with one stride for each axis; writes contiguous rows, or columns without a bias"
+    if read.product.k == 0:
         return "takes no empty sums (inner size 0)"
     return True
 
 
 def prepare(call: Call) -> Prepared:
     """Affine: x, weight, bias? -> y.  BatchMatmul: a, b -> y."""
-    p = _PRODUCTS[call.spec.name](call)
-    operands = ("a", "b", "bias")
-    if p.n == 1 and p.m > 1 and not call.inputs[2:]:
+    read = _PRODUCTS[call.spec.name](call)
+    assert read is not None
+    p, is_transposed = read
+    if p.n == 1 and p.m > 1 and p.y_row == 1 and not call.inputs[2:]:
         # A matrix by one column: the column is the row of the transposed product.
-        p, operands = Product(p.batch, 1, p.k, p.m, p.k, 1, p.a_column, p.a_row), ("b", "a", "bias")
+        p, is_transposed = p.transposed(), not is_transposed
+    operands = ("b", "a", "bias") if is_transposed else ("a", "b", "bias")
     inputs = [None if desc is None else name for desc, name in zip(call.inputs, operands, strict=False)]
+    carries = call.outputs[0].strides is None
     steps = small_products.step_count(p.m, p.k, p.n, p.b_column)
     if small_products.are_few(steps, p.b_column):
-        return small_products.prepare(p._asdict(), words_of(small_products.Block, *inputs, "y"), steps)
+        words = words_of(small_products.Block, *inputs, "y")
+        return small_products.prepare(p._asdict(), words, steps, carries=carries)
     arguments = words_of(Block, *inputs, "y")
-    read = p.batch * (p.m * p.k + p.k * p.n)
-    work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, read / _ELEMENTS_PER_US)
-    if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k):
+    elements = p.batch * (p.m * p.k + p.k * p.n)
+    work_us = max(2.0 * p.batch * p.m * p.k * p.n / _FLOPS_PER_US, elements / _ELEMENTS_PER_US)
+    if p.m <= _DOT_ROWS and (p.a_column, p.b_row, p.b_column) == (1, 1, p.k) and p.is_dense:
         parts = share_count(work_us, p.batch * p.n)
         return launch(ROWS_BY_COLUMNS, filled(Block, **p._asdict()), arguments, parts=parts, note="dot products")
-    if p.m == 1 and p.n > 1:
+    if p.m == 1 and p.n > 1 and (p.a_column, p.b_row, p.b_column) == (1, p.n, 1) and p.is_dense:
         parts = share_count(work_us, p.batch * -(-p.n // host_lanes().vector))
         return launch(ROW_BY_ROWS, filled(Block, **p._asdict()), arguments, parts=parts, note="sums of rows")
-    return _in_tiles(p, arguments, work_us)
+    return _in_tiles(p, arguments, work_us, carries=carries)
 
 
-def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float) -> Prepared:
+def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float, *, carries: bool) -> Prepared:
     plan = plan_product(p)
     parts = share_count(work_us, p.batch * -(-p.m // plan.least_rows) * -(-p.n // plan.least_columns))
     unit_rows, unit_columns = unit_sizes(p, plan, parts)
@@ -358,6 +399,6 @@ def _in_tiles(p: Product, arguments: tuple[int, ...], work_us: float) -> Prepare
         parts=parts,
         workspace=share_bytes * parts,
         # For few columns, the last unit computes some rows of the one before it once more.
-        after=None if plan.way == NARROW else {0: Block.after},
+        after={0: Block.after} if carries and plan.way != NARROW else None,
         note=plan.note,
     )

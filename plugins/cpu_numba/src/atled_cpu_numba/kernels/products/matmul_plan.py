@@ -30,7 +30,7 @@ _ACROSS_ELEMENTS = 1 << 17  # of A, packed at a time
 
 
 class Product(NamedTuple):
-    """y (batch, m, n) = a (batch, m, k) b (batch, k, n), whose strides say whether they are transposed."""
+    """y (batch, m, n) = a (batch, m, k) b (batch, k, n); strides in elements, between the elements of a row of y 1."""
 
     batch: int
     m: int
@@ -40,6 +40,26 @@ class Product(NamedTuple):
     a_column: int
     b_row: int
     b_column: int
+    a_batch: int
+    b_batch: int
+    y_batch: int
+    y_row: int
+
+    def transposed(self) -> Product:
+        """The product of the transposed matrices, for one column of y whose elements lie side by side."""
+        items = self.b_batch, self.a_batch, self.y_batch
+        return Product(
+            self.batch, self.n, self.k, self.m, self.b_column, self.b_row, self.a_column, self.a_row, *items, self.m
+        )
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether rows of A and y, and the matrices, lie one behind the other."""
+        rows, items = (
+            self.m == 1 or (self.a_row, self.y_row) == (self.k, self.n),
+            (self.a_batch, self.b_batch, self.y_batch),
+        )
+        return rows and (self.batch == 1 or items == (self.m * self.k, self.k * self.n, self.m * self.n))
 
 
 class Plan(NamedTuple):

@@ -45,6 +45,10 @@ class Block:
     b_column: int
     y: int  # address
     bias: int  # address, or 0
+    a_batch: int
+    b_batch: int
+    y_batch: int
+    y_row: int
     after: int  # range kernel to run on what is written of y, or 0
     after_block: int  # its block
 
@@ -121,7 +125,7 @@ def _tile(rows: int, width: int, strided: bool) -> str:
     )
     stores = "\n".join(
         f"""  %result{r} = fadd {kind} %sum{r}.next, %added
-  %place{r}.offset = mul i64 %n, {r}
+  %place{r}.offset = mul i64 %y_row, {r}
   %place{r} = getelementptr float, ptr %y, i64 %place{r}.offset
   store {kind} %result{r}, ptr %place{r}, align 4"""
         for r in each
@@ -129,7 +133,7 @@ def _tile(rows: int, width: int, strided: bool) -> str:
     return f"""
 define internal void @{_tile_name(rows, width, strided)}(ptr %w, ptr %a, ptr %b, ptr %y, ptr %s) noinline {{
 entry:
-{_load_words("k", "n", "a_row", "a_column", "b_row", "b_column")}
+{_load_words("k", "y_row", "a_row", "a_column", "b_row", "b_column")}
 {starts}
   br label %terms
 terms:
@@ -184,12 +188,12 @@ def _columns(width: int) -> str:
     return f"""
 define internal i64 @columns_{width}(ptr %w, ptr %a.item, ptr %b.item, ptr %y.item, i64 %from) noinline {{
 entry:
-{_load_words("m", "n", "a_row", "b_column", "bias")}
+{_load_words("m", "n", "a_row", "b_column", "bias", "y_row")}
   %strided = icmp ne i64 %b_column, 1
   %bias.start = inttoptr i64 %bias to ptr
   %unbiased = icmp eq i64 %bias, 0
   %step = mul i64 %a_row, {tall}
-  %y.step = mul i64 %n, {tall}
+  %y.step = mul i64 %y_row, {tall}
   br label %next
 next:
   %j = phi i64 [ %from, %entry ], [ %j.after, %done ]
@@ -222,7 +226,7 @@ few:
 low.next:
   %left.low = sub i64 %left, {low}
   %a.low = getelementptr float, ptr %a, i64 %a_row
-  %y.low = getelementptr float, ptr %y, i64 %n
+  %y.low = getelementptr float, ptr %y, i64 %y_row
   br label %rows
 done:
   br label %next
@@ -251,12 +255,10 @@ define i64 @small_product(i64 %block, i64 %part, i64 %parts) {{
 entry:
   %w = inttoptr i64 %block to ptr
 {_load_words("batch", "m", "k", "n", "a", "a_row", "a_column", "b", "b_row", "b_column", "y", "bias")}
-{_load_words("after", "after_block")}
+{_load_words("after", "after_block", "a_batch", "b_batch", "y_batch")}
   %a.start = inttoptr i64 %a to ptr
   %b.start = inttoptr i64 %b to ptr
   %y.start = inttoptr i64 %y to ptr
-  %a.size = mul i64 %m, %k
-  %b.size = mul i64 %k, %n
   %y.size = mul i64 %m, %n
   %contiguous = icmp eq i64 %b_column, 1
   %whole = icmp eq i64 %parts, 1
@@ -271,9 +273,10 @@ share:                            ; apart, since a division takes as long as a p
 begin:
   %first = phi i64 [ 0, %entry ], [ %first.shared, %share ]
   %last = phi i64 [ %batch, %entry ], [ %last.shared, %share ]
-  %a.offset = mul i64 %first, %a.size
-  %b.offset = mul i64 %first, %b.size
-  %y.offset = mul i64 %first, %y.size
+  %a.offset = mul i64 %first, %a_batch
+  %b.offset = mul i64 %first, %b_batch
+  %y.offset = mul i64 %first, %y_batch
+  %at.first = mul i64 %first, %y.size
   %a.first = getelementptr float, ptr %a.start, i64 %a.offset
   %b.first = getelementptr float, ptr %b.start, i64 %b.offset
   %y.first = getelementptr float, ptr %y.start, i64 %y.offset
@@ -284,7 +287,7 @@ item:
   %a.now = phi ptr [ %a.first, %begin ], [ %a.next, %next ]
   %b.now = phi ptr [ %b.first, %begin ], [ %b.next, %next ]
   %y.now = phi ptr [ %y.first, %begin ], [ %y.next, %next ]
-  %at = phi i64 [ %y.offset, %begin ], [ %at.next, %next ]
+  %at = phi i64 [ %at.first, %begin ], [ %at.next, %next ]
 {chr(10).join(calls)}
   %at.next = add i64 %at, %y.size
   %carries = icmp ne i64 %after, 0
@@ -295,9 +298,9 @@ carry:
   br label %next
 next:
   %i.next = add i64 %i, 1
-  %a.next = getelementptr float, ptr %a.now, i64 %a.size
-  %b.next = getelementptr float, ptr %b.now, i64 %b.size
-  %y.next = getelementptr float, ptr %y.now, i64 %y.size
+  %a.next = getelementptr float, ptr %a.now, i64 %a_batch
+  %b.next = getelementptr float, ptr %b.now, i64 %b_batch
+  %y.next = getelementptr float, ptr %y.now, i64 %y_batch
   %more = icmp slt i64 %i.next, %last
   br i1 %more, label %item, label %end
 end:
@@ -328,14 +331,17 @@ def _tiles(size: int, sizes: Sequence[int]) -> int:
     return count
 
 
-def prepare(sizes: Mapping[str, int], arguments: tuple[int, ...], steps: int) -> Prepared:
-    """A product of these sizes and strides, by the names of their words; steps: `step_count` of each in the batch."""
+def prepare(sizes: Mapping[str, int], arguments: tuple[int, ...], steps: int, *, carries: bool = True) -> Prepared:
+    """A product of these sizes and strides, by the names of their words.
+
+    steps: `step_count` of each in the batch.  carries: whether what is written has the elements in C order.
+    """
     return launch(
         SMALL_PRODUCT,
         filled(Block, **sizes),
         arguments,
         parts=share_count(sizes["batch"] * steps / _STEPS_PER_US, sizes["batch"]),
-        after={0: Block.after},
+        after={0: Block.after} if carries else None,
         note="small tiles",
     )
 
