@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.cell import ArrayCell
 from atled.arrays.views import View
 from atled.calling.cached_calls import in_force, keep, table_of
 from atled.errors import four_parts
+from atled.explanation import CallExplanation, Explanation
 from atled.graph.compile.plan import Plan
 from atled.graph.keyed.entries import (
     ASSIGN,
@@ -27,12 +29,15 @@ from atled.graph.keyed.entries import (
     VIEW,
     Entry,
     attribute_of,
+    float_count,
     hashable,
     is_held,
     number_entry,
     spec_of,
 )
 from atled.graph.keyed.programs import Program, program_of
+from atled.graph.nodes.dispatch import BetweenTransposes
+from atled.graph.nodes.ir import IRNode
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
 from atled.variable import Variable
@@ -81,11 +86,19 @@ class Description:
 
         Views of one array are one array: what is assigned to one of them is seen by the others.
         """
-        if type(array) is not NdArray:
-            return self._other_leaf(array)
-        entries, shape = self._entries, array.shape
+        if type(array) is NdArray:
+            cell, shape = array.cell, array.shape
+        else:
+            view = array if type(array) is View else View(_array(array))
+            cell, desc, begin = view.cell, view.desc, view.offset
+            if cell.dtype is not desc.dtype:
+                _check_dtype(cell, desc)
+            shape = desc.shape
+            if desc.strides is not None or begin or desc.size != cell.size:
+                return self._view(cell, shape, desc.strides or (), begin)
+        entries = self._entries
         number = len(entries)
-        first = self._leaves.setdefault(array.cell, number)
+        first = self._leaves.setdefault(cell, number)
         if first == number:
             entries.append(shape)
             return number
@@ -93,29 +106,16 @@ class Description:
             return first
         return self._further(first, shape, None, 0)
 
-    def _other_leaf(self, given: Any) -> int:
-        """A leaf that is a view, or the array of a Variable."""
-        if type(given) is not View:
-            return self.leaf(_array(given))
-        cell, desc, begin = given.cell, given.desc, given.offset
-        if cell.dtype is None:
-            cell.settle(desc.dtype)
-        if cell.dtype != desc.dtype:
-            raise TypeError(
-                four_parts(
-                    f"a leaf {desc}", f"its array is {cell.dtype} by now", "", "make a new view of the array as it is"
-                )
-            )
-        if desc.strides is None and desc.size == cell.size:
-            return self.leaf(NdArray.over(cell, desc.shape))
-        entries, leaves = self._entries, self._leaves
+    def _view(self, cell: ArrayCell, shape: tuple[int, ...], strides: tuple[int, ...], begin: int) -> int:
+        """A leaf that is a part of an array."""
+        entries, leaves, begins = self._entries, self._leaves, self._begins
         number = len(entries)
         first = leaves.setdefault(cell, number)
         if first != number:
-            return self._further(first, desc.shape, desc.written_strides, begin)
-        entries.append((VIEW, None, desc.shape, desc.written_strides, 0))
-        self._begins.extend([0] * (len(leaves) - len(self._begins)))
-        self._begins[-1] = begin
+            return self._further(first, shape, strides, begin)
+        entries.append((VIEW, None, shape, strides, 0))
+        begins += [0] * (len(leaves) - len(begins) - 1)
+        begins.append(begin)
         return number
 
     def _further(self, first: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, begin: int) -> int:
@@ -125,7 +125,7 @@ class Description:
             number = list(self._leaves.values()).index(first)
             begin -= self._begins[number] if number < len(self._begins) else 0
         if begin == 0 and entries[first][2:4] == (shape, strides):
-            return first
+            return first  # a view itself
         entry = VIEW, first, shape, strides, begin
         if entry in entries:
             return entries.index(entry)
@@ -258,6 +258,52 @@ class Description:
         leaf = target if type(target) is int else self.leaf(target)  # type: ignore[arg-type]
         self._entries.append((ASSIGN, leaf, value))
 
+    def put(self, leaf: int, array: NdArray | Variable) -> None:
+        """Have a leaf of a description that is kept be another array: whole, and none of the other leaves."""
+        array = _array(array)
+        cells = {number: cell for cell, number in self._leaves.items()}
+        if cells.get(leaf) is array.cell and self._entries[leaf] == array.shape:
+            return
+        has_views = any(entry[:2] == (VIEW, leaf) for entry in self._entries)
+        if leaf not in cells or self._entries[leaf][:1] == (VIEW,) or has_views or array.cell in self._leaves:
+            raise ValueError(
+                four_parts(
+                    f"another array in the place of value {leaf!r}",
+                    "which of the arrays are the same one would change, or it is no array of its own",
+                    "",
+                    "describe the program anew: that costs little",
+                )
+            )
+        if self._entries[leaf] != array.shape:
+            self._entries[leaf] = array.shape
+            self._program = None
+        cells[leaf] = array.cell
+        self._leaves = {cell: number for number, cell in cells.items()}
+
+    def set_number(self, number: int, value: float) -> None:
+        """Have a number of a description that is kept be another one."""
+        entries, kind = self._entries, type(value)
+        entry: Entry = (NUMBER, kind) if kind is float or kind is bool else ()
+        if isinstance(value, int) and kind is not bool and is_held(value):
+            entry = number_entry(value)
+        if not entry or entries[number][0] != NUMBER or len(entries[number]) > len(number_entry(0)):
+            raise ValueError(
+                four_parts(
+                    f"{value!r} in the place of value {number!r}",
+                    "only a Python number that a float64 holds takes the place of one",
+                    "",
+                    "describe the program anew: that costs little",
+                )
+            )
+        if entries[number] != entry:
+            entries[number] = entry
+            self._program = None
+        self._floats[sum(map(float_count, entries[:number]))] = float(value)
+
+    def explain(self) -> Explanation:
+        """Who would compute each call, and why, for the arrays as they are; nothing is computed."""
+        return Explanation([_explained(node) for node in self._compiled(list(self._leaves)).nodes()])
+
     def run(self) -> list[NdArray]:
         """Compute and assign; the results, in the order in which they were asked for.
 
@@ -308,6 +354,27 @@ class Description:
 
     def __repr__(self) -> str:
         return f"<Description of {len(self._entries)} entries on {len(self._leaves)} arrays>"
+
+
+def _explained(node: IRNode) -> CallExplanation:
+    spec, decision = node.spec, node.decision
+    assert spec is not None and decision is not None
+    is_transposed = isinstance(decision.implementation, BetweenTransposes)
+    call = decision.call
+    made = (lambda *_: call) if not is_transposed else None
+    return CallExplanation(spec, decision.context, repr(call), decision.candidates, made, is_transposed)
+
+
+def _check_dtype(cell: ArrayCell, desc: ArrayDesc) -> None:
+    """Refuse a view of an array that was cast; one without memory gets it."""
+    if cell.dtype is None:
+        cell.settle(desc.dtype)
+    if cell.dtype != desc.dtype:
+        raise TypeError(
+            four_parts(
+                f"a leaf {desc}", f"its array is {cell.dtype} by now", "", "make a new view of the array as it is"
+            )
+        )
 
 
 def _array(given: Any) -> NdArray:

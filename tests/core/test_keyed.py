@@ -268,6 +268,7 @@ def test_descriptions_that_make_no_sense_are_refused():
     refused(IndexError, "it has 1", lambda d, a, b: d.result(d.output(d.call("Exp", a), 1)))
     refused(TypeError, "no array of the library", lambda d, a, b: d.leaf(np.zeros(3)))
     refused(TypeError, "val", lambda d, a, b: d.call("MulScalar", a, val="x"))
+    refused(ValueError, "no random state", lambda d, a, b: d.result(d.call("Dropout", a)))
     refused(TypeError, "part of a key", lambda d, a, b: d.call("Sum", a, axes={1: 2}))
     refused(TypeError, "no attribute", lambda d, a, b: d.result(d.call("Exp", a, speed=1)))
 
@@ -552,3 +553,54 @@ def test_what_changes_arrays_is_no_part_of_a_step():
     d.loop(lambda state: ([d.call("SgdUpdate", state, state, lr=1.0)], []), states=[x], length=2)
     with pytest.raises(TypeError, match="SgdUpdate in a loop or a branch"):
         d.run()
+
+
+def test_a_description_that_is_kept_takes_other_arrays_and_numbers():
+    x, y = array(3, 4), array(3, 4, seed=1)
+    d = Description(CPU)
+    a, factor, b = d.leaf(x), d.number(2), d.leaf(y)
+    d.result(d.call("MulScalar", d.call("Add2", d.call("Mul2", a, factor), b), val=0.5))
+    d.run()
+    for shape, number in (((3, 4), 3), ((3, 4), 70_000), ((1, 4), 2.5)):
+        other = array(*shape, seed=2)
+        d.put(a, other)
+        d.set_number(factor, number)
+        (found,) = d.run()
+        np.testing.assert_allclose(found.data, (other.data * number + y.data) / 2, rtol=1e-5)
+    with pytest.raises(ValueError, match="describe the program anew"):
+        d.put(a, y)
+    with pytest.raises(ValueError, match="describe the program anew"):
+        d.set_number(a, 2.0)
+    with pytest.raises(ValueError, match="describe the program anew"):
+        d.set_number(factor, 2**60)
+
+
+def test_it_is_told_who_would_compute_each_call_and_why():
+    d = chain(SIM, array(3, 4), array(3, 4))
+    explanation = d.explain()
+    assert [call.op for call in explanation.calls] == ["Add2", "Tanh", "MulScalar"]
+    assert {call.chosen.backend for call in explanation.calls} == {"sim"}
+    assert "under Context(['sim:float']" in str(explanation)
+
+
+@PLACES
+def test_random_ops_go_on_with_their_states(context):
+    state = NdArray.from_numpy_array(np.array([7, 0]))
+    d = Description(context)
+    d.result(d.call("Rand", d.leaf(state), shape=(5,)))
+    (first,), (second,) = d.run(), d.run()
+    assert not np.array_equal(first.data, second.data)
+    np.testing.assert_array_equal(state.data, [7, 2])
+    state.data[1] = 0
+    (again,) = d.run()
+    np.testing.assert_array_equal(again.data, first.data)
+
+
+def test_two_calls_do_not_draw_from_one_random_state():
+    state = NdArray.from_numpy_array(np.array([7, 0]))
+    d = Description(CPU)
+    a = d.leaf(state)
+    d.result(d.call("Add2", d.call("Rand", a, shape=(5,)), d.call("Rand", a, shape=(5,))))
+    with pytest.raises(ValueError, match="that of another call"):
+        d.run()
+    np.testing.assert_array_equal(state.data, [7, 0])

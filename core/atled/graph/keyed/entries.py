@@ -14,7 +14,7 @@ from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS, Attribute, OpSpec
-from atled.strides import Window, bounds, is_injective, overlap, whole
+from atled.strides import Window, bounds, contiguous_strides, is_injective, overlap, whole
 from atled_contexts import Context
 
 VIEW, NUMBER, OUTPUT, RESULT, ASSIGN, GRADIENTS = -1, -2, -3, -4, -5, -6
@@ -30,8 +30,8 @@ Entry = tuple[Any, ...]
     (BRANCH, condition), the entries of one side, (OTHERWISE, values), those of the other one, (END_BRANCH, values)
 
 Values are the numbers of their entries. A view names the first leaf of the same array, None where it is that itself;
-its offset counts from the first element of that leaf, and without strides it is the whole array. An attribute is (name,
-value); of a run-time float (name,), unless the op refuses some values of it.
+its offset counts from the first element of that leaf. Its strides are None where it is the whole array, () where it is
+a part in C order. An attribute is (name, value); of a run-time float (name,), unless the op refuses some values of it.
 """
 
 _BITS = (7, 8, 15, 16, 31, 32, 53)
@@ -110,6 +110,7 @@ class Described:
         self._shown: list[list[Window | None]] = []  # per array its windows
         self._origins: dict[int, int] = {}  # where an array begins that a view was the first leaf of
         self._leaves = leaves
+        self._drawn: set[int] = set()  # random states
         self._float_count = 0
         self._number_leaves(entries)
         self.lows = [self._low(number) for number in range(len(leaves.dtypes))]
@@ -135,7 +136,8 @@ class Described:
             elif kind == VIEW:
                 self._arrays[position] = self._arrays[entry[1]]
             if kind == VIEW and entry[3] is not None:
-                self._windows[position] = Window(*entry[2:])
+                shape, strides, offset = entry[2:]
+                self._windows[position] = Window(shape, strides or contiguous_strides(shape), offset)
             elif kind == VIEW:
                 self._origins[self._arrays[position]] = entry[4]
             if position in self._arrays:
@@ -269,6 +271,8 @@ class Described:
             given |= dict.fromkeys(slots, 0.0)
         if not spec.variadic:
             inputs += [None] * (len(spec.inputs) - len(inputs))
+        if spec.random:
+            self._draw(spec, operands[-1] if len(operands) == len(spec.inputs) else None)
         descs = [None if value is None else value.desc for value in inputs]
         checked = spec.check_attributes(given, descs)
         if spec.checks_values:
@@ -276,6 +280,21 @@ class Described:
         for name in spec.float_names:
             checked[name] = floats[name] if name in floats else graph.constant(checked[name])
         return graph.add(spec, inputs, checked, graph.context).outputs
+
+    def _draw(self, spec: OpSpec, state: int | None) -> None:
+        """Refuse a random state that draws already: both would draw the same."""
+        if state is None or state in self._drawn:
+            raise ValueError(
+                four_parts(
+                    f"a call of {spec.name}",
+                    "its last input is no random state"
+                    if state is None
+                    else "its random state is that of another call",
+                    "",
+                    "give each call, as its last input, an int64 array of its own, (key, count of calls so far)",
+                )
+            )
+        self._drawn.add(state)
 
     def _with_numbers(
         self, spec: OpSpec, values: Sequence[IRValue | Number | None]
@@ -398,6 +417,16 @@ def spec_of(op: str | OpSpec) -> OpSpec:
             four_parts(f"a call of {op!r}", "no op has that name", "", did_you_mean(str(op), SPECS, "look at SPECS"))
         )
     return spec
+
+
+def float_count(entry: Entry) -> int:
+    """How many run-time floats an entry has."""
+    if entry[:1] == (NUMBER,):
+        return 1
+    if len(entry) < 3 or not isinstance(entry[0], str | OpSpec):
+        return 0
+    names = spec_of(entry[0]).float_names
+    return sum(name in names for name, *_ in entry[2])
 
 
 def attribute_of(spec: OpSpec, name: str) -> Attribute:

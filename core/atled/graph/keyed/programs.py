@@ -14,7 +14,8 @@ from atled.arrays.storage import HostStorage
 from atled.arrays.watches import WATCHES, announce
 from atled.graph.compile.plans import PLANS
 from atled.graph.keyed.compiling import Compiled, compile_entries
-from atled.graph.keyed.entries import VIEW, Entry, Leaves
+from atled.graph.keyed.entries import VIEW, Described, Entry, Leaves
+from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.on_device import PlanOnDevice
@@ -53,6 +54,10 @@ class Source:
         leaves = self._leaves._replace(begins=own)
         found: Compiled = PLANS.get(key, lambda: compile_entries(self._entries, leaves, self._context))
         return found
+
+    def described(self) -> Described:
+        """Its graph."""
+        return Described(self._entries, self._leaves, self._context)
 
 
 def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> Program:
@@ -96,6 +101,10 @@ class Program(ABC):
         self._float_sources: list[tuple[bool, Any]] = [(kind == "constant", value) for kind, value in plan.floats]
         is_constant = all(constant for constant, _ in self._float_sources)
         self._constants = [value for _, value in self._float_sources] if is_constant else None
+
+    def nodes(self) -> list[IRNode]:
+        """The nodes of its graph that compute, before anything is fused."""
+        return [node for node in self._source.described().graph.nodes if node.decision is not None]
 
     @abstractmethod
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
@@ -142,8 +151,7 @@ class _OnHost(Program):
         "_by_address",
         "_drawn",
         "_is_pure",
-        "_itemsizes",
-        "_lows",
+        "_moves",
         "_new_bytes",
         "_new_dtypes",
         "_read",
@@ -164,9 +172,7 @@ class _OnHost(Program):
         self._drawn = [plan.slots[step.random_slot].source[1] for step in plan.steps if step.random_slot >= 0]
         self._is_pure = not (self.swapped or self.changed or self._drawn)
         dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
-        self._itemsizes = [dtypes[number].itemsize for number in self._read]
-        lows = [compiled.lows[number] for number in self._read]
-        self._lows = lows if any(lows) else None
+        self._moves = [(number, compiled.lows[number], dtypes[number].itemsize) for number in self._read]
 
     @staticmethod
     def fits(compiled: Compiled, cells: Cells) -> bool:
@@ -179,8 +185,11 @@ class _OnHost(Program):
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
         addresses: list[Any] = [cells[number].storage.address for number in self._read]  # type: ignore[union-attr]  # settled
-        if begins or self._lows is not None:
-            self._move(addresses, begins)
+        if begins:
+            count = len(begins)
+            for position, (number, low, itemsize) in enumerate(self._moves):
+                if number < count:
+                    addresses[position] += (begins[number] + low) * itemsize
         made = []
         for spares, shape in self._results:
             array = spares.get()
@@ -200,14 +209,6 @@ class _OnHost(Program):
                 [(HOST, dtype, storage) for dtype, storage in zip(self._new_dtypes, new, strict=True)],
             )
         return made
-
-    def _move(self, addresses: list[int], begins: Sequence[int]) -> None:
-        """Add what is in front of the views."""
-        for position, number in enumerate(self._read):
-            begin = (begins[number] if number < len(begins) else 0) + (
-                0 if self._lows is None else self._lows[position]
-            )
-            addresses[position] += begin * self._itemsizes[position]
 
     def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
         """Run steps that change arrays, or draw numbers: the states of these go on, and back where it fails."""
