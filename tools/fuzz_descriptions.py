@@ -2,8 +2,8 @@
 
 `python tools/fuzz_descriptions.py` draws from a seed: arrays, views of views, ops whose operands have mixed dtypes and
 Python numbers, results, and assignments to views that overlap what is read. NumPy computes the same beside it, call by
-call. What disagrees in shape, dtype or value
-is shown with its number; `--number N` draws that one alone. The exit status is 1 unless all agree.
+call. Others are of float64 throughout, and compared by their gradients of both orders. What disagrees in shape, dtype
+or value is shown with its number; `--number N` draws that one alone. The exit status is 1 unless all agree.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Compute = Callable[..., Any]
 class Term(NamedTuple):
     """A value of a description beside NumPy's.
 
-    number: of the value.  array: what NumPy has.  exact: no rounding has made it, so that it may be compared.
+    number: of the value.  array: what NumPy has.  error: how far the value may be off.
     """
 
     number: int
     array: np.ndarray
-    exact: bool
+    error: float = 0
 
 
 class Op(NamedTuple):
@@ -58,7 +58,7 @@ def _floats(*terms: Term) -> bool:
 
 
 def _exact(*terms: Term) -> bool:
-    return all(term.exact for term in terms)
+    return all(term.error == 0 for term in terms)
 
 
 def _no_truth(*terms: Term) -> bool:
@@ -87,7 +87,7 @@ OPS = (
     Op("Less", np.less, 2, _exact),
     Op("GreaterEqual", np.greater_equal, 2, _exact),
     Op("Equal", np.equal, 2, _exact),
-    Op("Where", np.where, 3, lambda condition, x, y: condition.exact),
+    Op("Where", np.where, 3, lambda condition, x, y: condition.error == 0),
     Op("Dot", _dot, 2, _matrices),
 )
 
@@ -228,13 +228,13 @@ class Drawing:
 
     def _leaf(self, number: int) -> None:
         view, mirror = self._window(number)
-        self._terms.append(Term(self.description.leaf(view), mirror.copy(), True))
+        self._terms.append(Term(self.description.leaf(view), mirror.copy()))
         self.steps.append(f"value {self._terms[-1].number}: array {number} {mirror.shape} strides {view.strides}")
 
     def _number(self, beside: np.dtype) -> Term:
         """A Python number, beside an array of a dtype."""
         value = int(self._rng.integers(0, 5)) if beside.kind in "iub" else round(float(self._rng.normal()), 3)
-        return Term(self.description.number(value), np.array(value), True)
+        return Term(self.description.number(value), np.array(value))
 
     def _call(self) -> None:
         if self._chance(0.3):
@@ -268,8 +268,9 @@ class Drawing:
         self._add(number, op.name, made, operands, op.rounds)
 
     def _add(self, number: int, name: str, made: np.ndarray, operands: Sequence[Term], rounds: bool) -> None:
-        keeps = not rounds or made.dtype.kind in "iub"
-        self._terms.append(Term(number, np.array(made), keeps and _exact(*operands)))
+        # What is cast to a wider dtype is as far off as before.
+        error = max(allowed(made.dtype) if rounds else 0, *(term.error for term in operands), 0)
+        self._terms.append(Term(number, np.array(made), error))
         self.steps.append(f"value {number}: {name} of {[term.number for term in operands]} {made.dtype}{made.shape}")
 
     def _result(self, term: Term) -> None:
@@ -299,12 +300,12 @@ class Drawing:
         """AssertionError where a run gives other results than NumPy, or leaves other arrays."""
         found = self.description.run()
         for term, array in zip(self._wanted, found, strict=True):
-            compare(f"result {term.number}", array.data, term.array, 0 if term.exact else allowed(term.array.dtype))
+            compare(f"result {term.number}", array.data, term.array, term.error)
         with np.errstate(all="ignore"):
             for number, mirror, term in self._assigned:
                 mirror[...] = term.array.astype(mirror.dtype)
-                if not term.exact:
-                    self.errors[number] = max(allowed(term.array.dtype), allowed(mirror.dtype))
+                if term.error or term.array.dtype.kind == "f":
+                    self.errors[number] = max(self.errors.get(number, 0), term.error, allowed(mirror.dtype))
         for number, (array, mirror) in enumerate(zip(self.arrays, self.mirrors, strict=True)):
             compare(f"array {number}", array.data, mirror, self.errors.get(number, 0))
 
@@ -331,14 +332,124 @@ def compare(words: str, found: np.ndarray, wanted: np.ndarray, error: float) -> 
         np.testing.assert_array_equal(found, wanted, err_msg=words)
 
 
+class SmoothDrawing:
+    """A random description in float64 of ops that complex numbers can be put into, and its gradients.
+
+    steps: what was drawn, in words.
+    """
+
+    def __init__(self, seed: int, number: int, context: Context) -> None:
+        rng = self._rng = np.random.default_rng([seed, number, 1])
+        self.steps: list[str] = []
+        self.description = Description(context)
+        shape = tuple(int(n) for n in rng.integers(1, 4, size=2))
+        self._leaves = [rng.normal(size=rng.permutation(shape)) for _ in range(2)]
+        self._arrays = [NdArray.from_numpy_array(leaf) for leaf in self._leaves]
+        self._numbers = [self.description.leaf(array) for array in self._arrays]
+        self._shapes = [leaf.shape for leaf in self._leaves]
+        self._computes: list[Callable[[list[np.ndarray]], np.ndarray]] = []
+        for _ in range(rng.integers(1, 7)):
+            self._call()
+
+    def _call(self) -> None:
+        rng, name = self._rng, str(self._rng.choice(list(SMOOTH)))
+        compute, arity = SMOOTH[name]
+        operands = [int(n) for n in rng.integers(len(self._shapes), size=arity)]
+        attributes: dict[str, Any] = {}
+        if name in DRAWN:
+            attributes, _ = DRAWN[name](rng, np.empty(self._shapes[operands[0]]))
+        try:
+            made = compute(*(np.ones(self._shapes[n]) for n in operands), **attributes)
+        except ValueError:
+            return  # the shapes do not fit
+        if not made.ndim:
+            return
+        number = self.description.call(name, *(self._numbers[n] for n in operands), **attributes)
+        self.steps.append(f"value {number}: {name} of {[self._numbers[n] for n in operands]} {attributes} {made.shape}")
+        self._numbers.append(number)
+        self._shapes.append(made.shape)
+        self._computes.append(lambda values: compute(*(values[n] for n in operands), **attributes))
+
+    def _sum(self, leaves: Sequence[np.ndarray]) -> Any:
+        """The sum of the last value."""
+        values = list(leaves)
+        for compute in self._computes:
+            values.append(compute(values))
+        return values[-1].sum()
+
+    def _slopes(self, loss: Callable[[list[np.ndarray]], Any]) -> list[np.ndarray]:
+        """Derivatives of an analytic function by steps along the imaginary axis, which cancel nothing."""
+        # Squire and Trapp, Using complex variables to estimate derivatives of real functions, 1998.
+        found = []
+        for position, leaf in enumerate(self._leaves):
+            slope = np.zeros(leaf.shape)
+            for index in np.ndindex(leaf.shape):
+                moved = [each.astype(np.complex128) for each in self._leaves]
+                moved[position][index] += 1e-30j
+                slope[index] = loss(moved).imag / 1e-30
+            found.append(slope)
+        return found
+
+    def check(self) -> None:
+        """AssertionError where first or second gradients are others than those of NumPy's functions."""
+        d = self.description
+        first = d.gradients(self._numbers[-1], self._numbers[:2])
+        weights = [self._rng.normal(size=leaf.shape) for leaf in self._leaves]
+        products = [d.call("Mul2", g, d.leaf(NdArray.from_numpy_array(w))) for g, w in zip(first, weights, strict=True)]
+        both = d.call("Add2", *(d.call("Reshape", d.call("Sum", product), shape=(1,)) for product in products))
+        for number in (*first, *d.gradients(both, self._numbers[:2])):
+            d.result(number)
+        found = [array.data for array in d.run()]
+        for position, (gradient, wanted) in enumerate(zip(found[:2], self._slopes(self._sum), strict=True)):
+            np.testing.assert_allclose(gradient, wanted, rtol=1e-9, atol=1e-9, err_msg=f"gradient {position}")
+        for position, (gradient, wanted) in enumerate(zip(found[2:], self._second(weights), strict=True)):
+            np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-5, err_msg=f"second gradient {position}")
+
+    def _second(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Derivatives of the slopes along `weights`: of differences in that direction."""
+        step, ends = 1e-5, []
+        for sign in (1, -1):
+            leaves = self._leaves
+            self._leaves = [leaf + sign * step * weight for leaf, weight in zip(leaves, weights, strict=True)]
+            ends.append(self._slopes(self._sum))
+            self._leaves = leaves
+        return [(high - low) / (2 * step) for high, low in zip(*ends, strict=True)]
+
+
+def _sliced(x: np.ndarray, start: Sequence[int], stop: Sequence[int], step: Sequence[int]) -> np.ndarray:
+    return x[tuple(map(slice, start, stop, step))]
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+SMOOTH: dict[str, tuple[Compute, int]] = {
+    "Tanh": (np.tanh, 1),
+    "Sin": (np.sin, 1),
+    "Sigmoid": (_sigmoid, 1),
+    "Add2": (np.add, 2),
+    "Sub2": (np.subtract, 2),
+    "Mul2": (np.multiply, 2),
+    "Dot": (np.dot, 2),
+    "Sum": (lambda x, axes, keep_dims: x.sum(axis=axes, keepdims=keep_dims), 1),
+    "Transpose": (lambda x, axes: x.transpose(axes), 1),
+    "Slice": (_sliced, 1),
+    "Reshape": (lambda x, shape: x.reshape(shape), 1),
+    "CumSum": (lambda x, axis: x.cumsum(axis=axis), 1),
+}
+DRAWN = {op.name: op.draw for op in SHAPED}
+
+
 def check(seed: int, number: int, context: Context) -> None:
     """Draw one and check it; AssertionError with all of it in words."""
-    drawing = Drawing(seed, number, context)
-    try:
-        drawing.check()
-    except Exception as error:
-        text = "\n".join(drawing.steps)
-        raise AssertionError(f"--seed {seed} --number {number} in {context}\n{text}\n{error!r}") from error
+    for kind in (Drawing, SmoothDrawing):
+        drawing = kind(seed, number, context)
+        try:
+            drawing.check()
+        except Exception as error:
+            text = "\n".join(drawing.steps)
+            raise AssertionError(f"--seed {seed} --number {number} in {context}\n{text}\n{error!r}") from error
 
 
 def main() -> int:

@@ -55,7 +55,8 @@ class _Views:
 
     def replace(self, node: IRNode) -> None:
         """Put a view in the place of a node, if all that read it can read that."""
-        (source,), (made,) = node.inputs, node.outputs
+        # What it reads may itself be a view by now.
+        (source,), (made,) = self.become.get(node, node).inputs, node.outputs
         assert source is not None and node.spec is not None
         readers = self._readers.get(made, [])
         if not readers or made in self._kept or made.base.array is not None:
