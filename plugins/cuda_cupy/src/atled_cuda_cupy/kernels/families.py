@@ -15,17 +15,21 @@ _NAMES = (
     "errors",
     "fourier",
     "indexing",
+    "local_response",
     "normalization",
+    "patterns",
     "pooling",
     "products",
     "random",
     "rearranging",
     "recurrent",
     "reduction",
+    "regions",
     "scanning",
     "single_formulas",
     "softmax",
     "sorting",
+    "taking",
 )
 
 FAMILIES: tuple[ModuleType, ...] = tuple(importlib.import_module(f"atled_cuda_cupy.kernels.{name}") for name in _NAMES)

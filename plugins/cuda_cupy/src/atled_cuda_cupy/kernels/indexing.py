@@ -147,6 +147,35 @@ def prepare_diagonal(call: Call) -> Prepared:
     return _one(call, _gather(call, axes, mapping=_SPREAD))
 
 
+def prepare_any_diagonal(call: Call) -> Prepared:
+    """One diagonal of matrices, and matrices with it: places a row and an element apart."""
+    x, y, offset = call.inputs[0], call.outputs[0], call.attributes["offset"]
+    assert x is not None
+    rows, columns = (x if call.spec.name == "Diagonal" else y).shape[-2:]
+    first = max(offset, 0) + max(-offset, 0) * columns if x.size and y.size else 0
+    if call.spec.name == "Diagonal":
+        axes = [Axis(math.prod(y.shape[:-1]), rows * columns), Axis(y.shape[-1], columns + 1)]
+        return _one(call, _gather(call, axes, first))
+    length = x.shape[-1]
+    axes = [Axis(math.prod(x.shape[:-1]), length), Axis(rows * columns, 1, first, columns + 1, length)]
+    return _one(call, _gather(call, axes, mapping=_SPREAD))
+
+
+def prepare_repetition(call: Call) -> Prepared:
+    """Each axis is two, of which one has the stride 0."""
+    (x,), attributes = call.inputs, call.attributes
+    assert x is not None
+    if call.spec.name == "Tile":
+        reps = attributes["reps"]
+        shape = (1,) * (len(reps) - x.ndim) + x.shape
+        pairs = zip(reps, shape, strides(shape), strict=True)
+        axes = [one for count, size, stride in pairs for one in (Axis(count, 0), Axis(size, stride))]
+    else:
+        axes = [Axis(size, stride) for size, stride in zip(x.shape, strides(x.shape), strict=True)]
+        axes.insert(attributes["axis"] + 1, Axis(attributes["repeats"], 0))
+    return _one(call, _gather(call, axes))
+
+
 def prepare_pad(call: Call) -> Prepared:
     """Places of the padding have the constant, or what they mirror."""
     (x,), attributes = call.inputs, call.attributes
@@ -303,11 +332,13 @@ def _joined_steps(launches: Sequence[tuple[Launch, slice]], count: int, *arrays:
 
 
 _OPS = {
+    prepare_any_diagonal: "Diagonal DiagonalMatrix",
     prepare_broadcast_to: "BroadcastTo",
     prepare_diagonal: "MatrixDiag MatrixDiagPart",
     prepare_flip: "Flip",
     prepare_joining: "Concatenate Stack",
     prepare_pad: "Pad",
+    prepare_repetition: "Repeat Tile",
     prepare_shift: "Shift",
     prepare_shift_grad: "ShiftGrad",
     prepare_slice: "Slice",
@@ -315,7 +346,7 @@ _OPS = {
     prepare_split: "Split",
     prepare_transpose: "Transpose",
 }
-_COMPUTING = (prepare_diagonal, prepare_pad, prepare_shift_grad, prepare_slice_grad)
+_COMPUTING = (prepare_any_diagonal, prepare_diagonal, prepare_pad, prepare_shift_grad, prepare_slice_grad)
 
 
 def register(registrar: Registrar) -> None:

@@ -17,7 +17,7 @@ _FARTHEST = 2**28  # places along an axis, padding included: sums of them count 
 _MOST_TAPS = 9  # of kernels that the compiler is told
 _NEUTRAL: dict[str, object] = {"COUNTS_PAD": 0, "HAS_VALUES": 1, "IS_AVERAGE": 0, "P": "unsigned char"}
 """What the compiler is told of kernels that have nothing to do with it."""
-_BACK = "AveragePoolingGrad", "MaxPoolingGrad", "SumPoolingGrad"
+_BACK = "AveragePoolingGrad", "MaxPoolingGrad", "SumPoolingGrad", "WindowMaxGrad", "WindowSumGrad"
 
 
 class _Geometry:
@@ -39,6 +39,18 @@ class _Geometry:
         self.windows = windows.shape[windows.ndim - count :] if is_place else self._spatial(windows)
         self.pad = attributes.get("pad", (0,) * count)
         self.stride = attributes.get("stride", self.kernel)
+        if call.spec.name.startswith("Window"):
+            self._drop_axes()
+
+    def _drop_axes(self) -> None:
+        """Leave out axes that make no difference: of one element, and those in front along which nothing is pooled."""
+        shapes = zip(self.size, self.windows, self.kernel, strict=True)
+        kept = [axis for axis, shape in enumerate(shapes) if shape != (1, 1, 1)] or [self.axes - 1]
+        while len(kept) > 1 and self.kernel[kept[0]] == self.stride[kept[0]] == 1:
+            self.outer *= self.size[kept.pop(0)]
+        self.axes = len(kept)
+        for name in ("size", "windows", "kernel", "stride", "pad"):
+            setattr(self, name, tuple(getattr(self, name)[axis] for axis in kept))
 
     def _spatial(self, desc: ArrayDesc) -> tuple[int, ...]:
         end = desc.ndim - self.is_last
@@ -95,11 +107,13 @@ def _prepare(
     types_of: ArrayDesc | None = None,
     place: ArrayDesc | None = None,
     more: Mapping[str, object] | None = None,
+    is_cut: bool = False,
     **facts: Any,
 ) -> Prepared:
     """One launch. given: which of the op's arrays the kernel takes, None for one that is absent.
 
     types_of: the array of floats.  place: that of places.  more: what else the compiler is told.
+    is_cut: whether the kernel is one of cut_windows.cuh.
     """
     where, geometry, output = device(call.device_id), _Geometry(call), call.outputs[0]
     defines = {"AXES": geometry.axes, "LAST": int(geometry.is_last), **types(types_of or output)}
@@ -108,21 +122,22 @@ def _prepare(
         defines["P"] = type_names(place.dtype)[0]
     is_known = math.prod(geometry.kernel) <= _MOST_TAPS
     over, count = "SIZE" if call.spec.name in _BACK else "WINDOWS", output.size
+    walked = ("WINDOWS",) if is_cut and over != "WINDOWS" else ()
     sizes = geometry.sizes()
-    if call.spec.name in _BACK and is_known and geometry.are_windows_apart:
+    if call.spec.name in _BACK and is_known and geometry.are_windows_apart and not is_cut:
         name, over = f"{name}_apart", "CELLS"
         sizes |= by_axis("CELLS", geometry.cells, 1)
         count = geometry.outer * geometry.inner * math.prod(geometry.cells)
     launch = sized(
         where,
-        storing(call) + kernel("pooling", name),
+        storing(call) + (kernel("pooling", "") + kernel("cut_windows", name) if is_cut else kernel("pooling", name)),
         name,
         {"COUNT": count, **sizes},
         where.blocks(max(count, sizes["PLACES"])) if count + sizes["PLACES"] else 0,
         256,
         defines,
         known=[f"{one}_{axis}" for one in ("KERNEL", "STRIDE") for axis in range(3)] if is_known else (),
-        divisors=["INNER", *(f"{over}_{axis}" for axis in range(3))],
+        divisors=["INNER", *(f"{one}_{axis}" for one in (over, *walked) for axis in range(3))],
         floats=call.float_count,
         wide=is_wide(call),
     )
@@ -159,6 +174,30 @@ def prepare_sums(call: Call) -> Prepared:
     return _prepare(call, "sums_back" if call.spec.name in _BACK else "sums", (0, 1), more=more)
 
 
+def prepare_window_maximum(call: Call) -> Prepared:
+    """Maxima of windows cut to the array, and their places."""
+    y, place = call.outputs
+    return _prepare(call, "window_maximum", (0, 1, 2), types_of=y, place=place, is_cut=True)
+
+
+def prepare_window_by_place(call: Call) -> Prepared:
+    """The gradient of these by places, and its adjoint."""
+    name = "window_maximum_back" if call.spec.name == "WindowMaxGrad" else "window_gather"
+    failure = "an index of a place is out of range"
+    return _prepare(call, name, (0, 1, 2), place=call.inputs[1], is_cut=True, may_fail=failure)
+
+
+def prepare_window_sums(call: Call) -> Prepared:
+    """Sums and averages of windows cut to the array, which are those without the padding, and their gradients."""
+    more = {"IS_AVERAGE": int(call.attributes["average"]), "COUNTS_PAD": 0}
+    return _prepare(call, "sums_back" if call.spec.name in _BACK else "sums", (0, 1), more=more)
+
+
+def prepare_window_norm(call: Call) -> Prepared:
+    """Norms of windows cut to the array."""
+    return _prepare(call, "window_norm", (0, 1), is_cut=True)
+
+
 def prepare_unpooling(call: Call) -> Prepared:
     """Each element over a window."""
     return _prepare(call, "repeated", (0, 1))
@@ -190,6 +229,10 @@ _OPS = {
     prepare_places: "MaxPoolingPlaces",
     prepare_sums: "AveragePooling AveragePoolingGrad SumPooling SumPoolingGrad",
     prepare_unpooling: "Unpooling",
+    prepare_window_by_place: "WindowMaxGather WindowMaxGrad",
+    prepare_window_maximum: "WindowMax",
+    prepare_window_norm: "WindowNorm",
+    prepare_window_sums: "WindowSum WindowSumGrad",
 }
 """MaxPoolingGradByValue is left out: it would be chosen in place of the gradient by places, and read more."""
 

@@ -45,6 +45,10 @@ class Shape(NamedTuple):
 def _shape(call: Call) -> Shape:
     a, b = call.inputs[:2]
     assert a is not None and b is not None
+    if call.spec.name == "Dot":
+        # With y of more axes one product for each of its matrices, and all with one x.
+        columns = b.shape[-1] if b.ndim > 1 else 1
+        return Shape(math.prod(a.shape[:-1]), columns, a.shape[-1], math.prod(b.shape[:-2]), (False, False))
     if call.spec.name == "Affine":
         rows = math.prod(a.shape[: call.attributes["base_axis"]])
         return Shape(rows, math.prod(b.shape[1:]), b.shape[0], 1, (False, False))
@@ -58,12 +62,16 @@ def accepts(call: Call) -> bool | str:
     """True for what is computed here, else the reason."""
     if reason := of_one_float(call):
         return reason
+    if call.spec.name == "Dot" and not all(desc is not None and desc.ndim for desc in call.inputs):
+        return "an operand without axes is a factor, not one of a product of matrices"
     return True
 
 
 def prepare(call: Call) -> Prepared:
     """By tiles where the launch is what takes long, else by cuBLAS."""
     shape = _shape(call)
+    if call.spec.name == "Dot" and shape.batch != 1:
+        return _prepare_tiles(call, shape)
     return by_cublas(call, shape, (1, max(shape.columns, 1))) if shape.is_for_cublas else _prepare_tiles(call, shape)
 
 
@@ -81,6 +89,8 @@ def _prepare_tiles(call: Call, shape: Shape) -> Prepared:
         "Y_GROUP_STEP": rows * columns,
         "Y_ROW_STEP": columns,
     }
+    if call.spec.name == "Dot":  # the matrices of y lie side by side in a row of the result, and share x
+        sizes |= {"A_GROUP_STEP": 0, "Y_GROUP_STEP": columns, "Y_ROW_STEP": batch * columns}
     defines = {"AXES": 0, "A_BY_DEPTH": int(not of_a), "B_BY_DEPTH": int(of_b), "BIAS_BY_ROW": 0}
     product = (rows, columns, depth)
     made = tiled(call, "MATRIX", product, batch, sizes, tiling, batch, defines, (1, max(columns, 1)))
@@ -132,6 +142,6 @@ def by_cublas(call: Call, shape: Shape, bias: tuple[int, int], *, is_swapped: bo
 
 
 def register(registrar: Registrar) -> None:
-    """Hand both over."""
-    for op in ("Affine", "BatchMatmul"):
-        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="cuBLAS, or tiles", attaches=("y",))
+    """Hand all of them over."""
+    for op, result in (("Affine", "y"), ("BatchMatmul", "y"), ("Dot", "z")):
+        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="cuBLAS, or tiles", attaches=(result,))
