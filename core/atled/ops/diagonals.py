@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.ops.samples import Refused, Sample
 from atled.ops.spec import Attribute, Input, OpSpec
+from atled.strides import Window, diagonal
 
 if TYPE_CHECKING:
     from atled.ops.rules import GradientCall, IRValue
@@ -47,6 +48,9 @@ class Diagonal(OpSpec):
     def reference(self, x: np.ndarray, *, offset: int) -> np.ndarray:
         return np.diagonal(x, offset, axis1=-2, axis2=-1).copy()
 
+    def window(self, x: Window, attributes: Mapping[str, Any]) -> Window:
+        return diagonal(x, attributes["offset"], -2, -1)
+
     def gradient(self, g: GradientCall, x: IRValue, *, offset: int) -> Sequence[IRValue | None]:
         rows, columns = x.shape[-2:]
         return (g.op("DiagonalMatrix", g.gy, rows=rows, columns=columns, offset=offset),)
@@ -69,8 +73,8 @@ class DiagonalMatrix(OpSpec):
 
     Args:
         x: (..., K) float.
-        rows: M; default K, and -offset more where that is negative, as `numpy.diag`.
-        columns: N; default K, and offset more where that is positive.
+        rows: M; default K and as many more as offset tells, as `numpy.diag`.
+        columns: N; default as for rows.
         offset: which diagonal; positive ones are above the main one, negative ones below.
 
     Returns:
@@ -94,8 +98,8 @@ class DiagonalMatrix(OpSpec):
         if not x.ndim:
             raise self.error(inputs, "x has no axes", "give it at least one")
         length, offset = x.shape[-1], attributes["offset"]
-        rows = length + max(-offset, 0) if attributes["rows"] is None else attributes["rows"]
-        columns = length + max(offset, 0) if attributes["columns"] is None else attributes["columns"]
+        rows = length + abs(offset) if attributes["rows"] is None else attributes["rows"]
+        columns = length + abs(offset) if attributes["columns"] is None else attributes["columns"]
         if min(rows, columns) < 0 or diagonal_length(rows, columns, offset) != length:
             wrong = f"diagonal {offset} of a matrix of {rows} rows and {columns} columns has not {length} elements"
             raise self.error(inputs, wrong, "leave rows and columns out, or give those of the matrix that it is of")

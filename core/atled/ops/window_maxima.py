@@ -54,6 +54,7 @@ class WindowMax(CutWindows):
     inputs = (Input("x"),)
     outputs = ("y", "place")
     saved = ("place",)
+    integers = "exact"
     channelled = ("x", "y", "place")
 
     @either_layout
