@@ -75,7 +75,7 @@ def _executor_of(plans: Sequence[Plan]) -> Any:
 
 def _formula(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
     """A loop of one formula on few elements."""
-    if not is_formula(spec):
+    if not is_formula(spec) or _sequence_strides(spec, step) != [desc.nbytes for desc in _rows(spec)]:
         return None
     plan = _loop_body(spec, step, lower, shares=False).plan
     executor = _executor_of([plan])
@@ -88,7 +88,7 @@ def _loop(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
     executor = _executor_of([body.plan])
     if executor is None:
         return None
-    made = _Loop(spec, body, executor).assembled
+    made = _Loop(spec, _sequence_strides(spec, step), body, executor).assembled
     return _Made(made.native, executor, "native", made.workspace)
 
 
@@ -115,6 +115,22 @@ def _branch(spec: BranchOp, step: Step, lower: Lower) -> _Made | None:
         most = max(most, made.workspace)
     made.workspace = most
     return _Made(made.native, executor, "native", most)
+
+
+def _rows(spec: LoopOp) -> Sequence[ArrayDesc]:
+    """Of the sequences."""
+    return spec.body.inputs[: spec.sequence_count]
+
+
+def _sequence_strides(spec: LoopOp, step: Step) -> list[int]:
+    """The bytes from one row of a sequence to the next, per sequence."""
+    assert step.node.decision is not None
+    descs = step.node.decision.call.inputs[spec.counted :]
+    found = [desc for desc in descs[: spec.sequence_count] if desc is not None]
+    return [
+        row.nbytes if desc.is_contiguous else desc.written_strides[0] * desc.dtype.itemsize
+        for row, desc in zip(_rows(spec), found, strict=True)
+    ]
 
 
 class _LoopBody(NamedTuple):
@@ -155,8 +171,9 @@ class _Loop:
     assembled: the block.
     """
 
-    def __init__(self, spec: LoopOp, body: _LoopBody, executor: Any) -> None:
+    def __init__(self, spec: LoopOp, strides: Sequence[int], body: _LoopBody, executor: Any) -> None:
         self._spec = spec
+        self._strides = strides
         self._plan = plan = body.plan
         self._shared = body.shared
         self._sources = sources_of(plan)
@@ -217,7 +234,7 @@ class _Loop:
         spec, plan, made = self._spec, self._plan, self.assembled
         for number in range(spec.sequence_count):
             if number in self._sources:
-                stride, base = spec.body.inputs[number].nbytes, self._input(number)
+                stride, base = self._strides[number], self._input(number)
                 made.moved[self._sources[number]] = made.move(base, STRIDE=stride, BACKWARDS=int(spec.backwards))
         for number in range(spec.first_row, len(spec.outputs)):
             if plan.targets[number] >= 0:

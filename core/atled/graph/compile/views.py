@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atled.arrays.place import HOST
+from atled.graph.nodes.dispatch import EngineOp
 from atled.graph.nodes.ir import Graph, IRArray, IRNode, IRValue
 from atled.reference import prepare_reference
 
@@ -117,10 +118,12 @@ def _is_in_rows(view: IRValue) -> bool:
 def _reading(node: IRNode, made: IRValue, view: IRValue) -> IRNode | None:
     """A node that reads a view in the place of a copy; None where its implementation does not."""
     spec, decision, place = node.spec, node.decision, view.place
-    if spec is None or decision is None or node.computed or spec.views or spec.by_engine or place is None:
+    if spec is None or decision is None or node.computed or spec.views or spec.opaque or place is None:
         return None
     implementation = decision.implementation
     positions = [position for position, value in enumerate(node.inputs) if value is made]
+    if isinstance(spec, EngineOp) and any(spec.taken(position, view.desc) != view.desc for position in positions):
+        return None
     names = [spec.input_at(position).name for position in positions]
     is_plain = view.desc.is_contiguous and place.begins_anywhere(view.offset * view.dtype.itemsize)
     if implementation.prepare is prepare_reference or not (is_plain or implementation.takes_strides(names)):

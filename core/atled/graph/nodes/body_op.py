@@ -54,7 +54,7 @@ class BodyOp(EngineOp, abstract=True):
     def require(self, given: Sequence[ArrayDesc], wanted: Sequence[ArrayDesc]) -> None:
         """Refuse inputs of other shapes or dtypes than wanted."""
         for name, desc, want in zip(self.input_names, given, wanted, strict=True):
-            if desc != want:
+            if desc.contiguous != want:
                 raise self.error(given, f"{name} is {desc}, not {want}", "give each input as its body was described")
 
     def __eq__(self, other: object) -> bool:

@@ -222,6 +222,9 @@ def choose_strided(
     Its call has strides where that implementation takes them; where it has none, the array is to be copied first. What
     an op changes in place keeps its strides, and so does what is only copied: who takes these computes it.
     """
+    if isinstance(spec, EngineOp):
+        taken = tuple(None if desc is None else spec.taken(n, desc) for n, desc in enumerate(inputs))
+        return choose(spec, taken, attributes, context, by_operands=by_operands)
     changed = {*spec.mutated, *spec.inplace.values()}
     plain = tuple(None if desc is None else desc.contiguous for desc in inputs)
     must = tuple(desc if n in changed or spec is SPECS["Identity"] else plain[n] for n, desc in enumerate(inputs))
@@ -383,6 +386,10 @@ class EngineOp(OpSpec, abstract=True):
         """How a call runs."""
         raise NotImplementedError(f"{self.name} does not say how it runs")
 
+    def taken(self, position: int, desc: ArrayDesc) -> ArrayDesc:
+        """What becomes of a strided input: itself, or a copy in C order."""
+        return desc.contiguous
+
 
 class OpaqueOp(EngineOp, abstract=True):
     """Code of the user, for which the engine calls `run(*NdArrays of inputs and outputs, *floats)`."""
@@ -395,7 +402,8 @@ def engine_candidate(spec: OpSpec, context: Context) -> Candidate:
     """The only candidate for an op that the engine computes."""
     assert isinstance(spec, EngineOp)
     who, omits = PYTHON if spec.opaque else ENGINE, tuple(spec.auxiliary)
-    made = Implementation(spec.name, who, spec.prepare, note=spec.note, op_version=None, omits=omits)
+    strides = () if spec.opaque else spec.input_names  # as far as `taken` says
+    made = Implementation(spec.name, who, spec.prepare, note=spec.note, op_version=None, omits=omits, strides=strides)
     return Candidate(who, _home(context)[1], "chosen", device_id=context.device_id, implementation=made)
 
 

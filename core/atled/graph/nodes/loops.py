@@ -137,6 +137,13 @@ class LoopOp(BodyOp, abstract=True):
         assert self.length is not None
         return ArrayDesc((self.length, *desc.shape), desc.dtype)
 
+    def taken(self, position: int, desc: ArrayDesc) -> ArrayDesc:
+        if desc.strides is None or not self.counted <= position < self.counted + self.sequence_count:
+            return desc.contiguous
+        # Rows are read where they are, whatever is between them.
+        row = ArrayDesc(desc.shape[1:], desc.dtype, desc.strides[1:])
+        return desc if row.is_contiguous else desc.contiguous
+
     def gradient(self, g: Any, *_: Any, **parameters: Any) -> Sequence[IRValue | None]:  # Any: the engine's own classes
         return _LoopGradient(self, g, list(parameters.values())).of_inputs()
 

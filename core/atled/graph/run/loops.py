@@ -63,7 +63,7 @@ class _HostCopy:
         if self._place is HOST:
             self._array[...] = values
         else:
-            move(np.ascontiguousarray(values), HOST, self._array, self._place, self._desc)
+            move(np.asarray(values, order="C"), HOST, self._array, self._place, self._desc)
 
 
 class _BodyRun:

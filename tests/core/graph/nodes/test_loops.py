@@ -9,6 +9,7 @@ import atled as nn
 from atled.errors import RefusedError
 from atled.graph.nodes.body import BodyBuilder
 from atled.graph.nodes.loops import LoopOp, loop
+from atled.strides import Window
 from graph_programs import CONTEXT, Program, body_of, desc, differences
 
 DESCS = [desc(2, 3), desc(2, 3), desc(3, 3), desc(1, 3)]
@@ -21,9 +22,9 @@ def rnn(builder, x, h, w, b):
     return h, h * h
 
 
-@pytest.fixture(params=["cpu:double", "reference:double"], ids=["native", "in Python"])
+@pytest.fixture(params=["cpu:double", "reference:double", "sim:double"], ids=["native", "in Python", "on a device"])
 def programmed(request):
-    """A program on a backend that runs loops natively, and on one that does not."""
+    """A program on a backend that runs loops natively, on one that does not, and on a device."""
     return partial(Program, context=nn.Context([request.param]))
 
 
@@ -324,3 +325,22 @@ def test_a_body_describes_a_loop_without_choosing_who_computes_it():
     builder = BodyBuilder(CONTEXT)
     made = loop(builder, body_of([desc(2)], lambda b, x: [x + x]), states=[builder.input(desc(2))], length=2)
     assert made.states[0].node.decision is None
+
+
+@pytest.mark.parametrize("rows", [np.s_[::-1], np.s_[:, 1], np.s_[1:, 0]])
+def test_rows_of_a_sequence_are_read_where_they_are(programmed, rows):
+    x = np.random.default_rng(6).normal(size=(4, 2, 3))
+    program = programmed(x, np.zeros(x[rows].shape[1:]))
+    whole, state = program.inputs
+    view = x[rows]
+    begin = (view.__array_interface__["data"][0] - x.__array_interface__["data"][0]) // 8
+    sequence = program.graph.window(whole, Window(view.shape, tuple(step // 8 for step in view.strides), begin))
+    body = body_of([desc(*view.shape[1:])] * 2, lambda builder, row, state: [row - state, state * row])
+    made = loop(program.graph, body, sequences=[sequence], states=[state])
+    assert [node.name for node in program.graph.nodes] == ["Window", "Loop"]
+    last, kept = program.run(*made.states, *made.rows)
+    state = np.zeros(view.shape[1:])
+    for row, got in zip(view, kept, strict=True):
+        np.testing.assert_allclose(got, state * row)
+        state = row - state
+    np.testing.assert_allclose(last, state)
