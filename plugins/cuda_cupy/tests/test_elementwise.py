@@ -64,6 +64,46 @@ def test_arrays_that_are_not_aligned_go_element_by_element(arrays, shapes):
     close(computed(arrays, elementwise.prepare(call), inputs, call.outputs, offset=1), expected(call, inputs))
 
 
+VIEWS = {
+    "transposed": ((6, 9), lambda x: x.T[:8, :5]),
+    "every other column": ((8, 10), lambda x: x[:, ::2]),
+    "backwards": ((8, 5), lambda x: x[::-1, ::-1]),
+    "rows apart": ((8, 16), lambda x: x[:, 3:8]),
+    "one row": ((1, 5), lambda x: np.broadcast_to(x, (8, 5))),
+    "whole": ((8, 5), lambda x: x),
+    "packs apart": ((16, 12), lambda x: x[::2, 4:]),
+    "turned packs": ((8, 16), lambda x: x.T[::2]),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        *[(kind, "whole", "whole") for kind in ("transposed", "backwards", "one row")],
+        *[("whole", "rows apart", "every other column"), ("transposed", "transposed", "transposed")],
+        *[("every other column", "one row", "rows apart"), ("packs apart", "turned packs", "packs apart")],
+    ],
+    ids=" ".join,
+)
+def test_views_are_read_and_written_in_place(arrays, monkeypatch, kinds, wide):
+    if wide:
+        monkeypatch.setattr(broadcasting, "MOST_NARROW", 0)
+    bases = values(*(VIEWS[kind][0] for kind in kinds))
+    views = [VIEWS[kind][1](base) for base, kind in zip(bases, kinds, strict=True)]
+    steps = [tuple(step // 4 for step in view.strides) for view in views]
+    descs = [ArrayDesc(view.shape, view.dtype, step) for view, step in zip(views, steps, strict=True)]
+    call = Call(op_spec("Sub2"), tuple(descs[:2]), tuple(descs[2:]), {}, device_id="0")
+    starts = [(view.ctypes.data - base.ctypes.data) // 4 for view, base in zip(views, bases, strict=True)]
+    there = [uploaded(arrays, base) for base in bases]
+    windows = [arrays.window(*given) for given in zip(there, descs, starts, strict=True)]
+    prepared = elementwise.prepare(call)
+    prepared.run(*windows)
+    wanted = bases[2].copy()
+    VIEWS[kinds[2]][1](wanted)[...] = views[0] - views[1]
+    np.testing.assert_array_equal(downloaded(arrays, there[2]), wanted)
+
+
 def test_one_text_serves_all_sizes():
     program = op_spec("Add2").program
     patterns = {

@@ -45,6 +45,7 @@ def provide(op: str) -> Implementation | None:
         fuses=op not in _WITHOUT_FORMULA,
         casts=True,
         prepare_group=prepare_group,
+        strides=True,
     )
 
 
@@ -68,7 +69,8 @@ def launch_formula(where: Device, program: Program, operands: Sequence[ArrayDesc
 
     operands: inputs, then outputs. Its floats are the first ones of the launch.
     """
-    found = broadcasting(program, [desc.shape for desc in operands], [desc.dtype.itemsize for desc in operands])
+    itemsizes = [desc.dtype.itemsize for desc in operands]
+    found = broadcasting(program, [desc.shape for desc in operands], itemsizes, [desc.strides for desc in operands])
     source = formula_text(program, tuple(_name(desc.dtype) for desc in operands), found.pattern, heeds)
     packs = -(-found.size // found.pattern.pack)
     most = _WAVES * where.multiprocessors * (where.threads // _THREADS)

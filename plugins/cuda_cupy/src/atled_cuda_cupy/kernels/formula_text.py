@@ -9,8 +9,6 @@ from atled.plugin import CUDA, Name, Program, write_c_hoisted
 from atled_cuda_cupy.compiling import STORED_TYPES, template
 from atled_cuda_cupy.kernels.broadcasting import Pattern
 
-_PLACES = {"full": "[at]", "row": "[at{}]", "column": "[at{}]"}
-
 
 def compute_type(program: Program, dtypes: Sequence[str]) -> str:
     """What a formula is computed in: double where an input is that or no input is a float."""
@@ -123,9 +121,10 @@ class _Writer:
 
     def are_aligned(self) -> str:
         """Whether packs can be read and written."""
-        return " && ".join(
+        checks = (
             f"is_aligned<{self.types[n]}, PACK>({self.names[n]})" for n in range(len(self.names)) if self._is_packed(n)
         )
+        return " && ".join(checks) or "true"
 
     def pack(self, start: str) -> list[str]:
         """What is done with a pack."""
@@ -133,20 +132,21 @@ class _Writer:
         per_element = self.pattern.per_element
         lines = [f"const index_t start = {start};", *([] if per_element else self._placing("start"))]
         lines += [line for n in range(self.count) if (line := self._read(n))]
-        lines += [f"Pack<{self.types[n]}, PACK> y{n};" for n in outputs]
+        packed = [n for n in outputs if self._is_packed(n)]
+        lines += [f"Pack<{self.types[n]}, PACK> y{n};" for n in packed]
         each = self._placing("start + k") if per_element else []
-        each += self._element([self._loaded(n) for n in range(self.count)], [f"y{n}.at[k]" for n in outputs])
+        stored = [f"y{n}.at[k]" if n in packed else self._one_of_pack(n) for n in outputs]
+        each += self._element([self._loaded(n) for n in range(self.count)], stored)
         lines += ["#pragma unroll", "for (int k = 0; k < PACK; k++) {", *(f"    {line}" for line in each), "}"]
-        lines += [f"write_pack({self.names[n]} + start, y{n});" for n in outputs]
+        lines += [f"write_pack({self.names[n]} + {self._start(n)}, y{n});" for n in packed]
         return [f"    {line}" for line in lines]
 
     def single(self, at: str) -> list[str]:
         """What is done with one element."""
         kinds = self.pattern.kinds
-        loaded = [
-            f"one{n}" if kinds[n] == "one" else self.names[n] + _PLACES[kinds[n]].format(n) for n in range(self.count)
-        ]
-        stored = [f"{name}[at]" for name in self.names[self.count :]]
+        places = [f"{name}[{'at' if kinds[n] == 'full' else f'at{n}'}]" for n, name in enumerate(self.names)]
+        loaded = [f"one{n}" if kinds[n] == "one" else places[n] for n in range(self.count)]
+        stored = places[self.count :]
         lines = [f"const index_t at = {at};", *self._placing("at"), *self._element(loaded, stored)]
         return [f"    {line}" for line in lines]
 
@@ -158,8 +158,7 @@ class _Writer:
         """What reads an operand for a whole pack; nothing where it is read before, or per element."""
         kind, name, element = self.pattern.kinds[n], self.names[n], self.types[n]
         if self._is_packed(n):
-            place = "start" if kind == "full" else f"at{n}"
-            return f"const Pack<{element}, PACK> x{n} = read_pack<{element}, PACK>({name} + {place});"
+            return f"const Pack<{element}, PACK> x{n} = read_pack<{element}, PACK>({name} + {self._start(n)});"
         if kind == "column" and not self.pattern.per_element:
             return f"const {element} x{n} = {name}[at{n}];"
         return ""
@@ -170,7 +169,24 @@ class _Writer:
             return f"x{n}.at[k]"
         if self.pattern.kinds[n] == "one":
             return f"one{n}"
-        return f"{self.names[n]}[at{n}]" if self.pattern.per_element else f"x{n}"
+        if self.pattern.per_element or self.pattern.kinds[n] == "strided":
+            return self._one_of_pack(n)
+        return f"x{n}"
+
+    def _start(self, n: int) -> str:
+        """Where a pack of an operand begins."""
+        return "start" if self.pattern.kinds[n] == "full" else f"at{n}"
+
+    def _one_of_pack(self, n: int) -> str:
+        """Element k of a pack, where that is."""
+        if self.pattern.per_element:
+            return f"{self.names[n]}[at{n}]"
+        return f"{self.names[n]}[at{n} + k * words.w[{self._step(n)}]]"
+
+    def _step(self, n: int) -> int:
+        """The word with the inner stride of a strided operand."""
+        pattern = self.pattern
+        return 4 + 3 * (pattern.rank - 1) + len(pattern.placed) * pattern.rank + pattern.strided.index(n)
 
     def _element(self, loaded: Sequence[str], stored: Sequence[str]) -> list[str]:
         """One element; loaded: expressions of elements.  stored: what is assigned to."""
@@ -205,7 +221,7 @@ class _Writer:
         lines = [
             f"static __device__ __forceinline__ void places(const Words &words, index_t at{results}) {{",
             "    index_t outer = quotient(at, words.w[2], words.w[3]);",
-            *(f"    at{n} = {'at - outer * words.w[1]' if self.pattern.kinds[n] == 'row' else '0'};" for n in placed),
+            *(f"    at{n} = {self._along(n)};" for n in placed),
         ]
         for axis in range(rank - 1):
             size = 4 + 3 * axis
@@ -213,6 +229,14 @@ class _Writer:
             lines += self._steps(axis, f"(outer - next{axis} * words.w[{size}])")
             lines.append(f"    outer = next{axis};")
         return "\n".join((*lines, *self._steps(rank - 1, "outer"), "}"))
+
+    def _along(self, n: int) -> str:
+        """How far along the inner axis an operand is."""
+        kind = self.pattern.kinds[n]
+        if kind == "column":
+            return "0"
+        place = "at - outer * words.w[1]"
+        return place if kind == "row" else f"({place}) * words.w[{self._step(n)}]"
 
     def _steps(self, axis: int, place: str) -> Iterable[str]:
         """Moves along an outer axis, counted from the innermost."""
