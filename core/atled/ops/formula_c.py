@@ -1,5 +1,7 @@
 """Writes programs as C: a function of scalars that is valid as plain C99, CUDA C or OpenCL C.
 
+In a dtype of integers sums and products are modulo its range; of truth values they are "or" and "and", as in NumPy.
+
 What surrounds it (loads, indices, launch) is the plugin's. Arrays narrower than float32 compute with `real="float"`:
 the caller converts when it loads and rounds when it stores.
 """
@@ -9,13 +11,34 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from atled.ops.formula import CONDITION, Apply, Expr, Name, Number, Program, expand, postorder, use_counts
+from atled.ops.formula import (
+    CONDITION,
+    Apply,
+    Expr,
+    Name,
+    Number,
+    Program,
+    expand,
+    postorder,
+    use_counts,
+    without_rounding,
+)
 
 _EXPANDED = frozenset(("sigmoid", "sign", "minimum", "maximum"))
 _INFIX = {op: op for op in ("+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!=")} | {"and": "&&", "or": "||"}
 _FUNCTIONS = {"abs": "fabs", "**": "pow"}  # the others have C's names
 _LONGEST_TEXT = 80  # longer expressions get a variable: compilers limit the depth of parentheses
 _LARGEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
+
+
+def _wholes(*names: str) -> dict[str, str]:
+    """The types of integers of 8, 16, 32 and 64 bits, signed ones first."""
+    dtypes = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    return {**dict(zip(dtypes, names, strict=True)), "bool": names[4]}
+
+
+_UNSIGNED = "unsigned char", "unsigned short", "unsigned int", "unsigned long long"
+_WHOLES = _wholes("signed char", "short", "int", "long long", *_UNSIGNED)
 
 
 class Dialect:
@@ -26,23 +49,33 @@ class Dialect:
     pointer: address space before the type that a pointer points to, or "".
     suffixes: by real type, what is appended to mathematical functions.
     infinities: by real type, an expression for infinity.
+    wholes: by dtype of integers, or bool, the type of its values.
     """
 
-    __slots__ = ("infinities", "name", "pointer", "qualifiers", "suffixes")
+    __slots__ = ("infinities", "name", "pointer", "qualifiers", "suffixes", "wholes")
     name: str
     qualifiers: str
     pointer: str
     suffixes: dict[str, str]
     infinities: dict[str, str]
+    wholes: dict[str, str]
 
     def __init__(
-        self, name: str, *, qualifiers: str, pointer: str, suffixes: dict[str, str], infinities: dict[str, str]
+        self,
+        name: str,
+        *,
+        qualifiers: str,
+        pointer: str,
+        suffixes: dict[str, str],
+        infinities: dict[str, str],
+        wholes: dict[str, str] | None = None,
     ) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "qualifiers", qualifiers)
         object.__setattr__(self, "pointer", pointer)
         object.__setattr__(self, "suffixes", dict(suffixes))
         object.__setattr__(self, "infinities", dict(infinities))
+        object.__setattr__(self, "wholes", dict(_WHOLES if wholes is None else wholes))
 
     def __setattr__(self, attribute: str, value: object) -> None:
         raise AttributeError(f"a Dialect cannot be changed (attribute {attribute!r}); make a new one")
@@ -73,6 +106,7 @@ OPENCL = Dialect(
     pointer="__private",
     suffixes={"float": "", "double": ""},
     infinities={"float": "INFINITY", "double": "((double)INFINITY)"},
+    wholes=_wholes("char", "short", "int", "long", "uchar", "ushort", "uint", "ulong"),
 )
 
 
@@ -87,7 +121,7 @@ def write_c(
 ) -> str:
     """A C function `void name(inputs..., attributes..., pointers to outputs...)` of scalars.
 
-    real: "float" or "double", the type of inputs and outputs.
+    real: the type of inputs and outputs: "float", "double", or a dtype of `Dialect.wholes`.
     qualifiers: before the function; None takes the dialect's.
     attribute_real: type of the attributes and of everything computed from them alone; None takes double where the
         dialect is not OpenCL, whose devices need not have it, and `real` there. Rounding attributes early costs
@@ -95,7 +129,7 @@ def write_c(
     Parameters are called in_x, attr_alpha and out_y, so that no name meets a keyword; give them by position.
     """
     attribute_real = _attribute_real(program, real, dialect, attribute_real)
-    writer = _Writer(program, dialect, real, attribute_real)
+    writer = (_WholeWriter if real in dialect.wholes else _Writer)(program, dialect, real, attribute_real)
     stores = writer.stores()
     qualifiers = dialect.qualifiers if qualifiers is None else qualifiers
     attributes = [f"{attribute_real} attr_{n}" for n in program.attributes]
@@ -111,7 +145,8 @@ def write_c_hoisted(
     `attribute_real` and rounds, and `void name(inputs..., struct name_uniforms, pointers to outputs...)`.
     """
     attribute_real = _attribute_real(program, real, dialect, attribute_real)
-    writer = _HoistingWriter(program, dialect, real, attribute_real)
+    kind = _HoistingWholeWriter if real in dialect.wholes else _HoistingWriter
+    writer = kind(program, dialect, real, attribute_real)
     stores = writer.stores()
     struct, qualifiers = f"struct {name}_uniforms", dialect.qualifiers
     members = [f"    {declared};" for declared in writer.members] or ["    char none; /* C has no empty ones */"]
@@ -135,9 +170,12 @@ def write_c_hoisted(
 def _attribute_real(program: Program, real: str, dialect: Dialect, attribute_real: str | None) -> str:
     if attribute_real is None:
         attribute_real = real if dialect is OPENCL else "double"
-    for kind in (real, attribute_real):
-        if kind not in dialect.suffixes:
-            raise ValueError(f"{program!r} as {dialect.name} in {kind!r}: use one of {', '.join(dialect.suffixes)}.")
+        if real in dialect.wholes and dialect is OPENCL:
+            attribute_real = "float"
+    known = (*dialect.suffixes, *dialect.wholes)
+    for kind, possible in ((real, known), (attribute_real, tuple(dialect.suffixes))):
+        if kind not in possible:
+            raise ValueError(f"{program!r} as {dialect.name} in {kind!r}: use one of {', '.join(possible)}.")
     return attribute_real
 
 
@@ -147,9 +185,10 @@ def write_c_loop(program: Program, name: str, *, real: str = "float") -> str:
     Inputs and outputs are arrays of n elements of `real`, attributes doubles. An output may be the same array as an
     input. The plainest use of `write_c`, and a check of it.
     """
-    parameters = ["long long n", *(f"const {real} *in_{n}" for n in program.inputs)]
+    kind = C99.wholes.get(real, real)
+    parameters = ["long long n", *(f"const {kind} *in_{n}" for n in program.inputs)]
     parameters += [f"double attr_{n}" for n in program.attributes]
-    parameters += [f"{real} *out_{n}" for n in program.output_names]
+    parameters += [f"{kind} *out_{n}" for n in program.output_names]
     arguments = [f"in_{n}[i]" for n in program.inputs] + [f"attr_{n}" for n in program.attributes]
     arguments += [f"&out_{n}[i]" for n in program.output_names]
     return "\n".join(
@@ -202,6 +241,10 @@ class _Writer:
     def type(self, is_uniform: bool) -> str:
         return self.attribute_real if is_uniform else self.real
 
+    def rounded(self, uniform: str) -> str:
+        """What was computed of attributes alone, in the type of the elements."""
+        return f"({self.real}){uniform}" if self.attribute_real != self.real else uniform
+
     def literal(self, value: float, real: str) -> str:
         if abs(value) > _LARGEST[real]:
             text = self.dialect.infinities[real]
@@ -217,8 +260,8 @@ class _Writer:
             text = f"in_{arg.id}" if arg.id in self.inputs else f"attr_{arg.id}"
         else:
             text = self.texts[arg]
-        must_round = self.is_uniform(arg) and not is_uniform and self.attribute_real != self.real
-        return f"({self.real}){text}" if must_round and arg.kind != CONDITION else text
+        must_round = self.is_uniform(arg) and not is_uniform and arg.kind != CONDITION
+        return self.rounded(text) if must_round else text
 
     def lines_of(self, is_uniform: bool) -> list[str]:
         """Where the variable of a node goes."""
@@ -247,6 +290,46 @@ class _Writer:
         return f"{_FUNCTIONS.get(op, op)}{self.dialect.suffixes[real]}({', '.join(args)})"
 
 
+class _WholeWriter(_Writer):
+    """The same in a dtype of integers, or bool; of attributes alone nothing is computed but their conversion."""
+
+    def __init__(self, program: Program, dialect: Dialect, real: str, attribute_real: str) -> None:
+        super().__init__(program, dialect, dialect.wholes[real], attribute_real)
+        self.expressions = [expand(without_rounding(expression), _EXPANDED) for expression in program.expressions]
+        self.uses = use_counts(self.expressions)
+        self.is_bool = real == "bool"
+        self.is_signed = not self.is_bool and real[0] != "u"
+        # Overflow of signed numbers is undefined, and narrow ones become int first.
+        self.wide = dialect.wholes["uint64" if real.endswith("64") else "uint32"]
+
+    def is_uniform(self, node: Expr) -> bool:
+        return isinstance(node, Name) and node.id not in self.inputs
+
+    def rounded(self, uniform: str) -> str:
+        return (
+            f"({self.real})({uniform} != 0)"
+            if self.is_bool
+            else f"({self.real})({self.dialect.wholes['int64']}){uniform}"
+        )
+
+    def literal(self, value: float, real: str) -> str:
+        return f"(({self.real}){int(value != 0) if self.is_bool else int(value)})"
+
+    def operation(self, op: str, args: list[str], real: str) -> str:
+        if self.is_bool and op in ("+", "*"):
+            return f"({args[0]} {'|' if op == '+' else '&'} {args[1]})"
+        if op in ("+", "-", "*"):
+            return f"(({self.real})(({self.wide}){args[0]} {op} ({self.wide}){args[1]}))"
+        if op == "neg":
+            return f"(({self.real})(0 - ({self.wide}){args[0]}))"
+        if op == "abs":
+            negative = f"(({self.real})(0 - ({self.wide}){args[0]}))"
+            return f"({args[0]} < 0 ? {negative} : {args[0]})" if self.is_signed else args[0]
+        if op not in _INFIX and op not in ("where", "not"):
+            raise ValueError(f"{self.program!r} in {self.real}: {op} of integers is not written. Compute it elsewhere.")
+        return super().operation(op, args, real)
+
+
 class _HoistingWriter(_Writer):
     """Two functions: what follows from attributes alone goes to the first one, whose results the second one is given.
 
@@ -271,3 +354,7 @@ class _HoistingWriter(_Writer):
             self.members.append(f"{kind} u{len(self.members)}")
             self.uniforms[arg] = text
         return f"u.u{list(self.uniforms).index(arg)}"
+
+
+class _HoistingWholeWriter(_HoistingWriter, _WholeWriter):
+    """Both."""

@@ -168,3 +168,51 @@ def test_what_follows_from_attributes_alone_is_computed_once(tmp_path):
         np.testing.assert_allclose(outputs, expected, rtol=1e-6, atol=1e-6)
     _, _, element = write_c_hoisted(IN_PLACE, "f").partition("void f(")
     assert "double" not in element and "attr_" not in element  # nothing of it is left to be done per element
+
+
+WHOLE = Program(
+    ("a", "b"),
+    ("v",),
+    (("y", "where(a > b and a != v, maximum(a + b, v) * 3, floor(a) - a * b)"), ("z", "minimum(-abs(a) + sign(b), a)")),
+)
+TRUTH = Program(
+    ("a", "b"),
+    ("v",),
+    (("y", "where(a > b, v * a, a + b)"), ("z", "maximum(a * b, not_a)")),
+    [("not_a", "where(a == 0, 1, 0)")],
+)
+WHOLES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@needs_compiler
+def test_integers_wrap_around_as_in_numpy(tmp_path):
+    parts = [write_c_loop(WHOLE, f"of_{dtype}", real=dtype) for dtype in WHOLES]
+    parts.append(write_c_loop(TRUTH, "of_bool", real="bool"))
+    (tmp_path / "wholes.c").write_text("\n".join(parts))
+    command = [COMPILER, "-std=c99", "-O2", "-Werror", "-shared", "-fPIC", "-o", "wholes.so", "wholes.c", "-lm"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    library = ctypes.CDLL(str(tmp_path / "wholes.so"))
+    rng = np.random.default_rng(3)
+    for dtype in map(np.dtype, [*WHOLES, "bool"]):
+        bounds = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        kind = np.dtype(np.uint8) if dtype == np.bool_ else dtype
+        a, b = rng.integers(*bounds, (2, 300), kind, endpoint=True).astype(dtype)
+        b[:20] = a[:20]
+        y, z = np.empty_like(a), np.empty_like(a)
+        program = TRUTH if dtype == np.bool_ else WHOLE
+        call(getattr(library, f"of_{dtype.name}"), ((a, b), (y, z)), (1.0,))
+        for found, expected in zip((y, z), compile_numpy(program, dtype)(a, b, 1.0), strict=True):
+            np.testing.assert_array_equal(found, expected, dtype.name)
+
+
+def test_the_types_of_integers_are_those_of_the_dialect():
+    source = write_c(WHOLE, "f", real="uint8", dialect=OPENCL)
+    assert "void f(uchar in_a, uchar in_b, float attr_v, __private uchar *out_y" in source
+    hoisted = write_c_hoisted(WHOLE, "f", real="int64", dialect=CUDA)
+    assert "long long u0;" in hoisted and "uniforms.u0 = (long long)(long long)attr_v;" in hoisted
+
+
+def test_powers_of_integers_are_refused():
+    with pytest.raises(ValueError, match=r"\*\* of integers is not written"):
+        write_c(Program(("a", "b"), (), (("y", "a ** b"),)), "f", real="int32")
