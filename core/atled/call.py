@@ -244,7 +244,8 @@ class Call:
         present = [desc.dtype for desc in self.inputs if desc is not None]
         found = self.spec.computed_in(present)
         if self.spec.program is None and not is_float(self.outputs[0].dtype):
-            found = _SINGLE if is_narrow(present[0]) else present[0]  # a cast or a copy
+            source = present[0] if present else self.outputs[0].dtype
+            found = _SINGLE if is_narrow(source) else source  # a cast, a copy, or what fills an array
         if found is not None:
             return found
         operands = (*present, *(desc.dtype for desc in self.outputs))

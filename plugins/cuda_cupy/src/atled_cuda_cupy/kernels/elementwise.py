@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atled.plugin import ArrayDesc, Call, Implementation, Prepared, Program, Registrar, op_spec
+from atled.plugin import ArrayDesc, Call, Implementation, Prepared, Program, Registrar, has_powers, op_spec
 from atled_cuda_cupy.compiling import has_type
 from atled_cuda_cupy.devices import Device, device
 from atled_cuda_cupy.kernels.broadcasting import broadcasting, pack_of
@@ -42,8 +42,9 @@ def provide(op: str) -> Implementation | None:
         accepts=accepts,
         note="formula",
         op_version=None,
-        fuses=op not in _WITHOUT_FORMULA,
+        fuses=op != "Constant",
         casts=True,
+        integers=True,
         prepare_group=prepare_group,
         strides=True,
     )
@@ -54,24 +55,28 @@ def accepts(call: Call) -> bool | str:
     for desc in (*call.inputs, *call.outputs):
         if desc is not None and not has_type(desc):
             return f"kernels have no type for {desc.dtype}"
+    if call.has_integers and call.compute_dtype.kind in "iub" and has_powers(_program(call)):
+        return "kernels have no powers of integers"
     return True
 
 
 def prepare(call: Call) -> Prepared:
     """Have the call's formula compiled, for its dtypes and the way in which its operands broadcast."""
     heeds = bool(call.spec.inplace)
-    launch = launch_formula(device(call.device_id), _program(call), _operands(call), heeds=heeds)
+    launch = launch_formula(device(call.device_id), _program(call), _operands(call), heeds=heeds, compute=_told(call))
     return queued(call, launch, heeds_failure=heeds)
 
 
-def launch_formula(where: Device, program: Program, operands: Sequence[ArrayDesc], *, heeds: bool = False) -> Launch:
+def launch_formula(
+    where: Device, program: Program, operands: Sequence[ArrayDesc], *, heeds: bool = False, compute: str = ""
+) -> Launch:
     """A formula over arrays that broadcast; it is given inputs, outputs, the flag if it heeds that.
 
-    operands: inputs, then outputs. Its floats are the first ones of the launch.
+    operands: inputs, then outputs. Its floats are the first ones of the launch.  compute: as of `formula_text`.
     """
     itemsizes = [desc.dtype.itemsize for desc in operands]
     found = broadcasting(program, [desc.shape for desc in operands], itemsizes, [desc.strides for desc in operands])
-    source = formula_text(program, tuple(_name(desc.dtype) for desc in operands), found.pattern, heeds)
+    source = formula_text(program, tuple(_name(desc.dtype) for desc in operands), found.pattern, heeds, compute)
     packs = -(-found.size // found.pattern.pack)
     most = _WAVES * where.multiprocessors * (where.threads // _THREADS)
     grid = min(-(-packs // _THREADS), most)
@@ -133,7 +138,7 @@ def _launch_group(calls: Sequence[Call], members: int) -> Launch:
     absent = members - len(calls)
     words = [chunk, *sizes, *[0] * absent, *ends[:-1], *[_NEVER] * absent]
     dtypes = tuple(_name(desc.dtype) for desc in operands)
-    source = group_text(program, dtypes, pack, members, _places(first), bool(first.spec.inplace))
+    source = group_text(program, dtypes, pack, members, _places(first), bool(first.spec.inplace), _told(first))
     floats = members * len(program.attributes)
     return Launch(where, source, "group", ends[-1], _THREADS, words, floats=floats, wide=False)
 
@@ -147,6 +152,11 @@ def _places(call: Call) -> tuple[int, ...]:
 def _program(call: Call) -> Program:
     """The formula of a call; those that copy, cast and fill have one as well."""
     return call.spec.program or (_COPY if call.inputs else _FILL)
+
+
+def _told(call: Call) -> str:
+    """The dtype to compute in, where it follows from the operands of ops that may be in one formula with casts."""
+    return call.compute_dtype.name if call.by_operands else ""
 
 
 def _operands(call: Call) -> list[ArrayDesc]:

@@ -16,17 +16,19 @@ def compute_type(program: Program, dtypes: Sequence[str]) -> str:
     return "float" if floats and "float64" not in floats else "double"
 
 
+_DTYPES = {"float": "float32", "double": "float64"}
+
 # Read where the driver puts them: the compiler else copies what is indexed at run time into a thread's local memory.
 _OF_LAUNCH = "const __grid_constant__ Floats floats", "const __grid_constant__ Words words"
 
 
 @functools.lru_cache(maxsize=4096)
-def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, heeds: bool) -> str:
+def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, heeds: bool, compute: str = "") -> str:
     """The kernel `formula` over arrays that broadcast; dtypes: of inputs, then outputs.
 
-    It takes inputs, outputs, the flag if it heeds that.
+    It takes inputs, outputs, the flag if it heeds that. compute: the dtype to compute in, if the operands do not tell.
     """
-    writer = _Writer(program, dtypes, pattern)
+    writer = _Writer(program, dtypes, pattern, compute)
     declared = [f"{kind} *{name}" for kind, name in zip(writer.types, writer.names, strict=True)]
     inputs = [f"const {item}" for item in declared[: writer.count]]
     parameters = [*inputs, *declared[writer.count :], *["const long long *flag"] * heeds]
@@ -53,7 +55,13 @@ def formula_text(program: Program, dtypes: tuple[str, ...], pattern: Pattern, he
 
 @functools.lru_cache(maxsize=1024)
 def group_text(
-    program: Program, dtypes: tuple[str, ...], pack: int, members: int, places: tuple[int, ...], heeds: bool
+    program: Program,
+    dtypes: tuple[str, ...],
+    pack: int,
+    members: int,
+    places: tuple[int, ...],
+    heeds: bool,
+    compute: str = "",
 ) -> str:
     """The kernel `group`, for calls of one formula whose arrays have all the same size in each call.
 
@@ -62,9 +70,10 @@ def group_text(
     Floats: of each member.
 
     places: of the outputs among the arrays of a member, behind its inputs, or one of these.
+    compute: the dtype to compute in, if the operands do not tell.
     """
     count = len(program.inputs)
-    writer = _Writer(program, dtypes, Pattern(("full",) * len(dtypes), 0, pack, False))
+    writer = _Writer(program, dtypes, Pattern(("full",) * len(dtypes), 0, pack, False), compute)
     pointers = [
         f"{'const ' if n < count else ''}{kind} *{name} = ({kind} *)members.at[member][{place}];"
         for n, (kind, name, place) in enumerate(zip(writer.types, writer.names, (*range(count), *places), strict=True))
@@ -94,13 +103,15 @@ def group_text(
 class _Writer:
     """Writes what is done with elements.
 
-    types, names: of all operands.  count: of inputs.
+    types, names: of all operands.  count: of inputs.  compute: the dtype computed in.  real: its type.
     """
 
-    def __init__(self, program: Program, dtypes: Sequence[str], pattern: Pattern) -> None:
+    def __init__(self, program: Program, dtypes: Sequence[str], pattern: Pattern, compute: str) -> None:
         self.program = program
         self.pattern = pattern
-        self.real = compute_type(program, dtypes)
+        self.is_told = bool(compute)
+        self.compute = compute or _DTYPES[compute_type(program, dtypes)]
+        self.real = CUDA.wholes.get(self.compute, STORED_TYPES[self.compute])
         self.types = [STORED_TYPES[dtype] for dtype in dtypes]
         self.names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
         self.count = len(program.inputs)
@@ -108,11 +119,15 @@ class _Writer:
 
     def kernel(self, name: str, parameters: Iterable[str], body: Iterable[str], declared: str = "") -> str:
         """The whole text."""
-        formula = "" if self.is_copy else write_c_hoisted(self.program, "compute", real=self.real, dialect=CUDA)
+        formula = "" if self.is_copy else self._formula()
         given = ", ".join((*parameters, *_OF_LAUNCH))
         head = (template("elementwise"), f"#define PACK {self.pattern.pack}", declared, formula, self._places())
         kernel = (f'extern "C" __global__ void {name}({given}) {{', *(f"    {line}" for line in body), "}", "")
         return "\n".join((*filter(None, head), *kernel))
+
+    def _formula(self) -> str:
+        real = self.compute if self.compute in CUDA.wholes else self.real
+        return write_c_hoisted(self.program, "compute", real=real, dialect=CUDA)
 
     def uniforms(self, place: str) -> str:
         """What follows from attributes alone, once per thread; place: of a float among those of the launch."""
@@ -194,6 +209,10 @@ class _Writer:
         lines = []
         if not self.is_copy:
             numbers = [f"({self.real})load({x})" for x in loaded]
+            if self.is_told:
+                stored_as = STORED_TYPES[self.compute]
+                of = [f"Copied<{stored_as}, {kind}>::of" for kind in self.types[: self.count]]
+                numbers = [f"({self.real}){cast}({x})" for cast, x in zip(of, loaded, strict=True)]
             lines = [
                 f"{self.real} {', '.join(results)};",
                 f"compute({', '.join((*numbers, 'u', *(f'&{y}' for y in results)))});",
