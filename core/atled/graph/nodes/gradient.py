@@ -10,6 +10,7 @@ from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
 from atled.graph.nodes.product_sums import is_short_product, sum_of_products
+from atled.graph.nodes.slice_sums import is_part, join_parts
 from atled.ops.spec import OpSpec
 from atled_contexts import Context
 
@@ -105,11 +106,13 @@ def backpropagate(
             needing.update(output for output in node.outputs if output not in blocked)
     cotangents = dict(seeds)
     products: dict[IRValue, list[IRValue]] = {}
+    parts: dict[IRValue, list[IRValue]] = {}
     outer_context = graph.context
     try:
         for node in reversed(nodes):
             for output in node.outputs:
                 _add_products(graph, cotangents, output, products.pop(output, ()))
+                _add_parts(graph, cotangents, output, parts.pop(output, ()))
             arriving = [cotangents.get(output) if output in needing else None for output in node.outputs]
             needs = [value is not None and value.known_as in needing for value in node.inputs]
             if not any(needs) or all(value is None for value in arriving):
@@ -126,10 +129,14 @@ def backpropagate(
                 assert gradient.shape == value.shape, f"{node}: gradient of shape {gradient.shape}"
                 if is_short_product(gradient):
                     products.setdefault(value, []).append(gradient)  # until all have arrived
+                elif is_part(gradient):
+                    parts.setdefault(value, []).append(gradient)  # likewise
                 else:
                     _add(graph, cotangents, value, gradient)
         for value, held in products.items():
             _add_products(graph, cotangents, value, held)
+        for value, held in parts.items():
+            _add_parts(graph, cotangents, value, held)
     finally:
         graph.context = outer_context
     return cotangents
@@ -153,6 +160,15 @@ def _add_products(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRVal
         assert gradient.node is not None
         graph.context = gradient.node.context
         _add(graph, cotangents, value, gradient)
+
+
+def _add_parts(graph: Graph, cotangents: dict[IRValue, IRValue], value: IRValue, held: Sequence[IRValue]) -> None:
+    if held:
+        assert held[0].node is not None
+        graph.context = held[0].node.context
+        joined = join_parts(graph, held)
+        for gradient in held if joined is None else [joined]:
+            _add(graph, cotangents, value, gradient)
 
 
 def _context_there(value: IRValue, summands: Sequence[IRValue]) -> Context | None:
