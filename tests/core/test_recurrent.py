@@ -113,10 +113,9 @@ def test_gradients_are_those_of_the_layer_that_has_kernels() -> None:
     found = layer.run(*layer.d.gradients(made.rows[0], [x, h, c, w, u, b]))
     variables = [nn.Variable.from_numpy_array(array, need_grad=True) for array in layer.arrays[:6]]
     x_v, h_v, c_v, w_v, u_v, b_v = variables
-
     weight = F.transpose(F.reshape(F.concatenate(w_v, u_v, axis=0), (1, WIDTH + H, 4, H)), (0, 2, 3, 1))
-    states = [F.reshape(value, (1, 1, B, H)) for value in (h_v, c_v)]
-    y, _, _ = F.lstm(x_v, *states, weight, bias=F.reshape(b_v, (1, 1, 4, H)))
+    first_h, first_c = (F.reshape(value, (1, 1, B, H)) for value in (h_v, c_v))
+    y, _, _ = F.lstm(x_v, first_h, first_c, weight, bias=F.reshape(b_v, (1, 1, 4, H)))
     y.forward()
     for variable in variables:
         variable.grad.zero()
