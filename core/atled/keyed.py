@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -93,9 +94,9 @@ class Description:
             cell, desc, begin = view.cell, view.desc, view.offset
             if cell.dtype is not desc.dtype:
                 _check_dtype(cell, desc)
-            shape = desc.shape
-            if desc.strides is not None or begin or desc.size != cell.size:
-                return self._view(cell, shape, desc.strides or (), begin)
+            shape, strides = desc.shape, desc.strides
+            if strides is not None or begin or math.prod(shape) != cell.size:
+                return self._view(cell, shape, strides or (), begin)
         entries = self._entries
         number = len(entries)
         first = self._leaves.setdefault(cell, number)
@@ -114,7 +115,8 @@ class Description:
         if first != number:
             return self._further(first, shape, strides, begin)
         entries.append((VIEW, None, shape, strides, 0))
-        begins += [0] * (len(leaves) - len(begins) - 1)
+        while len(begins) < len(leaves) - 1:
+            begins.append(0)
         begins.append(begin)
         return number
 
@@ -311,14 +313,20 @@ class Description:
         do not fit, TypeError or ValueError for a description that makes no sense.
         """
         cells, begins = list(self._leaves), self._begins
+        if begins:
+            while len(begins) < len(cells):
+                begins.append(0)
         codes = [cell.code if cell.pending is None else -1 for cell in cells]
         surroundings = here()
         table, program = surroundings.arrays, self._program
         if program is None or table is not self._table or codes != self._codes:
             program = None
-            if table is not None and (self._context is None or self._context is surroundings.context):
+            if table is not None:
+                context, known = self._context, table
+                if context is not None and context is not surroundings.context:
+                    known = table_of(context) if type(table) is dict else table
                 # Nothing is in there for arrays without values, nor where calls are observed.
-                program = table.get((*self._entries, *codes))
+                program = known.get((*self._entries, *codes))
             if program is None:
                 return self._run_first(cells)
             self._program, self._table, self._codes = program, table, codes
@@ -326,7 +334,7 @@ class Description:
         return found
 
     def _run_first(self, cells: list[ArrayCell]) -> list[NdArray]:
-        """Run as a Context does that is not in force, on arrays without values, or while something observes calls."""
+        """Run what is not known, on arrays without values, or while something observes calls."""
         program = self._compiled(cells)
         begins = self._begins
         return (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)

@@ -35,6 +35,10 @@ _tables: dict[tuple[Context, int], dict[Hashable, Any]] = {}
 """The cached calls and programs by frozen Context and generation of plugins: equal ones share them."""
 
 
+class _Observed(dict[Hashable, Any]):
+    """The table where something observes calls: they are made the general way, and nothing is kept in it."""
+
+
 def in_force() -> Surroundings:
     """The surroundings here and now, worked out."""
     surroundings = here()
@@ -44,17 +48,21 @@ def in_force() -> Surroundings:
         tell_if_slow()
         context = context_in_force()
         table = table_of(context, generation)
-        # Observed calls are made the general way: `remember` keeps none in a table of their own.
-        surroundings.note(change, context, get_auto_forward(), {} if is_observed() else table)
+        surroundings.note(change, context, get_auto_forward(), _Observed() if is_observed() else table)
     return surroundings
 
 
 def table_of(context: Context, generation: int | None = None) -> dict[Hashable, Any]:
     """The table for a frozen Context and a generation of plugins; None: the present one."""
-    key = (context, discovery.current.generation if generation is None else generation)
-    if len(_tables) >= _TABLES_LIMIT and key not in _tables:
-        forget_calls()
-    return _tables.setdefault(key, {})
+    if generation is None:
+        generation = discovery.current.generation
+    key = (context, generation)
+    table = _tables.get(key)
+    if table is None:
+        if len(_tables) >= _TABLES_LIMIT:
+            forget_calls()
+        table = _tables.setdefault(key, {})
+    return table
 
 
 def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:

@@ -110,8 +110,8 @@ class Program(ABC):
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """Compute: the results, in new arrays. Where it fails, every array is as it was.
 
-        cells: settled, of the arrays in their order.  begins: elements in front of the first leaf of each; none where
-        all are 0.  floats: the run-time floats.
+        cells: settled, of the arrays in their order.  begins: elements in front of the first leaf of each; none at all
+        where there are no views.  floats: the run-time floats.
         """
 
     def run_bound(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
@@ -184,12 +184,12 @@ class _OnHost(Program):
 
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
-        addresses: list[Any] = [cells[number].storage.address for number in self._read]  # type: ignore[union-attr]  # settled
+        addresses: list[Any]
         if begins:
-            count = len(begins)
-            for position, (number, low, itemsize) in enumerate(self._moves):
-                if number < count:
-                    addresses[position] += (begins[number] + low) * itemsize
+            moves = self._moves
+            addresses = [cells[n].storage.address + (begins[n] + low) * size for n, low, size in moves]  # type: ignore[union-attr, operator]  # settled, on the host
+        else:
+            addresses = [cells[number].storage.address for number in self._read]  # type: ignore[union-attr]  # settled
         made = []
         for spares, shape in self._results:
             array = spares.get()
@@ -199,8 +199,9 @@ class _OnHost(Program):
         if self._is_pure:
             self._by_address.run(addresses, self._floats(floats))
             return made
-        new = [HostStorage(nbytes) for nbytes in self._new_bytes]
-        addresses += [storage.address for storage in new]
+        new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
+        if new:
+            addresses += [storage.address for storage in new]
         self._run_changing(cells, addresses, self._floats(floats))
         if new:
             _swap(
@@ -212,18 +213,19 @@ class _OnHost(Program):
 
     def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
         """Run steps that change arrays, or draw numbers: the states of these go on, and back where it fails."""
-        if WATCHES and self.changed:
-            announce(id(cells[number]) for number in self.changed)
-        for number in self._drawn:
+        changed, drawn = self.changed, self._drawn
+        if WATCHES and changed:
+            announce(id(cells[number]) for number in changed)
+        for number in drawn:
             advance(cells[number])
         try:
             self._by_address.run(addresses, floats)
         except BaseException:
-            for number in self._drawn:
+            for number in drawn:
                 advance(cells[number], -1)
             raise
         finally:
-            for number in self.changed:
+            for number in changed:
                 cells[number].touched()
 
 
