@@ -2,22 +2,38 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import atled as nn
+import atled_sim
 from atled import Context
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import ArrayCell
-from atled.arrays.place import HOST, DeviceStorage
+from atled.arrays.place import HOST, DeviceStorage, Place
 from atled.errors import RefusedError
 from atled.graph.compile.lowering import lower
 from atled.graph.nodes.ir import Graph
 from atled.graph.run.binding import Binding
 from atled.graph.run.on_device import PlanOnDevice
 from atled.strides import Window, broadcast_to, index, is_injective, transpose, whole
+from atled_contexts import Implementation, reload_plugins
 
 CONTEXTS = ["reference", "cpu", "sim"]
+
+
+@pytest.fixture
+def without_windows(monkeypatch):
+    """Backend sim, as a device that has no strided arrays."""
+    takes = Implementation.takes_strides
+    monkeypatch.setattr(
+        Implementation, "takes_strides", lambda self, names: self.backend != "sim" and takes(self, names)
+    )
+    monkeypatch.setattr(Place, "has_windows", property(lambda self: self.is_host, lambda self, value: None))
+    reload_plugins()
+    yield Context(["sim", "reference"], fallback="quiet")
+    monkeypatch.undo()
+    reload_plugins()
 
 
 class Program:
@@ -26,8 +42,10 @@ class Program:
     wanted: what the arrays hold then.  results: values of the graph, with what NumPy has.
     """
 
-    def __init__(self, backend, *arrays):
-        self.graph = Graph(Context([backend], fallback="raise"))
+    def __init__(self, context, *arrays, aliases=()):
+        if isinstance(context, str):
+            context = Context([context], fallback="raise")
+        self.graph = Graph(context, aliases)
         self.cells = []
         self.wanted = [array.copy() for array in arrays]
         self._bases = []
@@ -223,3 +241,73 @@ def test_plans_on_views_run_on_arrays_of_a_device():
     place.download(storages[1].buffer, got)
     part = given[::-1, 1::3]
     np.testing.assert_allclose(got.reshape(6, 6), np.tanh(part @ part.T), rtol=1e-5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(program=st.lists(statements(), min_size=1, max_size=3))
+def test_views_on_a_device_without_strides_are_copied_by_the_reference(without_windows, program):
+    run = Program(without_windows, *(np.arange(12, dtype=np.float32).reshape(shape) - 5 for shape in SHAPES))
+    for target, operands in program:
+        # One that changes as a whole changes on the device, of which the host has only copies then.
+        if is_injective(target[1]) and target[1] != whole(SHAPES[target[0]]):
+            run.assign(target, "Add2", *operands)
+        run.result("Abs", target)
+    run.run()
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_updates_in_place_change_windows(name):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(4, 6)).astype(np.float32) for _ in range(2)]
+    run = Program(name, *arrays)
+    left, right = (index(whole((4, 6)), (slice(None, None, -1), part)) for part in (slice(0, 3), slice(2, 5)))
+    for g in ((1, left), (0, right)):
+        run.graph.op("SgdUpdate", run.value(0, left), run.value(*g), lr=0.5)
+        run.array(0, left)[...] -= 0.5 * run.array(*g)
+    run.run()
+
+
+def test_updates_of_windows_are_made_on_copies_where_they_take_no_strides(without_windows):
+    arrays = [np.arange(24, dtype=np.float32).reshape(4, 6) for _ in range(2)]
+    run = Program(without_windows, *arrays)
+    part = index(whole((4, 6)), (slice(None), slice(1, 3)))
+    run.graph.op("SgdUpdate", run.value(0, part), run.value(1, part), lr=0.5)
+    run.array(0, part)[...] *= 0.5
+    plan = run.run()
+    assert [(step.name, step.backend) for step in plan.steps if step.backend != "engine"] == [
+        ("Identity", "reference"), ("Identity", "reference"), ("SgdUpdate", "sim"), ("Assign", "reference")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", CONTEXTS)
+@settings(max_examples=30, deadline=None)
+@given(program=st.lists(statements(), min_size=1, max_size=3))
+def test_views_of_one_array_under_two_names_are_of_one_array(backend, program):
+    values = np.arange(12, dtype=np.float32) - 5
+    run = Program(backend, *(values.reshape(shape) for shape in SHAPES), aliases=(0, 0))
+    run.cells[1] = run.cells[0]
+    run.wanted[1] = run.wanted[0].reshape(SHAPES[1])
+    for target, operands in program:
+        if is_injective(target[1]):
+            run.assign(target, "Add2", *operands)
+        run.result("Abs", target)
+    run.run()
+
+
+@settings(max_examples=30, deadline=None)
+@given(program=st.lists(statements(), min_size=1, max_size=3))
+def test_kernels_that_formulas_are_compiled_into_read_views(program):
+    with atled_sim.compile_formulas():
+        run = Program("sim", *(np.arange(12, dtype=np.float32).reshape(shape) - 5 for shape in SHAPES))
+        for target, operands in program:
+            run.result("MulScalar", operands[0])
+            if is_injective(target[1]):
+                run.assign(target, "Add2", *operands)
+        run.run()
+
+
+def test_a_window_that_repeats_elements_is_no_target():
+    run = Program("reference", np.zeros((3, 4), np.float32))
+    wide = run.value(0, broadcast_to(whole((3, 4)), (2, 3, 4)))
+    with pytest.raises(RefusedError, match="some of its elements are one"):
+        run.graph.assign(wide, run.value(0, whole((3, 4))))

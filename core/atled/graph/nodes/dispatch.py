@@ -238,6 +238,16 @@ def choose_strided(
     return other if other.implementation is made else decision
 
 
+def choose_anywhere(
+    spec: OpSpec, inputs: tuple[ArrayDesc | None, ...], context: Context, *, by_operands: bool = False
+) -> Decision:
+    """The implementation for a copy from, or to, an array in C order that begins where few can: one for any strides."""
+    strided = tuple(None if desc is None else ArrayDesc((2,), desc.dtype, (2,)) for desc in inputs)
+    decision = choose(spec, strided, {}, context, by_operands=by_operands)
+    there = decision.type_config, decision.device_id
+    return decision.made_for(spec.name, describe_call(spec, inputs, {}, context, *there, by_operands))
+
+
 def _without_auxiliary(make_call: Callable[[str, str], Call], type_config: str, device_id: str) -> Call:
     """The call as one gets it who need not make its auxiliary outputs."""
     call = make_call(type_config, device_id)

@@ -11,9 +11,9 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
 from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.dispatch import choose, choose_strided, is_sparing, place_of
+from atled.graph.nodes.dispatch import choose, choose_anywhere, choose_strided, is_sparing, place_of
 from atled.ops.spec import SPECS, Attribute, Input, OpSpec
-from atled.strides import Window, bounds, leaves, overlap, reshape, whole
+from atled.strides import Window, bounds, is_injective, leaves, overlap, reshape, whole
 from atled_contexts import Context, Decision
 
 _NOTHING: Mapping[int, Any] = {}
@@ -319,6 +319,7 @@ class Graph:
         self.by_operands = by_operands
         self._aliases = aliases
         self._has_windows = False
+        self._copies: dict[tuple[IRValue, Context], IRValue] = {}
         self._arrays: dict[int, IRArray] = {}
         self._external_at: dict[tuple[int, tuple[int, ...], Place | None, np.dtype], IRValue] = {}
         self._moved: dict[tuple[IRValue, Place], IRValue] = {}
@@ -410,6 +411,15 @@ class Graph:
 
         target: an outside array, or a window on one.
         """
+        if not is_injective(target.window):
+            raise RefusedError(
+                four_parts(
+                    f"an assignment to a window of shape {target.shape}, strides {target.desc.written_strides}",
+                    "some of its elements are one element of the array",
+                    "",
+                    "assign to a window whose elements are all different ones",
+                )
+            )
         if value.dtype != target.dtype:
             value = self.op("Cast", value, dtype=target.dtype)
         node = self.add(SPECS["Assign"], (target, value), {}, self.context)
@@ -457,12 +467,19 @@ class Graph:
             return self._add_view(spec, inputs[0], attributes, context, computed)
         if spec.mutated or spec.inplace:
             inputs = self._apart(spec, inputs, context)
+            if self._has_windows and spec is not SPECS["Assign"]:
+                node = self._on_copies(spec, inputs, attributes, context)
+                if node is not None:
+                    return node
         descs = tuple(None if value is None else value.desc for value in inputs)
         if self._has_windows and any(desc is not None and desc.strides is not None for desc in descs):
             decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
         else:
             decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
         place = place_of(decision, context)
+        if self._has_windows and not self._copies_from(spec, inputs, decision, place):
+            decision = choose_anywhere(spec, descs, context, by_operands=self.by_operands)
+            place = place_of(decision, context)
         coerced: list[IRValue | None] = []
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
             if value is None or desc is None:
@@ -479,7 +496,7 @@ class Graph:
                     and value.is_window
                     and not self._is_taken(value, desc, spec.input_at(position).name, decision, where)
                 ):
-                    value = self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+                    value = self._copy(value, context)
                 coerced.append(self.coerce(value, where, desc.dtype, context))
         node = IRNode(spec, tuple(coerced), attributes, context, decision, computed)
         node.is_sparing = is_sparing(decision, context)
@@ -513,11 +530,52 @@ class Graph:
         """The inputs of an op that changes some, with copies of those that it would overwrite while it reads them."""
         changed = [value for n in (*spec.mutated, *spec.inplace.values()) if (value := inputs[n]) is not None]
         return [
-            self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+            self._copy(value, context)
             if value is not None and any(value.interferes(other) for other in changed)
             else value
             for value in inputs
         ]
+
+    def _copy(self, value: IRValue, context: Context) -> IRValue:
+        """The elements of a window in memory of their own; one copy for all."""
+        found = self._copies.get((value, context))
+        if found is None:
+            found = self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+            self._copies[value, context] = found
+        return found
+
+    def _copies_from(self, spec: OpSpec, inputs: Sequence[IRValue | None], decision: Decision, place: Place) -> bool:
+        """Whether a copy can be made where it was decided, from or to a window that begins anywhere."""
+        value = inputs[0] if spec is SPECS["Identity"] or spec is SPECS["Assign"] else None
+        if value is None or not value.is_window:
+            return True
+        return self._is_taken(value, value.desc, spec.input_names[0], decision, place)
+
+    def _on_copies(
+        self, spec: OpSpec, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any], context: Context
+    ) -> IRNode | None:
+        """A node that changes copies of windows, which are assigned then; None where it changes them in place."""
+        changed = (*spec.mutated, *spec.inplace.values())
+        windows = [n for n in changed if (value := inputs[n]) is not None and value.is_window]
+        if not windows:
+            return None
+        descs = tuple(None if value is None else value.desc.contiguous for value in inputs)
+        decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
+        place = place_of(decision, context)
+        copied = list(inputs)
+        for n in windows:
+            value = inputs[n]
+            assert value is not None
+            if not self._is_taken(value, value.desc, spec.input_at(n).name, decision, place):
+                made = self.add(SPECS["Identity"], (value,), {}, context).outputs[0]
+                copied[n] = self.coerce(made, place, value.dtype, context)
+        if all(one is other for one, other in zip(inputs, copied, strict=True)):
+            return None
+        node = self.add(spec, copied, attributes, context)
+        for n, (value, copy) in enumerate(zip(inputs, copied, strict=True)):
+            if value is not None and value is not copy:
+                self.assign(value, node.changed[n])
+        return node
 
     def _change(self, node: IRNode) -> Mapping[int, IRValue]:
         """Make the next versions of the inputs that a node changes."""
