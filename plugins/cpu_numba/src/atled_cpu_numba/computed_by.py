@@ -91,8 +91,10 @@ INTEGERS = frozenset(
         "kernels.embedding",
         "kernels.joining",
         "kernels.reduction.whole_sums",
+        "kernels.repetition",
         "kernels.shifting",
         "kernels.slicing",
+        "kernels.taking",
         "kernels.transposition",
     )
 )
@@ -101,6 +103,7 @@ INTEGERS = frozenset(
 STRIDES: Mapping[str, tuple[str, ...]] = {
     "Affine": ("x", "weight", "y"),
     "BatchMatmul": ("a", "b", "y"),
+    "Dot": ("x", "y", "z"),
 }
 """Inputs and outputs that kernels take with strides; formulas take them all."""
 

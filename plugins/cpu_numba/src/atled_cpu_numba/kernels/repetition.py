@@ -23,7 +23,13 @@ def _copy(call: Call) -> Call:
         own = (*x.shape[:axis], 1, *x.shape[axis:])
         whole = [*x.shape[:axis], call.attributes["repeats"], *x.shape[axis:]]
     descs = (ArrayDesc(tuple(own), x.dtype),), (ArrayDesc(tuple(whole), y.dtype),)
-    return Call(op_spec("Broadcast"), *descs, {"shape": tuple(whole)}, type_config=call.type_config)
+    return Call(
+        op_spec("Broadcast"),
+        *descs,
+        {"shape": tuple(whole)},
+        type_config=call.type_config,
+        by_operands=call.by_operands,
+    )
 
 
 def accepts(call: Call) -> bool | str:

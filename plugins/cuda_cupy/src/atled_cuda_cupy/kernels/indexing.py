@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from atled.plugin import Call, Prepared, Registrar
-from atled_cuda_cupy.compiling import template, type_names
+from atled_cuda_cupy.compiling import has_type, template, type_names
 from atled_cuda_cupy.devices import device
 from atled_cuda_cupy.kernels.arrangement import Axis, division, in_units, merged, strides, unit_count
 from atled_cuda_cupy.launching import Launch, Step, queued
@@ -34,6 +34,11 @@ def accepts_floats(call: Call) -> bool | str:
     """True for dtypes that kernels compute with, else the reason."""
     dtype = call.outputs[0].dtype
     return dtype.name in ("float16", "bfloat16", "float32", "float64") or f"no kernel computes in {dtype}"
+
+
+def accepts_stored(call: Call) -> bool | str:
+    """True for dtypes that kernels store zeros of, else the reason."""
+    return has_type(call.outputs[0]) or f"no kernel stores {call.outputs[0].dtype}"
 
 
 def units_text(name: str) -> str:
@@ -332,13 +337,11 @@ def _joined_steps(launches: Sequence[tuple[Launch, slice]], count: int, *arrays:
 
 
 _OPS = {
-    prepare_any_diagonal: "Diagonal DiagonalMatrix",
     prepare_broadcast_to: "BroadcastTo",
     prepare_diagonal: "MatrixDiag MatrixDiagPart",
     prepare_flip: "Flip",
     prepare_joining: "Concatenate Stack",
     prepare_pad: "Pad",
-    prepare_repetition: "Repeat Tile",
     prepare_shift: "Shift",
     prepare_shift_grad: "ShiftGrad",
     prepare_slice: "Slice",
@@ -346,7 +349,7 @@ _OPS = {
     prepare_split: "Split",
     prepare_transpose: "Transpose",
 }
-_COMPUTING = (prepare_any_diagonal, prepare_diagonal, prepare_pad, prepare_shift_grad, prepare_slice_grad)
+_COMPUTING = (prepare_diagonal, prepare_pad, prepare_shift_grad, prepare_slice_grad)
 
 
 def register(registrar: Registrar) -> None:
@@ -355,3 +358,10 @@ def register(registrar: Registrar) -> None:
         fits = accepts_floats if prepare in _COMPUTING else accepts
         for op in ops.split():
             registrar.implementation(op, "cuda", prepare, accepts=fits, note="kernel")
+    for op, prepare, fits in (
+        ("Diagonal", prepare_any_diagonal, accepts),
+        ("DiagonalMatrix", prepare_any_diagonal, accepts_stored),
+        ("Repeat", prepare_repetition, accepts),
+        ("Tile", prepare_repetition, accepts),
+    ):
+        registrar.implementation(op, "cuda", prepare, accepts=fits, note="kernel", integers=True)

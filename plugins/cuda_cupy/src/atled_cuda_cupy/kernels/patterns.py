@@ -41,4 +41,4 @@ def prepare(call: Call) -> Prepared:
 def register(registrar: Registrar) -> None:
     """Hand both over."""
     for op in ("Arange", "Eye"):
-        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="kernel")
+        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="kernel", integers=True)

@@ -64,5 +64,5 @@ def prepare_take_grad(call: Call) -> Prepared:
 
 def register(registrar: Registrar) -> None:
     """Hand both over."""
-    registrar.implementation("Take", "cuda", prepare_take, accepts=accepts_embed, note="kernel")
+    registrar.implementation("Take", "cuda", prepare_take, accepts=accepts_embed, note="kernel", integers=True)
     registrar.implementation("TakeGrad", "cuda", prepare_take_grad, accepts=accepts_computing, note="kernel")
