@@ -20,6 +20,7 @@ from atled.ops.formula import (
     name,
     number,
     postorder,
+    without_rounding,
 )
 from atled.ops.formula_numpy import compile_numpy
 
@@ -45,7 +46,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def compile_formula(
-    program: Program, table: Mapping[str, Callable[..., Any]], *, literal: Callable[[float], Any] = float
+    program: Program,
+    table: Mapping[str, Callable[..., Any]],
+    *,
+    literal: Callable[[float], Any] = float,
+    whole: bool = False,
 ) -> Callable[..., tuple[Any, ...]]:
     """`formula(*inputs, *attributes)`, which computes a program by the functions of a library; the tuple of outputs.
 
@@ -53,6 +58,8 @@ def compile_formula(
         and without change of its arguments. Operators and `abs` are Python's where the table has none. What else it
         lacks is written in simpler operations if it is one of sigmoid, sign, minimum, maximum, round, rint, exp2, log2.
     literal: makes of a number a value that the functions take in place of an array.
+    whole: whether the arrays are of integers or truth values, which rounding leaves as they are; `literal` then gives
+        numbers of their dtype.
 
     The functions get the inputs as they are given, of the real type to compute in, and what they returned. Expressions
     of attributes and literals alone never reach them: those are computed in float64, those of literals once, here.
@@ -68,7 +75,8 @@ def compile_formula(
             raise FormulaError(
                 four_parts("the table of compile_formula", f"formulas have no operation {operation!r}", "", known)
             )
-    expressions = [expand(each, EXPANDABLE.difference(functions)) for each in program.expressions]
+    given = map(without_rounding, program.expressions) if whole else program.expressions
+    expressions = [expand(each, EXPANDABLE.difference(functions)) for each in given]
     missing = sorted({node.op for node in postorder(expressions) if not node.names.isdisjoint(program.inputs)})
     missing = [operation for operation in missing if operation not in functions]
     if missing:

@@ -118,3 +118,15 @@ def test_a_table_that_lacks_something_is_refused_with_what():
     assert all(name in text for name in EXPANDABLE)
     needed = {name: TABLE[name] for name in ("where", "exp", "trunc")}
     assert compile_formula(Program(("x",), (), (("y", text),)), needed)(np.array([2.0]))[0] == pytest.approx(6.880797)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
+def test_integers_are_those_of_the_reference(dtype):
+    formula = "where(a > b, maximum(a + b, v) * 3, round(a) - a * b) + sign(b)"
+    program = Program(("a", "b"), ("v",), (("y", formula),))
+    bounds = np.iinfo(dtype)
+    a, b = np.random.default_rng(2).integers(bounds.min, bounds.max, (2, 100), dtype, endpoint=True)
+    walk = compile_formula(program, TABLE, literal=lambda value: np.asarray(int(value)).astype(dtype), whole=True)
+    (y,) = walk(a, b, 7.0)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, compile_numpy(program, np.dtype(dtype))(a, b, 7.0)[0])
