@@ -114,10 +114,10 @@ def test_a_table_that_lacks_something_is_refused_with_what():
         compile_formula(Program(("x",), (), (("y", "erf(tanh(x))"),)), {"where": np.where})
     with pytest.raises(FormulaError, match=r"no operation 'than'(.|\n)*'tan'"):
         compile_formula(Program(("x",), (), (("y", "x"),)), {"than": np.tanh})
-    text = "sigmoid(x) + sign(x) + minimum(x, 1) + maximum(x, 1) + round(x)"
+    text = "sigmoid(x) + sign(x) + minimum(x, 1) + maximum(x, 1) + round(x) + rint(x) + exp2(x) + log2(x)"
     assert all(name in text for name in EXPANDABLE)
-    needed = {name: TABLE[name] for name in ("where", "exp", "trunc")}
-    assert compile_formula(Program(("x",), (), (("y", text),)), needed)(np.array([2.0]))[0] == pytest.approx(6.880797)
+    needed = {name: TABLE[name] for name in ("where", "exp", "trunc", "floor", "log")}
+    assert compile_formula(Program(("x",), (), (("y", text),)), needed)(np.array([2.0]))[0] == pytest.approx(13.880797)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
