@@ -1,0 +1,1 @@
+"""Random descriptions of programs, drawn together with what NumPy makes of them."""
