@@ -15,15 +15,14 @@ class Memory:
     """Device memory that is given back when no array refers to it any more."""
 
     def __init__(self, where: Device, nbytes: int) -> None:
-        self.device = where
+        self.device, self.nbytes = where, nbytes
         # No buffer of no bytes; the runtime keeps one until the work that uses it is done.
         self.buffer = where.cl.Buffer(where.context, where.cl.mem_flags.READ_WRITE, max(nbytes, 4))
-        self.nbytes = nbytes
         with where.lock:
             where.bytes_in_use += nbytes
 
     def __del__(self) -> None:
-        if hasattr(self, "nbytes"):  # else the allocation failed
+        if hasattr(self, "buffer"):  # else the allocation failed
             with self.device.lock:
                 self.device.bytes_in_use -= self.nbytes
 
@@ -37,16 +36,14 @@ class Part:
 
 
 class OpenCLArray:
-    """An array on a device: memory, shape, dtype."""
+    """An array on a device: memory, shape, dtype; offset: elements in front of it, of a window."""
 
-    __slots__ = ("buffer", "dtype", "memory", "shape")
+    __slots__ = ("buffer", "dtype", "memory", "offset", "shape")
     __array_ufunc__ = None  # NumPy must not take it for an object
 
-    def __init__(self, memory: Memory | Part, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self.memory = memory
-        self.buffer = memory.buffer
-        self.shape = shape
-        self.dtype = dtype
+    def __init__(self, memory: Memory | Part, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0) -> None:
+        self.memory, self.buffer = memory, memory.buffer
+        self.shape, self.dtype, self.offset = shape, dtype, offset
 
 
 class OpenCLArrayClass(ArrayClass):
@@ -89,8 +86,7 @@ class OpenCLArrayClass(ArrayClass):
         """Set every element."""
         where, nbytes = target.memory.device, target.memory.nbytes
         if nbytes:
-            pattern = np.array(value).astype(target.dtype)
-            where.cl.enqueue_fill_buffer(where.queue, target.buffer, pattern, 0, nbytes)
+            where.cl.enqueue_fill_buffer(where.queue, target.buffer, np.array(value).astype(target.dtype), 0, nbytes)
 
     def view(self, array: OpenCLArray, shape: tuple[int, ...]) -> OpenCLArray:
         """The same memory with another shape."""
@@ -104,6 +100,10 @@ class OpenCLArrayClass(ArrayClass):
     def part(self, array: OpenCLArray, offset: int, desc: ArrayDesc) -> OpenCLArray:
         """Some bytes of an array as an array: a sub-buffer."""
         return OpenCLArray(Part(array.memory, offset, desc.nbytes), desc.shape, desc.dtype)
+
+    def window(self, array: OpenCLArray, desc: ArrayDesc, offset: int) -> OpenCLArray:
+        """Elements of an array by strides, for kernels that are told where it begins: a sub-buffer cannot anywhere."""
+        return OpenCLArray(array.memory, desc.shape, desc.dtype, array.offset + offset)
 
     def synchronize(self, device_id: str) -> None:
         """Wait until everything launched is done."""

@@ -20,8 +20,8 @@ def provide(op: str) -> Implementation | None:
     spec = op_spec(op)
     if spec.program is None and not spec.copies and op not in ("Cast", "Constant"):
         return None
-    note, fuses = "formula", op not in ("Cast", "Constant")
-    return Implementation(op, "opencl", prepare, accepts=accepts, note=note, op_version=None, fuses=fuses, casts=True)
+    made = functools.partial(Implementation, accepts=accepts, note="formula", op_version=None, casts=True, strides=True)
+    return made(op, "opencl", prepare, fuses=op not in ("Cast", "Constant"))
 
 
 def accepts(call: Call) -> bool | str:
@@ -47,7 +47,8 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], 
     """A formula over arrays that broadcast: inputs, outputs, the flag if it heeds that, floats of the call."""
     where = device(call.device_id)
     # The layout only asks for shapes and strides here; a copy may write any dtype.
-    layout, words, _, _ = plan_layout(program, [desc.shape for desc in operands], ["float32"] * len(operands))
+    shapes, strides = [desc.shape for desc in operands], [desc.strides for desc in operands]
+    layout, words, _, _ = plan_layout(program, shapes, ["float32"] * len(operands), None, strides)
     sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
     source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest, heeds)
     grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
@@ -58,25 +59,23 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], 
 def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, heeds: bool) -> str:  # Any: a layout
     """The kernel: a function of scalars from the formula, and around it where each operand is."""
     names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
-    count = len(program.inputs)
-    types = [_TYPES[dtype] for dtype in dtypes]
-    parameters = [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
+    count, types = len(program.inputs), [_TYPES[dtype] for dtype in dtypes]
+    parameters = [f"long start{p}" for p in range(len(names) + heeds)]
+    parameters += [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
     parameters += ["__global long *flag"] * heeds + [NUMBERS[0]] * bool(program.attributes)
     lines = [f"__kernel void formula({', '.join(parameters)}, __constant int *w) {{"]
     stop = "i >= w[0] || *flag" if heeds else "i >= w[0]"
     lines += ["    long i = get_global_id(0), row = get_global_id(1);", f"    if ({stop}) return;"]
-    lines += [f"    long at{p} = {'i' if stride else 0};" for p, stride in enumerate(layout.inner_strides)]
+    inner = layout.first_inner_stride - len(names)  # a word: the sizes have no addresses
+    for p, step in enumerate(layout.inner_strides):
+        lines.append(f"    long at{p} = start{p} + i * {step if step in (0, 1) else f'w[{inner + p}]'};")
     for axis in reversed(range(layout.rank)):
         strides = [1 + layout.rank + p * layout.rank + axis for p in range(len(names))]
         lines += [f"    at{p} += row % w[{1 + axis}] * w[{stride}];" for p, stride in enumerate(strides)]
         lines.append(f"    row /= w[{1 + axis}];")
     loads = [f"vload_half(at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}]" for p in range(count)]
     results = [f"y_{y}" for y in program.output_names]
-    arguments = [
-        *loads,
-        *map(NUMBERS[1].format, range(len(program.attributes))),
-        *(f"&{y}" for y in results),
-    ]
+    arguments = [*loads, *map(NUMBERS[1].format, range(len(program.attributes))), *(f"&{y}" for y in results)]
     lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
     for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
         if str(expression) in program.inputs:  # a copy keeps whole numbers that a float does not hold

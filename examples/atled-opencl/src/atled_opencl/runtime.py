@@ -102,7 +102,8 @@ def device(device_id: str) -> Device:
 class Launch:
     """A kernel with its grid and sizes, ready to be bound to arrays.
 
-    source, name: of the kernel. Its arguments are buffers, then NUMBERS if it reads any, and the sizes.
+    source, name: of the kernel. Its arguments are buffers, then NUMBERS if it reads any, and the sizes; in front of
+        those of "formula", which takes windows, where each array begins in its buffer.
     grid: work items per dimension; the first one is rounded up to whole groups, so kernels compare it with sizes[0].
     reads_numbers: whether it reads any floats.
     """
@@ -110,14 +111,13 @@ class Launch:
     def __init__(
         self, where: Device, source: str, name: str, grid: Sequence[int], sizes: Sequence[int], reads_numbers: bool
     ) -> None:
-        self._where = where
+        self._where, self._takes_windows = where, name == "formula"
         self._make = functools.partial(where.cl.Kernel, where.program(source), name)
         group = min(where.group, 1 << max(grid[0] - 1, 0).bit_length())
         self._grid = (-(-grid[0] // group) * group, *grid[1:])
         # Groups fill up along dimension 1, as far as they divide it: small ones cost more than the work in them.
         self._group = (group, *(math.gcd(size, where.group // group) for size in grid[1:2]), *(1 for _ in grid[2:]))
-        self._sizes = where.constants(sizes)
-        self._reads_numbers = reads_numbers
+        self._sizes, self._reads_numbers = where.constants(sizes), reads_numbers
 
     def bind(self, given: Sequence[Any], numbers: Any, first: int) -> Callable[[], object]:
         """What puts it into the device's queue and returns at once; given: arrays, None, whole numbers."""
@@ -125,7 +125,8 @@ class Launch:
             return lambda: None
         kernel, where = self._make(), self._where  # a kernel object holds its arguments
         arguments = [np.int64(one) if isinstance(one, int) else getattr(one, "buffer", one) for one in given]
-        kernel.set_args(*arguments, *((numbers, np.int32(first)) if self._reads_numbers else ()), self._sizes)
+        starts = [np.int64(getattr(one, "offset", 0)) for one in given] if self._takes_windows else []
+        kernel.set_args(*starts, *arguments, *((numbers, np.int32(first)) if self._reads_numbers else ()), self._sizes)
         return functools.partial(where.cl.enqueue_nd_range_kernel, where.queue, kernel, self._grid, self._group)
 
 
