@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,39 +89,52 @@ class View:
         """Count of elements."""
         return self.desc.size
 
-    def _with(self, window: Window) -> View:
-        """Another window on the array, which keeps within this one."""
+    def _with(self, shown: tuple[ArrayDesc, int]) -> View:
+        """Another window on the array, which keeps within this one: its description, and how far behind it begins."""
         made = View.__new__(View)
         made.cell = self.cell
-        made.desc = ArrayDesc(window.shape, self.desc.dtype, window.strides)
-        made.offset = window.offset
+        made.desc, skipped = shown
+        made.offset = self.offset + skipped
         return made
 
     def __getitem__(self, key: Any) -> View:  # Any: what NumPy takes for a basic index
         """The view that NumPy's basic indexing makes; of one element, too."""
-        return self._with(strides.index(self.window, key))
+        keys = key if type(key) is tuple else (key,)
+        # With types: 1, 1.0 and True are equal, but not alike as an index.
+        named = tuple(
+            [
+                (slice, item.start, item.stop, item.step, type(item.start), type(item.stop), type(item.step))
+                if type(item) is slice
+                else (type(item), item)
+                for item in keys
+            ]
+        )
+        try:
+            return self._with(_indexed(self.desc, named))
+        except TypeError:  # not hashable: no basic index
+            return self._with(_shown(self.desc, strides.index(_window(self.desc), key)))
 
     def transpose(self, axes: Sequence[int] | None = None) -> View:
         """Axis i is axis `axes[i]` of this one; None turns the order of all round."""
-        return self._with(strides.transpose(self.window, axes))
+        return self._with(_transposed(self.desc, None if axes is None else tuple(map(operator.index, axes))))
 
     @property
     def T(self) -> View:
         """All axes in the other order."""
-        return self.transpose()
+        return self._with(_transposed(self.desc, None))
 
     def reshape(self, shape: Sequence[int]) -> View | None:
         """The elements in C order under another shape; None where that is no view."""
-        window = strides.reshape(self.window, shape)
-        return None if window is None else self._with(window)
+        shown = _reshaped(self.desc, tuple(map(operator.index, shape)))
+        return None if shown is None else self._with(shown)
 
     def broadcast_to(self, shape: Sequence[int]) -> View:
         """Repeated along new axes and along those of size 1; not to be written."""
-        return self._with(strides.broadcast_to(self.window, shape))
+        return self._with(_shown(self.desc, strides.broadcast_to(_window(self.desc), shape)))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> View:
         """The elements (i, i + offset) of two axes, which become one, the last."""
-        return self._with(strides.diagonal(self.window, offset, axis1, axis2))
+        return self._with(_shown(self.desc, strides.diagonal(_window(self.desc), offset, axis1, axis2)))
 
     def numpy(self) -> np.ndarray:
         """The values, as a new array."""
@@ -137,3 +152,33 @@ class View:
 
     def __repr__(self) -> str:
         return f"<View {self.desc} offset {self.offset} of {self.cell.size} elements>"
+
+
+# Programs make the same views at each step, of other arrays or at other places of them: to work one out takes some
+# microseconds, to find it again a tenth of that.
+
+
+def _window(desc: ArrayDesc) -> Window:
+    return Window(desc.shape, desc.written_strides, 0)
+
+
+def _shown(desc: ArrayDesc, window: Window) -> tuple[ArrayDesc, int]:
+    return ArrayDesc(window.shape, desc.dtype, window.strides), window.offset
+
+
+@lru_cache(1024)
+def _indexed(desc: ArrayDesc, named: tuple[tuple[Any, ...], ...]) -> tuple[ArrayDesc, int]:
+    """named: types and what they hold, of slices start, stop and step first."""
+    key = tuple(slice(*item[:3]) if kind is slice else item[0] for kind, *item in named)
+    return _shown(desc, strides.index(_window(desc), key))
+
+
+@lru_cache(256)
+def _transposed(desc: ArrayDesc, axes: tuple[int, ...] | None) -> tuple[ArrayDesc, int]:
+    return _shown(desc, strides.transpose(_window(desc), axes))
+
+
+@lru_cache(256)
+def _reshaped(desc: ArrayDesc, shape: tuple[int, ...]) -> tuple[ArrayDesc, int] | None:
+    window = strides.reshape(_window(desc), shape)
+    return None if window is None else _shown(desc, window)

@@ -73,3 +73,12 @@ def test_views_that_leave_their_array_are_refused(both, desc, offset):
     view, _ = both
     with pytest.raises(RefusedError, match=r"a view .* of an array of 24 elements: (it names|the array is)"):
         View(view.cell, desc, offset)
+
+
+def test_an_index_that_equals_another_is_not_taken_for_it():
+    view = View(NdArray.from_numpy_array(np.arange(6, dtype=np.float32)))
+    assert view[1:].shape == (5,)
+    assert view[1].numpy() == 1
+    for key in (1.0, slice(1.0, None), [1]):
+        with pytest.raises((IndexError, TypeError)):
+            view[key]
