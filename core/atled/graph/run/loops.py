@@ -16,6 +16,7 @@ from atled.graph.compile.step import Step
 from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_op import BodyOp
 from atled.graph.nodes.loops import LoopOp
+from atled.graph.run.device_loops import fits, launch_of_loop
 from atled.graph.run.launching import Arrays, Launch
 from atled_contexts import Context
 
@@ -27,6 +28,10 @@ def launch_of_bodies(bound: Arrays, step: Step, bind: Bind) -> Launch:
     """The launch of a loop or a branch."""
     spec = step.node.spec
     assert isinstance(spec, BodyOp)
+    if isinstance(spec, LoopOp):
+        plan = plan_of(spec.body, step.node.context)
+        if fits(spec, plan, bound.plan, step):
+            return launch_of_loop(bound, step, plan)
     bodies = [_BodyRun(body, spec.draw_count, step.node.context, bind) for body in spec.bodies]
     inputs = [_HostCopy(bound, number) for number in step.arguments[: step.input_count]]
     outputs = [None if number < 0 else _HostCopy(bound, number) for number in step.arguments[step.input_count :]]
