@@ -51,3 +51,10 @@ def test_dtype_and_values_are_numpys(name, arrays, attributes, expected):
     else:
         assert y.dtype == expected.dtype
         np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("x", [TRUTH, SMALL.astype(np.float32)])
+def test_whether_all_are_true_is_computed_natively(x):
+    outcome = evaluate(lambda graph, values: [graph.op("All", values[0])], [x], CPU, by_operands=True)
+    assert outcome.plan.steps[0].native is not None
+    assert outcome.results[0].dtype == bool and outcome.results[0] == x.all()

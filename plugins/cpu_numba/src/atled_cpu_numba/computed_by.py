@@ -90,6 +90,7 @@ INTEGERS = frozenset(
     (
         "kernels.embedding",
         "kernels.joining",
+        "kernels.reduction.truth",
         "kernels.reduction.whole_sums",
         "kernels.repetition",
         "kernels.shifting",

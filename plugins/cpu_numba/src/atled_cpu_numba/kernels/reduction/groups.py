@@ -25,10 +25,12 @@ def accepts(call: Call) -> bool | str:
     """Whether a reduction's floats are float32 or float64 and its axes collapse into at most four groups."""
     # Places of extrema are no floats.
     refused = refuse_floats(call, REALS, floats=(0,), outputs=0 if call.spec.name.startswith("Arg") else 1)
-    if refused:
-        return refused
-    x = _reduced(call)
-    if collapse(x.shape, call.attributes["axes"]) is None:
+    return refused or collapses(call)
+
+
+def collapses(call: Call) -> bool | str:
+    """Whether its axes collapse into at most four groups."""
+    if collapse(_reduced(call).shape, call.attributes["axes"]) is None:
         return "takes axes that collapse into the groups kept, reduced, kept, reduced"
     return True
 

@@ -1,14 +1,20 @@
-"""Any and All over any axes that collapse into four groups: 1 where one element, or each, is not 0."""
+"""Any and All over any axes that collapse into four groups: 1 where one element, or each, is not 0.
+
+Of floats or truth values; the results are of the same dtype, or truth values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from atled.plugin import Call, Prepared
-from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
-from atled_cpu_numba.kernels.reduction.groups import groups_of
-from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
+from atled_cpu_numba.kernels.reduction.groups import collapses, groups_of
+from atled_cpu_numba.kernels.shared.launch import REALS, launch, share_count
 from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 4000.0  # a cautious rate of one core, for the number of shares
 _LOOKED_AT = 256  # elements between two looks whether the answer is known
@@ -28,25 +34,35 @@ class Block:
     wanted: int  # 1 for Any: an element that is not 0 settles it; 0 for All: one that is
 
 
-def _build_rows(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+def _element(dtype: str) -> Any:  # numba ships no types
+    """Kind, pointer and size as of `Real`; truth values are bytes that are 0 or 1."""
+    from numba import types
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    from atled_cpu_numba.codegen import bytes8
+    from atled_cpu_numba.kernels.shared.options import Real
+
+    return SimpleNamespace(kind=types.uint8, pointer=bytes8, size=1) if dtype == "bool" else Real(dtype)
+
+
+def _build_rows(dtype: str, made: str) -> Callable[..., int]:
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    source, target = _element(dtype), _element(made)
+    elements, size, results, number = source.pointer, source.size, target.pointer, target.kind
 
     @kernel
     def truth_rows(block, part, parts):
         w = words(block)
         reduced_outer, kept_inner, length = w[Block.reduced_outer], w[Block.kept_inner], w[Block.reduced_inner]
-        y, wanted = floats(w[Block.y]), w[Block.wanted]
+        y, wanted = results(w[Block.y]), w[Block.wanted]
         count = w[Block.kept_outer] * kept_inner
         for i in range(count * part // parts, count * (part + 1) // parts):
             outer = i // kept_inner
             inner = i - outer * kept_inner
             found = 1 - wanted
             for r in range(reduced_outer):
-                x = floats(w[Block.x] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
+                x = elements(w[Block.x] + size * ((outer * reduced_outer + r) * kept_inner + inner) * length)
                 start = 0
                 while start < length and found != wanted:
                     stop, hits = min(start + _LOOKED_AT, length), 0
@@ -61,13 +77,14 @@ def _build_rows(dtype: str) -> Callable[..., int]:
     return truth_rows
 
 
-def _build_columns(dtype: str) -> Callable[..., int]:
+def _build_columns(dtype: str, made: str) -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.shared.options import Real, kernel
+    from atled_cpu_numba.kernels.shared.options import kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
 
-    real = Real(dtype)
-    number, floats, size = real.kind, real.pointer, real.size
+    source, target = _element(dtype), _element(made)
+    elements, size = source.pointer, source.size
+    results, made_size, number = target.pointer, target.size, target.kind
 
     @kernel
     def truth_columns(block, part, parts):
@@ -80,11 +97,11 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             outer = unit // blocks
             first = (unit - outer * blocks) * _COLUMNS
             count = min(_COLUMNS, columns - first)
-            y = floats(w[Block.y] + size * (outer * columns + first))
+            y = results(w[Block.y] + made_size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(1 - wanted)
             for row in range(rows):
-                x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
+                x = elements(w[Block.x] + size * ((outer * rows + row) * columns + first))
                 for j in range(count):
                     y[j] = choose((x[j] != 0) == (wanted != 0), number(wanted), y[j])
         return 0
@@ -92,10 +109,23 @@ def _build_columns(dtype: str) -> Callable[..., int]:
     return truth_columns
 
 
-_KERNELS = {
-    True: kernels_by_dtype("truth_rows", _build_rows),
-    False: kernels_by_dtype("truth_columns", _build_columns),
-}
+def _kernel(dtype: str, made: str, by_rows: bool) -> Kernel:
+    build, name = (_build_rows, "truth_rows") if by_rows else (_build_columns, "truth_columns")
+    return Kernel(f"{name}_{dtype}_{made}", partial(build, dtype, made), parameters=(dtype, made))
+
+
+# By dtypes of x and y, and whether it runs along rows.
+_DTYPES = (*((real, real) for real in REALS), *((dtype, "bool") for dtype in (*REALS, "bool")))
+_KERNELS = {(*dtypes, by_rows): _kernel(*dtypes, by_rows) for dtypes in _DTYPES for by_rows in (True, False)}
+
+
+def accepts(call: Call) -> bool | str:
+    """Whether there is a kernel for the dtypes, and the axes collapse into at most four groups."""
+    x, y = call.inputs[0], call.outputs[0]
+    assert x is not None
+    if (x.dtype.name, y.dtype.name) not in _DTYPES:
+        return f"takes {', '.join((*REALS, 'bool'))}, not {x.dtype}"
+    return collapses(call)
 
 
 def prepare(call: Call) -> Prepared:
@@ -105,5 +135,8 @@ def prepare(call: Call) -> Prepared:
     units = groups.kept_outer * (groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS))
     work_us = groups.kept_outer * groups.reduced_outer * groups.kept_inner * groups.reduced_inner / _ELEMENTS_PER_US
     words = filled(Block, **groups._asdict(), wanted=int(call.spec.name == "Any"))
-    kernel, note = _KERNELS[by_rows][call.outputs[0].dtype.name], "rows" if by_rows else "columns"
-    return launch(kernel, words, (Block.x, Block.y), parts=share_count(work_us, units), note=note)
+    assert call.inputs[0] is not None
+    kernel = _KERNELS[call.inputs[0].dtype.name, call.outputs[0].dtype.name, by_rows]
+    return launch(
+        kernel, words, (Block.x, Block.y), parts=share_count(work_us, units), note="rows" if by_rows else "columns"
+    )
