@@ -103,10 +103,44 @@ class Drawing:
         return Term(self.description.number(value), np.array(value))
 
     def _call(self) -> None:
-        if self._chance(0.3):
+        if self._chance(0.15):
+            self._loop()
+        elif self._chance(0.3):
             self._call_shaped()
         else:
             self._call_elementwise()
+
+    def _loop(self) -> None:
+        """A loop over the rows of a value, with a state and a row that is kept of each step."""
+        sequence, first, other = (self._one(self._terms) for _ in range(3))
+        new, kept = (self._one([op for op in OPS if op.arity == 2 and op.name != "Dot"]) for _ in range(2))
+        error = allowed(first.array.dtype) + sequence.error + first.error
+        if not sequence.array.ndim or not (
+            new.accepts(sequence, first._replace(error=error)) and kept.accepts(first._replace(error=error), other)
+        ):
+            return
+        backwards, state, rows = self._chance(0.5), first.array, []
+        for row in sequence.array[:: -1 if backwards else 1]:
+            if not broadcast([row, state]) or not broadcast([state, other.array]):
+                return
+            state = np.asarray(new.compute(row, state))
+            if (state.shape, state.dtype) != (first.array.shape, first.array.dtype):
+                return
+            rows.append(np.asarray(kept.compute(state, other.array)))
+        stacked = np.stack(rows[::-1] if backwards else rows)
+        if any(made.dtype.kind == "f" and not np.abs(made).max(initial=0) < 40 for made in (state, stacked)):
+            return
+        d = self.description
+
+        def step(row: int, state: int) -> tuple[list[int], list[int]]:
+            state = d.call(new.name, row, state)
+            return [state], [d.call(kept.name, state, other.number)]
+
+        made = d.loop(step, [sequence.number], [first.number], backwards=backwards)
+        name = f"{'backwards ' if backwards else ''}loop of {new.name} and {kept.name}"
+        operands = [term._replace(error=term.error * len(rows)) for term in (sequence, first, other)]
+        self._add(made.states[0], name, state, operands[:2], new.rounds)
+        self._add(made.rows[0], name, stacked, operands, kept.rounds)
 
     def _call_shaped(self) -> None:
         op, term = self._one(SHAPED), self._one(self._terms)
