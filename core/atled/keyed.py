@@ -36,7 +36,7 @@ from atled.graph.keyed.entries import (
     number_entry,
     spec_of,
 )
-from atled.graph.keyed.programs import Program, program_of
+from atled.graph.keyed.programs import Program, described, program_of
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
 from atled.ops.spec import OpSpec
@@ -302,6 +302,11 @@ class Description:
             self._program = None
         self._floats[sum(map(float_count, entries[:number]))] = float(value)
 
+    def desc(self, value: int) -> ArrayDesc:
+        """Shape and dtype of a value, for the arrays as they are; raises what `run` would."""
+        cells = list(self._leaves)
+        return described(self._entries, cells, self._settled(cells)).value(value).desc
+
     def explain(self) -> Explanation:
         """Who would compute each call, and why, for the arrays as they are; nothing is computed."""
         return Explanation([_explained(node) for node in self._compiled(list(self._leaves)).nodes()])
@@ -341,12 +346,7 @@ class Description:
 
     def _compiled(self, cells: list[ArrayCell]) -> Program:
         """The program, found or compiled."""
-        if here().arrays is None:
-            in_force()
-        context = here().context if self._context is None else self._context
-        for cell in cells:
-            if cell.pending is not None or cell.storage is None:
-                cell.settle(compute_dtype(context.backends[0][1]))
+        context = self._settled(cells)
         key = (*self._entries, *[cell.code for cell in cells])
         table = table_of(context)
         program: Program | None = table.get(key)
@@ -354,6 +354,16 @@ class Description:
             program = program_of(key, self._entries, cells, context)
             keep(table, key, program)
         return program
+
+    def _settled(self, cells: list[ArrayCell]) -> Context:
+        """The Context that counts; all arrays have values then."""
+        if here().arrays is None:
+            in_force()
+        context = here().context if self._context is None else self._context
+        for cell in cells:
+            if cell.pending is not None or cell.storage is None:
+                cell.settle(compute_dtype(context.backends[0][1]))
+        return context
 
     @property
     def plan(self) -> Plan:

@@ -9,6 +9,7 @@ import pytest
 
 import atled as nn
 import atled_sim
+from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.views import View
 from atled.calling import cached_calls
@@ -310,6 +311,32 @@ def test_nothing_that_may_fail_runs_behind_what_is_written_in_place():
     index.data[...] = 1
     d.run()
     np.testing.assert_allclose(x.data, np.exp(was), rtol=1e-5)
+
+
+@PLACES
+def test_a_step_that_may_fail_writes_no_view(context):
+    table, x = array(4, 3), array(5, 3)
+    index = NdArray.from_numpy_array(np.array([0, 1, 2, 9]))
+    was = x.data.copy()
+    d = Description(context)
+    d.assign(View(x)[1:], d.call("Embed", d.leaf(index), d.leaf(table)))
+    with pytest.raises(IndexError, match="out of range"):
+        d.run()
+    np.testing.assert_array_equal(x.data, was)
+    index.data[...] = 1
+    d.run()
+    was[1:] = table.data[1]
+    np.testing.assert_array_equal(x.data, was)
+
+
+def test_shapes_and_dtypes_of_values_are_told_before_anything_runs():
+    d = Description(INTEGERS)
+    a, b = d.leaf(NdArray.from_numpy_array(np.ones((2, 3), np.int32))), d.leaf(array(3))
+    product = d.call("Mul2", a, b)
+    assert d.desc(product) == ArrayDesc((2, 3), np.float64)
+    wrong = d.call("Add2", product, d.call("Reshape", a, shape=(3, 2)))
+    with pytest.raises(ValueError, match="Add2"):
+        d.desc(wrong)
 
 
 @PLACES

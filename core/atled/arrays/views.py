@@ -35,12 +35,14 @@ class View:
         RefusedError: it names elements that the array does not have, or another dtype.
         """
         self.cell = base.cell if isinstance(base, NdArray) else base
+        is_all = desc is None and not offset
         if desc is None:
             shape = base.shape if isinstance(base, NdArray) else (base.size,)
             desc = ArrayDesc(shape, self.cell.dtype or FLOAT32)
         self.desc = desc
         self.offset = offset
-        self._check()
+        if not is_all:
+            self._check()
 
     def _check(self) -> None:
         wrong, cell = "", self.cell

@@ -110,8 +110,8 @@ def _apart(graph: Graph, value: IRValue) -> IRValue:
 def _is_safe(compiled: Compiled) -> bool:
     """Whether a step that fails leaves every array as it was.
 
-    So it is where nothing that may fail runs from the first step on that changes one. Elementwise kernels on the host
-    do not fail; one launch in Python happens or does not, if it is the last.
+    So it is where nothing that may fail runs from the first step on that changes one, which begins with its carrier.
+    Elementwise kernels on the host do not fail; one launch in Python happens or does not, if it is the last.
     """
     steps, slots = compiled.plan.steps, compiled.plan.slots
     changes = [any(slots[number].source[0] == "external" for number in step.written) for step in steps]
@@ -119,8 +119,11 @@ def _is_safe(compiled: Compiled) -> bool:
         return True
     if any(step.culprit is not None for step in steps) and not _sees_failures(steps, changes):
         return False
-    rest = steps[changes.index(True) :]
-    return len(rest) == 1 or all(step.native is not None and not step.native.errors for step in rest)
+    first = [min(number, steps.index(step.carrier or step)) for number, step in enumerate(steps) if changes[number]]
+    rest = steps[min(first) :]
+    if len(rest) == 1 and rest[0].native is None:
+        return True
+    return all(step.native is not None and not step.native.errors for step in rest)
 
 
 def _sees_failures(steps: Sequence[Step], changes: Sequence[bool]) -> bool:

@@ -36,12 +36,10 @@ class Source:
     """
 
     def __init__(self, key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> None:
-        dtypes = [cell.dtype for cell in cells if cell.dtype is not None]
-        assert len(dtypes) == len(cells), "settled"
         self._key = "program", context, plugin_generation(), key
         self._entries = tuple(entries)
         self.has_views = any(entry[:1] == (VIEW,) for entry in self._entries)
-        self._leaves = Leaves(dtypes, [cell.size for cell in cells], None)
+        self._leaves = _leaves(cells)
         self._context = context
 
     def compiled(self, begins: Sequence[int] | None) -> Compiled:
@@ -58,6 +56,17 @@ class Source:
     def described(self) -> Described:
         """Its graph."""
         return Described(self._entries, self._leaves, self._context)
+
+
+def _leaves(cells: Cells) -> Leaves:
+    dtypes = [cell.dtype for cell in cells if cell.dtype is not None]
+    assert len(dtypes) == len(cells), "settled"
+    return Leaves(dtypes, [cell.size for cell in cells], None)
+
+
+def described(entries: Sequence[Entry], cells: Cells, context: Context) -> Described:
+    """The graph of a description, on arrays with the dtypes of these."""
+    return Described(entries, _leaves(cells), context)
 
 
 def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> Program:
