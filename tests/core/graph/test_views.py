@@ -311,3 +311,18 @@ def test_a_window_that_repeats_elements_is_no_target():
     wide = run.value(0, broadcast_to(whole((3, 4)), (2, 3, 4)))
     with pytest.raises(RefusedError, match="some of its elements are one"):
         run.graph.assign(wide, run.value(0, whole((3, 4))))
+
+
+def test_a_formula_that_is_assigned_to_a_whole_array_is_carried():
+    pytest.importorskip("atled_cpu_numba")
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(32, 32)).astype(np.float32) for _ in range(3)]
+    run = Program("cpu", *arrays)
+    graph, square = run.graph, whole((32, 32))
+    product = graph.op("BatchMatmul", run.value(0, square), run.value(1, square))
+    graph.assign(run.value(2, square), graph.op("ReLU", product))
+    run.wanted[2][...] = np.maximum(arrays[0] @ arrays[1], 0)
+    plan = run.run()
+    assert [step.label for step in plan.steps if step.carried] == ["BatchMatmul+ReLU+Assign"]
+    product_slot, target_slot = (plan.slots[step.arguments[-1]] for step in plan.steps)
+    assert product_slot.memory == target_slot.memory

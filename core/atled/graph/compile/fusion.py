@@ -9,7 +9,7 @@ import numpy as np
 
 from atled.call import Call
 from atled.dtypes import is_narrow
-from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRArray, IRNode, IRValue, WindowOp
 from atled.graph.nodes.order import Order
 from atled.ops.elementwise import ProgramOp
 from atled.ops.formula import Expr, Program, name, number, substitute
@@ -104,7 +104,9 @@ def _is_read_cast(node: IRNode) -> bool:
 
 def _is_changeable(value: IRValue | None) -> bool:
     """Whether a value is an outside array itself, in any version, or a window on one."""
-    return value is not None and value.base.external >= 0 and (value.shows is value or value.is_window)
+    if value is None or value.base.external < 0:
+        return False
+    return value.shows is value or (value.node is not None and isinstance(value.node.spec, WindowOp))
 
 
 def _is_strided(value: IRValue | None) -> bool:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 
+import numpy as np
+
+from atled.arrays.place import HOST
+from atled.graph.compile.fusion import FusedOp
 from atled.graph.nodes.ir import IRArray, IRNode, IRValue
+from atled.ops.formula import Program
 from atled.ops.spec import SPECS
 
 
@@ -12,17 +18,58 @@ def write_to_targets(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> lis
     """The nodes to run instead of `nodes`: some write into the array that what they make is assigned to.
 
     So does a node whose implementation can write there, with the strides that a window has, if nobody else reads what
-    it makes, and nothing that it reads changes up to the assignment, whose turn it takes.
+    it makes, and nothing that it reads changes up to the assignment, whose turn it takes. A formula that does not look
+    at what its target held has that for an output only; then others may compute it on the way.
 
     results: values that must exist although no node may read them.
     """
     assigning = [node for node in nodes if node.spec is SPECS["Assign"] and not node.computed]
-    if not assigning:
-        return list(nodes)
-    targets = _Targets(nodes, set(results))
-    for node in assigning:
-        targets.write_at_once(node)
-    return [made for node in nodes if (made := targets.become.get(node, node)) is not None]
+    if assigning:
+        targets = _Targets(nodes, set(results))
+        for node in assigning:
+            targets.write_at_once(node)
+        nodes = [made for node in nodes if (made := targets.become.get(node, node)) is not None]
+    return [_without_reading(node) if _overwrites(node) else node for node in nodes]
+
+
+def _overwrites(node: IRNode) -> bool:
+    """Whether a node in host memory is a formula that needs nothing of its targets, on arrays of one dtype."""
+    spec, decision = node.spec, node.decision
+    if not node.changed or node.computed or decision is None or not decision.implementation.fuses:
+        return False
+    if spec is None or spec.program is None or not (type(spec) is FusedOp or spec is SPECS["Assign"]):
+        return False
+    used = {identifier for expression in spec.program.expressions for identifier in expression.names}
+    if used.intersection(spec.program.inputs[position] for position in node.changed):
+        return False
+    targets = [node.inputs[position] for position in node.changed]
+    others = [value for position, value in enumerate(node.inputs) if position not in node.changed]
+    made = node.outputs[0]
+    read = [value for value in others if value is not None]
+    if made.place is not HOST or any(value.dtype != made.dtype for value in (*read, *node.outputs)):
+        return False
+    if np.broadcast_shapes(*(value.shape for value in read)) != made.shape:
+        return False  # only the target tells how often the formula is computed
+    return not any(value.touches(target) for value in read for target in targets if target is not None)
+
+
+def _without_reading(node: IRNode) -> IRNode:
+    """The formula without its targets as inputs."""
+    spec, decision = node.spec, node.decision
+    assert spec is not None and spec.program is not None and decision is not None
+    old = spec.program
+    kept = [position for position in range(len(node.inputs)) if position not in node.changed]
+    taken = {*old.inputs, *old.attributes, *old.output_names}
+    free = (name for number in count() if (name := f"z{number}") not in taken)
+    outputs = [(next(free) if name in old.inputs else name, expression) for name, expression in old.outputs]
+    program = Program([old.inputs[position] for position in kept], old.attributes, outputs)
+    names, compute = (spec.names, spec.compute) if isinstance(spec, FusedOp) else ((spec.name,), None)
+    made = FusedOp(program, names, compute)
+    inputs = tuple(node.inputs[position] for position in kept)
+    call = decision.call.replaced_by(made, (decision.call.inputs[position] for position in kept), decision.call.outputs)
+    new = IRNode(made, inputs, node.attributes, node.context, decision.made_for(made.name, call))
+    new.make(node.outputs)
+    return new
 
 
 class _Targets:
