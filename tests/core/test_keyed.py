@@ -631,3 +631,16 @@ def test_two_calls_do_not_draw_from_one_random_state():
     with pytest.raises(ValueError, match="that of another call"):
         d.run()
     np.testing.assert_array_equal(state.data, [7, 0])
+
+
+def test_products_of_another_dtype_are_added_to_a_state_in_its_own():
+    x, state = array(3, 4, 8), array(8, 8, dtype=np.float64)
+    d = Description(CPU)
+
+    def step(row, state):
+        return [d.call("Add2", state, d.call("BatchMatmul", row, row, transpose_a=True))], []
+
+    d.result(d.loop(step, [d.leaf(x)], [d.leaf(state)]).states[0])
+    (found,) = d.run()
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found.data, state.data + np.einsum("tij,tik->jk", x.data, x.data), rtol=1e-5)

@@ -144,7 +144,8 @@ class OutsideProducts:
         if value.node is None or value.node.name != "Add2" or self._readers[value] != 1:
             return []
         summands = [item for item in value.node.inputs if item is not None]
-        return summands if all(item.shape == value.shape for item in summands) else []
+        # Of one dtype: what is added behind the loop is not to be wider or narrower than in it.
+        return summands if all(item.desc == value.desc for item in summands) else []
 
     def _take_out_terms(self, is_behind: Callable[[IRValue], bool]) -> None:
         """Have those terms added behind the loop that can be, and note what that needs of all steps."""

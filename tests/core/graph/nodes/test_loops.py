@@ -321,6 +321,14 @@ def test_slices_of_what_is_stored_are_cut_again():
     assert [desc.shape for desc in forward.body.result_descs] == [(2,), (2,), (4,)]  # states behind and before, and y
 
 
+def test_the_gradient_of_a_loop_that_stores_rows_needs_its_length():
+    program = Program(np.ones(2), np.array(3))
+    body = body_of([desc(2)], lambda builder, x: [builder.op("Tanh", x)])
+    made = loop(program.graph, body, states=program.inputs[:1], count=program.inputs[1])
+    with pytest.raises(RefusedError, match=r"it has no length(.|\n)*the most steps there may be"):
+        program.gradients(program.total(*made.states), program.inputs[:1])
+
+
 def test_a_body_describes_a_loop_without_choosing_who_computes_it():
     builder = BodyBuilder(CONTEXT)
     made = loop(builder, body_of([desc(2)], lambda b, x: [x + x]), states=[builder.input(desc(2))], length=2)
