@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from atled.conformance.subject import Subject
     from atled_contexts import Context
 
+_FORMULAS_ON_VIEWS = 8
+
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -223,6 +225,12 @@ def elementwise(subject: Subject) -> list[Case]:
         for case in first_samples(subject)
         if case.spec.program is not None and not any(isinstance(data, Exact) for data in case.sample.inputs)
     ]
+
+
+def on_views(subject: Subject) -> list[Case]:
+    """One sample of every op without a scalar formula, and of some with one: those are alike, and each is compiled."""
+    several = [case for case in elementwise(subject) if len(case.spec.inputs) > 1]
+    return [*several[:_FORMULAS_ON_VIEWS], *(case for case in first_samples(subject) if case.spec.program is None)]
 
 
 def refused(subject: Subject) -> list[RefusedCase]:

@@ -12,6 +12,7 @@ from atled.arrays.guarded import POISON, GuardedArray
 from atled.arrays.place import ArrayClass
 from atled.call import Call, Native, Prepared
 from atled.conformance.cases import Case
+from atled.conformance.strided import StridedArray
 from atled.preparing import prepare
 from atled_contexts import Implementation, native_executor
 
@@ -59,7 +60,7 @@ class DeviceArray:
         return values.reshape(self._desc.shape)
 
 
-Memory = HostArray | DeviceArray
+Memory = HostArray | DeviceArray | StridedArray
 
 
 class Launch:
@@ -104,6 +105,8 @@ class Launch:
 
     def memory(self, desc: ArrayDesc) -> Memory:
         """A new array where it computes."""
+        if desc.strides is not None:
+            return StridedArray(desc, self.memory, self._array_class)
         if self._array_class is None:
             return HostArray(desc)
         return DeviceArray(desc, self._array_class, self.call.device_id)

@@ -34,6 +34,12 @@ class ShelfArray:
         values = self._values.view(np.uint8)[offset : offset + desc.nbytes].view(desc.dtype)
         return ShelfArray(values, desc.shape, self._whole)
 
+    def window(self, desc: ArrayDesc, offset: int) -> ShelfArray:
+        """Elements of it by strides."""
+        steps = [step * desc.dtype.itemsize for step in desc.written_strides]
+        values = np.lib.stride_tricks.as_strided(self._values[offset:], desc.shape, steps)
+        return ShelfArray(values, desc.shape, self._whole)
+
     def on_device(self) -> np.ndarray:
         """The values with their shape, for kernels."""
         return self._values.reshape(self.shape)
@@ -79,6 +85,9 @@ class ShelfClass(ArrayClass):
 
     def part(self, array: ShelfArray, offset: int, desc: ArrayDesc) -> ShelfArray:
         return array.part(offset, desc)
+
+    def window(self, array: ShelfArray, desc: ArrayDesc, offset: int) -> ShelfArray:
+        return array.window(desc, offset)
 
     def statistics(self, device_id: str) -> dict[str, int]:
         return {"bytes_in_use": self._in_use[device_id]}
@@ -130,6 +139,7 @@ class ShelfPlugin:
                 attaches=made.attaches,
                 layout=made.layout,
                 integers=made.integers,
+                strides=made.strides,
             )
         registrar.family("shelf", self.usual)
 
