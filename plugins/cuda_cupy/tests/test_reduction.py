@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from atled.conformance.running import evaluate
 from atled.plugin import ArrayDesc, op_spec
 from atled_cuda_cupy.kernels import reduction, walk
 from atled_cuda_cupy.kernels.walk import plan_walk
@@ -140,3 +143,19 @@ def test_other_dtypes_are_for_the_host():
     x = ArrayDesc((3,), np.uint8)
     call = Call(op_spec("Sum"), (x,), (x,), {"axes": (0,), "keep_dims": False})
     assert "floats" in reduction.accepts(call)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float64"])
+@pytest.mark.parametrize("name", ["Any", "All"])
+def test_truth_of_every_dtype(cuda, name, dtype):
+    rng = np.random.default_rng(0)
+    for shape, axes in (((300, 37), (1,)), ((20000, 3), (0,)), ((7, 4096), (1,))):
+        x = np.where(rng.random(shape) < (0.01 if name == "Any" else 0.99), 2, 0).astype(dtype)
+        expected = getattr(x, name.lower())(axis=axes)
+        outcome = evaluate(partial(_truth, name, axes), [x], cuda, by_operands=True)
+        assert outcome.backend_of(name) == "cuda" and outcome.results[0].dtype == bool
+        np.testing.assert_array_equal(outcome.results[0], expected)
+
+
+def _truth(name, axes, graph, values):
+    return [graph.op(name, values[0], axes=axes)]

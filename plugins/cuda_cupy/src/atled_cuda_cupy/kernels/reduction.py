@@ -26,10 +26,9 @@ _OPERATIONS = {
     "Min": "MINIMUM",
     "MaxTies": "MAXIMUM",
     "MinTies": "MINIMUM",
-    "Any": "ANY",
-    "All": "ALL",
     "LogSumExp": "LOG_SUM_EXP",
 }
+_TRUTHS = {"Any": "ANY", "All": "ALL"}
 _WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a second launch does
 _MEANS = ("Mean", "ReduceMean")
 _PLAIN_READ = "#define READ_0(x, at) load((x)[at])\n"
@@ -54,6 +53,14 @@ def accepts(call: Call) -> bool | str:
         if desc is not None and desc.dtype.name not in (*_FLOATS, "int64", "int32"):
             return f"the kernels reduce floats, not {desc.dtype}"
     for desc in (*call.reads, *call.writes):
+        if desc is not None and not has_type(desc):
+            return f"kernels have no type for {desc.dtype}"
+    return True
+
+
+def accepts_truths(call: Call) -> bool | str:
+    """True for all dtypes that kernels have a type for, else the reason."""
+    for desc in (*call.inputs, *call.outputs, *call.reads, *call.writes):
         if desc is not None and not has_type(desc):
             return f"kernels have no type for {desc.dtype}"
     return True
@@ -113,7 +120,7 @@ class Reducing:
         self._before_floats = sum(len(formula.spec.float_names) for formula in before.values())
         self._before_arrays = sum(len(formula.inputs) for formula in before.values()) + bool(reads)
         is_made = bool(before or reads)
-        vector = 1 if is_made else 16 // x.dtype.itemsize
+        vector = 1 if is_made else min(8, 16 // x.dtype.itemsize)
         facts: dict[str, Any] = {"vector": vector, "peels": not self._has_places}
         walk = plan_walk(x.shape, axes, where.multiprocessors, **facts)
         if walk.parts < _WORTH_A_LAUNCH:
@@ -189,6 +196,20 @@ def prepare_place(call: Call) -> Prepared:
         return made.steps(x, workspace, index, (), behind(workspace, values, made.workspace))
 
     return queued(call, steps, workspace=values + made.workspace)
+
+
+def prepare_truth(call: Call) -> Prepared:
+    """Any and All, of integers and truth values, too: accumulated as floats, none of which becomes 0 that was not."""
+    (x,), where = call.inputs, device(call.device_id)
+    assert x is not None
+    sum_type = "float" if x.dtype.kind in "biu" else ""
+    operation, axes = _TRUTHS[call.spec.name], call.attributes["axes"]
+    made = Reducing(where, x, axes, operation, call.outputs[0].dtype, sum_type=sum_type)
+
+    def steps(x: Any, y: Any, *workspace: Any) -> Sequence[Step]:  # Any: as above
+        return made.steps(x, y, None, (), workspace[0] if workspace else None)
+
+    return queued(call, steps, workspace=made.workspace)
 
 
 def prepare_divergence(call: Call) -> Prepared:
@@ -289,9 +310,12 @@ _PREPARES: dict[Callable[[Call], Prepared], str] = {
 
 def register(registrar: Registrar) -> None:
     """Hand them over."""
+    for op in _TRUTHS:
+        facts: dict[str, Any] = {"integers": True, "accepts": accepts_truths}
+        registrar.implementation(op, "cuda", prepare_truth, note="kernel", **facts)
     for prepare, ops in _PREPARES.items():
         for op in ops.split():
-            facts: dict[str, Any] = {}
+            facts = {}
             if prepare is prepare_reduction:
                 facts = {"attaches": ("x", "y")}
             omits = {"Max": ("index",), "Min": ("index",), "ScaleToNorm": ("norm",)}.get(op, ())
