@@ -27,6 +27,7 @@ from atled_contexts.scopes import tell_if_slow
 from atled_contexts.surroundings import Surroundings, change_everywhere, here, latest_change
 
 _LIMIT = 2048  # calls of all surroundings together: each keeps a plan, and spare arrays
+_STEPS_LIMIT = 50_000  # of programs, about 10 KB each
 _TABLES_LIMIT = 64
 _RANDOM_STATES = spares_of(ArrayCell, 2, np.dtype(np.int64))
 
@@ -67,7 +68,10 @@ def table_of(context: Context, generation: int | None = None) -> dict[Hashable, 
 
 def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:
     """Have a table hold what was made for a key."""
-    if sum(map(len, list(_tables.values()))) >= _LIMIT:
+    is_full = sum(map(len, list(_tables.values()))) >= _LIMIT
+    if isinstance(made, Program):
+        is_full = is_full or sum(len(each.plan.steps) for each in (*_programs(), made)) > _STEPS_LIMIT
+    if is_full:
         for each in list(_tables.values()):
             each.clear()
     table[key] = made
@@ -79,12 +83,16 @@ def forget_calls() -> None:
     change_everywhere()
 
 
-def _count(kind: type) -> int:
-    return sum(isinstance(made, kind) for table in list(_tables.values()) for made in list(table.values()))
+def _kept() -> list[object]:
+    return [made for table in list(_tables.values()) for made in list(table.values())]
 
 
-register_cache("cached calls", lambda: _count(CachedCall), forget_calls)
-register_cache("programs by key", lambda: _count(Program), forget_calls)
+def _programs() -> list[Program]:
+    return [made for made in _kept() if isinstance(made, Program)]
+
+
+register_cache("cached calls", lambda: len(_kept()) - len(_programs()), forget_calls)
+register_cache("programs by key", lambda: len(_programs()), forget_calls)
 
 
 class _Absent:
