@@ -11,6 +11,7 @@ from atled.graph.compile.casting import fuse_casts
 from atled.graph.compile.formulas import attach_formulas
 from atled.graph.compile.fusion import fuse
 from atled.graph.compile.grouping import group
+from atled.graph.compile.last_rows import keep_last_rows
 from atled.graph.compile.layout import lay_out
 from atled.graph.compile.loops import make_native
 from atled.graph.compile.memory import reuse_memory
@@ -44,7 +45,8 @@ def lower(
     if into:
         values = _stored(graph, values, into)
     graph.reads_latest = False
-    nodes, values = lay_out(graph, nodes_for(graph, values), values, apart)
+    nodes = keep_last_rows(graph, nodes_for(graph, values), values)
+    nodes, values = lay_out(graph, nodes, values, apart)
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
     nodes = read_views(graph, fuse_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)

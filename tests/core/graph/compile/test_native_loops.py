@@ -352,6 +352,39 @@ def test_a_trace_has_one_row_for_a_loop_and_a_verification_checks_its_steps() ->
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("build", [rnn, states_as_rows])
+def test_of_rows_of_which_only_the_last_is_read_no_other_is_kept(
+    build: Build, backwards: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, last = body_of(build, *RNN), 0 if backwards else 4
+
+    def make(program: Program) -> list[IRValue]:
+        made = rnn_loop(program, body, backwards=backwards)
+        row = program.graph.op("Slice", made.rows[0], start=(last, 0, 0), stop=(last + 1, 2, 3), step=(1, 1, 1))
+        return [made.states[0], program.graph.op("Tanh", row)]
+
+    plan, _ = (program := Program(*rnn_arrays())).bind(*make(program))
+    assert sum(slot.desc.shape == (5, 2, 3) for slot in plan.slots) == 1  # the sequence
+    state, found = run_both(make, *rnn_arrays(), monkeypatch=monkeypatch)
+    row = state if build is states_as_rows else state * state
+    np.testing.assert_allclose(found, np.tanh(row)[None], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("start", "stop"), [((3, 0, 0), (4, 2, 3)), ((4, 0, 0), (5, 1, 3)), ((3, 0, 0), (5, 2, 3))])
+def test_other_rows_are_read_where_all_are_kept(
+    start: tuple[int, ...], stop: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(program: Program) -> list[IRValue]:
+        (rows,) = rnn_loop(program).rows
+        return [program.graph.op("Slice", rows, start=start, stop=stop, step=(1, 1, 1)) * 2]
+
+    (found,) = run_both(make, *rnn_arrays(), monkeypatch=monkeypatch)
+    _, run = (program := Program(*rnn_arrays())).bind(rnn_loop(program).rows[0])
+    (rows,) = run()
+    np.testing.assert_array_equal(found, 2 * rows[tuple(map(slice, start, stop))])
+
+
 def test_gradients_are_native_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(program: Program) -> list[IRValue]:
         made = rnn_loop(program)
