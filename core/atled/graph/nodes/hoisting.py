@@ -1,4 +1,4 @@
-"""Products that no step of a loop waits for: one for all steps, outside, takes less time than a short one in each."""
+"""What a loop need not do in each step: what is made of constants alone, and products that no step waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from atled.graph.nodes.body import Body, BodyBuilder
-from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 
 _MOST_BYTES = 64 << 20
 """Of what is kept of all steps for one product outside."""
@@ -35,6 +35,35 @@ class LoopParts(NamedTuple):
     def inputs(self) -> list[IRValue]:
         """What stands outside for each input of the body."""
         return [*self.sequences, *self.states, *self.constants, *self.draws]
+
+
+def constants_outside(graph: Graph, parts: LoopParts, parameters: Sequence[FloatSlot]) -> LoopParts:
+    """A loop without what each step would make of constants alone, which are added to the graph before it."""
+    body = parts.body
+    builder = BodyBuilder(graph.context, body.by_operands)
+    given = iter([builder.input(desc) for desc in body.inputs])
+    floats = {builder.parameter().index: slot for slot in parameters}
+    results = body.emit(builder, builder.inputs, [FloatSlot(number) for number in floats])
+    sequences, states, constants, draws = ({next(given): value for value in values} for values in parts[1:])
+    count = len(constants)
+    for node in builder.nodes:
+        inputs = [value for value in node.inputs if value is not None]
+        # What is only spread takes no time where it is read, and memory outside.
+        if inputs and node.spec is not None and not node.spec.copies and all(value in constants for value in inputs):
+            attributes = dict(node.attributes)
+            for name in node.spec.float_names:
+                number = attributes[name].index
+                attributes[name] = floats[number] if number in floats else graph.constant(builder.floats[number][1])
+            outside = [None if value is None else constants[value] for value in node.inputs]
+            made = graph.add(node.spec, outside, attributes, graph.context).outputs
+            constants.update(zip(node.outputs, made, strict=True))
+    if len(constants) == count:
+        return parts
+    inputs = [*sequences, *states, *constants, *draws]
+    read = builder.body(results, inputs).read_inputs
+    constants = {value: outside for value, outside in constants.items() if inputs.index(value) in read}
+    body = builder.body(results, [*sequences, *states, *constants, *draws])
+    return parts._replace(body=body, constants=list(constants.values()))
 
 
 def has_products(body: Body) -> bool:

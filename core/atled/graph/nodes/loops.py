@@ -13,7 +13,7 @@ from atled.graph.nodes.body import Body
 from atled.graph.nodes.body_gradient import DifferentiatedBody
 from atled.graph.nodes.body_op import BodyOp, extend
 from atled.graph.nodes.gradient import DifferentiatedNode
-from atled.graph.nodes.hoisting import LoopParts, OutsideProducts, has_products
+from atled.graph.nodes.hoisting import LoopParts, OutsideProducts, constants_outside, has_products
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.spec import Input
 
@@ -172,7 +172,7 @@ def loop(
 ) -> LoopResults:
     """Add a loop to a graph; arguments as `LoopOp` has them.
 
-    Products that no step waits for are added outside of it. Of an output of which only the last row is wanted, make
+    What no step waits for is added outside of it (`hoisting`). Of an output of which only the last row is wanted, make
     a state: if the body does not read it, any first value will do.
 
     length: None for that of the sequences.
@@ -199,10 +199,12 @@ def loop(
         )
 
     parts = LoopParts(body, sequences, states, constants, draws)
-    spec = op(parts)
-    if spec.counted or spec.ended or not has_products(body):
-        return _added(graph, spec, [*([] if count is None else [count]), *parts.inputs], parameters)
-    spec.infer_outputs([value.desc.contiguous for value in parts.inputs], {})  # refuses what does not fit
+    counts = [] if count is None else [count]
+    # What does not fit is refused as it was given.
+    op(parts).infer_outputs([value.desc.contiguous for value in (*counts, *parts.inputs)], {})
+    parts = constants_outside(graph, parts, parameters)
+    if counts or ended or not has_products(parts.body):
+        return _added(graph, op(parts), [*counts, *parts.inputs], parameters)
     assert length is not None
     outside = OutsideProducts(graph, parts, length)
     inside, made = outside.inside, LoopResults((), None, ())

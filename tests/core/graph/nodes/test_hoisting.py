@@ -1,10 +1,10 @@
-"""Products that no step waits for are outside of loops: before them, behind them, and in gradients."""
+"""What no step need do is outside of loops: before them, behind them, and in gradients."""
 
 import numpy as np
 import pytest
 
 from atled.graph.nodes.loops import loop
-from graph_programs import Program, body_of, desc
+from graph_programs import Program, body_of, desc, differences
 
 SHAPES = [(5, 4, 8), (4, 8), (8, 8), (8, 8), (1, 8)]
 DESCS = [desc(4, 8), *(desc(*shape) for shape in SHAPES[1:])]
@@ -93,19 +93,49 @@ def test_a_state_that_only_adds_products_takes_no_loop():
 
 
 def test_what_is_added_to_a_state_and_is_no_product_stays_inside():
-    def build(builder, x, w, v, *_):
+    def build(builder, x, w, v):
         gradient = builder.op("BatchMatmul", x, builder.op("Exp", x), transpose_a=True)
-        return [w + (gradient + builder.op("Tanh", v))]
+        return [w + (gradient + builder.op("Tanh", v)), v + v]
 
     rng = np.random.default_rng(5)
     x, w, v = rng.normal(size=(5, 4, 8)), rng.normal(size=(8, 8)), rng.normal(size=(8, 8))
     program = Program(x, w, v)
-    x_in, w_in, v_in = program.inputs
+    rows, *states = program.inputs
     body = body_of([desc(4, 8), desc(8, 8), desc(8, 8)], build)
-    made = loop(program.graph, body, sequences=[x_in], states=[w_in], constants=[v_in])
-    assert names_inside(program) == [["Add2", "Exp", "Tanh"]]
-    wanted = w + np.einsum("tij,tik->jk", x, np.exp(x)) + 5 * np.tanh(v)
+    made = loop(program.graph, body, sequences=[rows], states=states)
+    assert names_inside(program) == [["Add2", "Add2", "Exp", "Tanh"]]
+    wanted = w + np.einsum("tij,tik->jk", x, np.exp(x)) + sum(np.tanh(2**step * v) for step in range(5))
     np.testing.assert_allclose(program.run(*made.states)[0], wanted)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_what_is_made_of_constants_alone_is_made_once(counted):
+    def build(builder, h, w, b, factor):
+        w = builder.op("Transpose", builder.op("MulScalar", w, val=factor), axes=(1, 0))
+        spread = builder.op("Broadcast", builder.op("Exp", b), shape=(4, 8))
+        return [builder.op("BatchMatmul", h, w) + spread]
+
+    rng = np.random.default_rng(6)
+    h, w, b = rng.normal(size=(4, 8)), rng.normal(size=(8, 8)) / 3, rng.normal(size=(1, 8))
+    program = Program(h, w, b, np.array(3))
+    state, *constants, count = program.inputs
+    factor = program.graph.float_from("given", 0)
+    body = body_of([desc(4, 8), desc(8, 8), desc(1, 8)], build, parameters=1)
+    how = {"count": count} if counted else {}
+    made = loop(program.graph, body, states=[state], constants=constants, length=3, parameters=[factor], **how)
+    assert names_inside(program) == [["Add2", "BatchMatmul", "Broadcast"]]
+    gradients = program.gradients(program.total(*made.states), program.inputs[:3])
+
+    def last(h, w, b):
+        for _ in range(3):
+            h = h @ (0.7 * w).T + np.exp(b)
+        return h
+
+    found, *gradients = program.run(*made.states, *gradients, floats=[0.7])
+    np.testing.assert_allclose(found, last(h, w, b))
+    for number, gradient in enumerate(gradients):
+        wanted = differences(lambda *given: last(*given).sum(), [h, w, b], number)
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-6, atol=1e-8)
 
 
 def test_rows_too_large_to_be_kept_leave_products_inside():
