@@ -29,9 +29,8 @@ from atled.graph.keyed.entries import (
     RESULT,
     VIEW,
     Entry,
-    attribute_of,
+    checked,
     float_count,
-    hashable,
     is_held,
     number_entry,
     spec_of,
@@ -46,6 +45,8 @@ from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
 __all__ = ["Description", "LoopValues"]
+
+_INTS = frozenset((int,))
 
 
 class LoopValues(NamedTuple):
@@ -174,12 +175,15 @@ class Description:
         noted: list[tuple[Any, ...]] = []
         for name, value in attributes.items():
             if name in spec.float_names:
-                number = value if type(value) is float else attribute_of(spec, name).check(spec.name, value)
+                number = value if type(value) is float else checked(spec, name, value)
                 self._floats.append(number)
                 # Refused values are not to be found again as accepted ones.
                 noted.append((name, number) if spec.checks_values else (name,))
             else:
-                noted.append((name, hashable(spec, name, value)))
+                kind = type(value)
+                is_plain = kind is int or kind is str or (kind is tuple and _INTS.issuperset(map(type, value)))
+                # What is only equal to these, as 1.0 is to 1, is checked now: found by its key it would not be.
+                noted.append((name, value if is_plain else checked(spec, name, value)))
         return tuple(noted)
 
     def output(self, call: int, position: int) -> int:

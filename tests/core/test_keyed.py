@@ -272,7 +272,8 @@ def test_descriptions_that_make_no_sense_are_refused():
     refused(TypeError, "no array of the library", lambda d, a, b: d.leaf(np.zeros(3)))
     refused(TypeError, "val", lambda d, a, b: d.call("MulScalar", a, val="x"))
     refused(ValueError, "no random state", lambda d, a, b: d.result(d.call("Dropout", a)))
-    refused(TypeError, "part of a key", lambda d, a, b: d.call("Sum", a, axes={1: 2}))
+    refused(TypeError, "pass axis as an axis", lambda d, a, b: d.call("Sum", a, axes=object()))
+    refused(TypeError, "pass axis as an axis", lambda d, a, b: d.call("Sum", a, axes=(1.0,)))
     refused(TypeError, "no attribute", lambda d, a, b: d.result(d.call("Exp", a, speed=1)))
 
 

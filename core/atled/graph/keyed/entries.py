@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from atled.graph.keyed.scopes import Scope, Side, Step
 from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import FloatSlot, Graph, IRValue
 from atled.ops.elementwise import whole_operand, with_numbers
-from atled.ops.spec import SPECS, Attribute, OpSpec
+from atled.ops.spec import SPECS, OpSpec
 from atled.strides import Window, bounds, contiguous_strides, is_injective, overlap, whole
 from atled_contexts import Context
 
@@ -429,28 +429,11 @@ def float_count(entry: Entry) -> int:
     return sum(name in names for name, *_ in entry[2])
 
 
-def attribute_of(spec: OpSpec, name: str) -> Attribute:
-    """An attribute of an op by name."""
-    return spec.attributes[spec.attribute_names.index(name)]
-
-
-def hashable(spec: OpSpec, name: str, value: Any) -> Hashable:
-    """The value of an attribute as a key has it; TypeError for one that no key can have."""
-    if isinstance(value, list):
-        return tuple(value)
-    try:
-        hash(value)
-    except TypeError as error:
-        raise TypeError(
-            four_parts(
-                f"{spec.name}: attribute {name} of type {type(value).__name__}",
-                f"it cannot be part of a key ({error})",
-                "",
-                "pass numbers, texts, or tuples of them",
-            )
-        ) from error
-    found: Hashable = value
-    return found
+def checked(spec: OpSpec, name: str, value: Any) -> Any:  # Any: whatever an attribute may be
+    """The value of an attribute in canonical form; TypeError or ValueError where it does not fit."""
+    if name not in spec.attribute_names:
+        spec.check_attributes({name: value}, [])  # it says so
+    return spec.attributes[spec.attribute_names.index(name)].check(spec.name, value)
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
