@@ -76,6 +76,18 @@ def _integers() -> list[Row]:
     ]
 
 
+def _views() -> list[Row]:
+    libraries = ("atled", "numpy")
+    goals = {"contiguous": None, "strided": Goal(0.5, ["numpy"]), "transposed": Goal(0.5, ["numpy"])}
+    places = {"contiguous": "contiguous", "strided": "into out[:, ::2]", "transposed": "from a.T"}
+    rows = [
+        Row(f"chain of 1000x1000, {places[kind]}", "bench_rows.views:chain", libraries, {"kind": kind}, goal=goal)
+        for kind, goal in goals.items()
+    ]
+    product = Row("product 512x512 into a view", "bench_rows.views:product", libraries, goal=Goal(1.05, ["numpy"]))
+    return [*rows, product]
+
+
 def _ops() -> list[Row]:
     chain = "bench_rows.chain:chain"
     per_op = {"unit": "us", "of": "op", "tolerance": _LOOSE}
@@ -102,6 +114,7 @@ def _ops() -> list[Row]:
         static_backward,
         *_keyed(),
         *_integers(),
+        *_views(),
         Row(
             "static chain of small products, with backward",
             chain,
