@@ -28,7 +28,7 @@ def read_views(graph: Graph, nodes: Sequence[IRNode], results: Iterable[IRValue]
     views = _Views(graph, nodes, set(results))
     for node in choosing:
         views.replace(node)
-    return [views.become.get(node, node) for node in nodes]
+    return [made for node in nodes if (made := views.become.get(node, node)) is not None]
 
 
 def _chooses(node: IRNode) -> bool:
@@ -37,7 +37,7 @@ def _chooses(node: IRNode) -> bool:
 
 
 class _Views:
-    """become: what nodes are replaced by."""
+    """become: what nodes are replaced by; None for one that chooses all, as it is."""
 
     def __init__(self, graph: Graph, nodes: Sequence[IRNode], results: set[IRValue]) -> None:
         self._graph = graph
@@ -52,13 +52,15 @@ class _Views:
             for value in node.changed.values():
                 if value.base.array is not None:
                     self._changes.setdefault(value.base.array, []).append((value.version, position))
-        self.become: dict[IRNode, IRNode] = {}
+        self.become: dict[IRNode, IRNode | None] = {}
 
     def replace(self, node: IRNode) -> None:
         """Put a view in the place of a node, if all that read it can read that."""
         # What it reads may itself be a view by now.
-        (source,), (made,) = self.become.get(node, node).inputs, node.outputs
-        assert source is not None and node.spec is not None
+        now = self.become.get(node, node)  # it may read a view already
+        assert now is not None and node.spec is not None
+        (source,), (made,) = now.inputs, node.outputs
+        assert source is not None
         readers = self._readers.get(made, [])
         if not readers or made in self._kept or made.base.array is not None:
             return
@@ -74,15 +76,15 @@ class _Views:
             return
         changed = {}
         for reader in dict.fromkeys(readers):
-            new = _reading(self.become.get(reader, reader), made, view)
+            present = self.become.get(reader, reader)
+            new = None if present is None else _reading(present, made, view)
             if new is None:
                 return
             changed[reader] = new
-        assert view.node is not None
         for reader, new in changed.items():
             new.make(new.outputs, new.changed)
             self.become[reader] = new
-        self.become[node] = view.node
+        self.become[node] = None if view is source else view.node
 
     def _holds(self, source: IRValue, readers: Sequence[IRNode]) -> bool:
         """Whether an array is still what it was where the last of some nodes stands."""

@@ -76,3 +76,10 @@ def test_an_array_that_changes_before_the_reader_is_copied_first():
     assert steps(y).count("Slice") == 1
     np.testing.assert_allclose(y.d, np.zeros((1, 2)), atol=1e-6)
     assert mean.d[0, 0] == 0.75
+
+
+def test_a_transpose_that_moves_nothing_is_no_step(x):
+    y = F.tanh(F.transpose(F.exp(x), (0, 1)))
+    y.forward()
+    assert "Transpose" not in steps(y)
+    np.testing.assert_allclose(y.d, np.tanh(np.exp(x.d)), rtol=1e-5)
