@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atled_sim
 from atled.array_desc import ArrayDesc
 from atled.conformance.running import evaluate
 from atled.errors import RefusedError
@@ -192,6 +193,21 @@ def _leaf(draw: Callable[..., Any], shape: tuple[int, ...]) -> np.ndarray:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_graphs_of_mixed_dtypes_compute_as_numpy_does(context: str, data: st.DataObject) -> None:
+    _check_graph(context, data)
+
+
+def test_devices_that_compile_formulas_compute_as_numpy_does() -> None:
+    @settings(max_examples=60, deadline=None, derandomize=True)
+    @given(data=st.data())
+    def check(data: st.DataObject) -> None:
+        _check_graph("sim:float", data)
+
+    with atled_sim.compile_formulas():
+        check()
+
+
+def _check_graph(context: str, data: st.DataObject) -> None:
+    """Draws leaves and calls, and compares all values that are asked for."""
     shapes = data.draw(st.sampled_from((((3, 5), (3, 5), (5,)), ((4,), (), (4,)), ((2, 1, 3), (2, 4, 1), (3,)))))
     arrays = [_leaf(data.draw, shape) for shape in shapes]
     count = data.draw(st.integers(1, 9))
