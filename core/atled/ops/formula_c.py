@@ -37,6 +37,7 @@ def _wholes(*names: str) -> dict[str, str]:
     return {**dict(zip(dtypes, names, strict=True)), "bool": names[4]}
 
 
+_NAMES = {"float32": "float", "float64": "double"}
 _UNSIGNED = "unsigned char", "unsigned short", "unsigned int", "unsigned long long"
 _WHOLES = _wholes("signed char", "short", "int", "long long", *_UNSIGNED)
 
@@ -121,13 +122,14 @@ def write_c(
 ) -> str:
     """A C function `void name(inputs..., attributes..., pointers to outputs...)` of scalars.
 
-    real: the type of inputs and outputs: "float", "double", or a dtype of `Dialect.wholes`.
+    real: the type of inputs and outputs: "float", "double", or a dtype, of `Dialect.wholes` or of floats.
     qualifiers: before the function; None takes the dialect's.
     attribute_real: type of the attributes and of everything computed from them alone; None takes double where the
         dialect is not OpenCL, whose devices need not have it, and `real` there. Rounding attributes early costs
         digits: 1 - beta of 0.999 keeps four of seven.
     Parameters are called in_x, attr_alpha and out_y, so that no name meets a keyword; give them by position.
     """
+    real = _NAMES.get(real, real)
     attribute_real = _attribute_real(program, real, dialect, attribute_real)
     writer = (_WholeWriter if real in dialect.wholes else _Writer)(program, dialect, real, attribute_real)
     stores = writer.stores()
@@ -144,6 +146,7 @@ def write_c_hoisted(
     It writes `struct name_uniforms`, `struct name_uniforms name_prepare(attributes...)`, which computes in
     `attribute_real` and rounds, and `void name(inputs..., struct name_uniforms, pointers to outputs...)`.
     """
+    real = _NAMES.get(real, real)
     attribute_real = _attribute_real(program, real, dialect, attribute_real)
     kind = _HoistingWholeWriter if real in dialect.wholes else _HoistingWriter
     writer = kind(program, dialect, real, attribute_real)
@@ -322,9 +325,12 @@ class _WholeWriter(_Writer):
             return f"(({self.real})(({self.wide}){args[0]} {op} ({self.wide}){args[1]}))"
         if op == "neg":
             return f"(({self.real})(0 - ({self.wide}){args[0]}))"
+        if op == "abs" and self.is_signed:
+            if self.dialect is OPENCL:
+                return f"(({real})abs({args[0]}))"
+            return f"({args[0]} < 0 ? {self.operation('neg', args, real)} : {args[0]})"
         if op == "abs":
-            negative = f"(({self.real})(0 - ({self.wide}){args[0]}))"
-            return f"({args[0]} < 0 ? {negative} : {args[0]})" if self.is_signed else args[0]
+            return args[0]
         if op not in _INFIX and op not in ("where", "not"):
             raise ValueError(f"{self.program!r} in {self.real}: {op} of integers is not written. Compute it elsewhere.")
         return super().operation(op, args, real)

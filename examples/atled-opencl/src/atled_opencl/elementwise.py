@@ -11,7 +11,7 @@ from atled.plugin import OPENCL, ArrayDesc, Call, Implementation, Prepared, Prog
 from atled_opencl.runtime import NUMBERS, Launch, device, queued
 
 # No double: not every device has it.
-_TYPES = {"float32": "float", "float16": "half", "int64": "long", "int32": "int", "uint8": "uchar", "bool": "uchar"}
+_TYPES = {"float32": "float", "float16": "half", **OPENCL.wholes}
 _COPY, _FILL = Program(("x",), (), (("y", "x"),)), Program((), ("val",), (("y", "val"),))
 
 
@@ -21,7 +21,7 @@ def provide(op: str) -> Implementation | None:
     if spec.program is None and not spec.copies and op not in ("Cast", "Constant"):
         return None
     made = functools.partial(Implementation, accepts=accepts, note="formula", op_version=None, casts=True, strides=True)
-    return made(op, "opencl", prepare, fuses=op not in ("Cast", "Constant"))
+    return made(op, "opencl", prepare, fuses=op not in ("Cast", "Constant"), integers=True)
 
 
 def accepts(call: Call) -> bool | str:
@@ -31,6 +31,8 @@ def accepts(call: Call) -> bool | str:
             return f"no {desc.dtype} here: not every OpenCL device has it"
         if desc is not None and desc.size >= 2**31:
             return "the kernels count elements in 32 bits"
+    if call.has_integers and "**" in str(call.spec.program):
+        return "powers of integers may be errors"
     return True
 
 
@@ -50,16 +52,19 @@ def launch_formula(call: Call, program: Program, operands: Sequence[ArrayDesc], 
     shapes, strides = [desc.shape for desc in operands], [desc.strides for desc in operands]
     layout, words, _, _ = plan_layout(program, shapes, ["float32"] * len(operands), None, strides)
     sizes = [*map(int, words[: layout.first_address]), *map(int, words[layout.first_stride : layout.first_attribute])]
-    source = _source(program, layout, tuple(desc.dtype.name for desc in operands), where.widest, heeds)
+    source = _source(program, layout, (*(x.dtype.name for x in operands), call.compute_dtype.name), where.widest, heeds)
     grid = sizes[layout.length_word], math.prod(sizes[layout.first_size : layout.first_address])
     return Launch(where, source, "formula", grid, sizes, bool(program.attributes))
 
 
 @functools.lru_cache(maxsize=4096)
-def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, heeds: bool) -> str:  # Any: a layout
-    """The kernel: a function of scalars from the formula, and around it where each operand is."""
+def _source(program: Program, layout: Any, dtypes: tuple[str, ...], wide: str, heeds: bool) -> str:  # Any: a layout
+    """The kernel: a function of scalars from the formula, and around it where each operand is.
+
+    dtypes: of the operands, then the one to compute in.
+    """
     names = [*(f"in_{x}" for x in program.inputs), *(f"out_{y}" for y in program.output_names)]
-    count, types = len(program.inputs), [_TYPES[dtype] for dtype in dtypes]
+    count, (*types, real) = len(program.inputs), [_TYPES[dtype] for dtype in dtypes]
     parameters = [f"long start{p}" for p in range(len(names) + heeds)]
     parameters += [f"__global {kind} *{name}" for kind, name in zip(types, names, strict=True)]
     parameters += ["__global long *flag"] * heeds + [NUMBERS[0]] * bool(program.attributes)
@@ -76,7 +81,7 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, h
     loads = [f"vload_half(at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}]" for p in range(count)]
     results = [f"y_{y}" for y in program.output_names]
     arguments = [*loads, *map(NUMBERS[1].format, range(len(program.attributes))), *(f"&{y}" for y in results)]
-    lines += [f"    float {', '.join(results)};", f"    compute({', '.join(arguments)});"]
+    lines += [f"    {real} {', '.join(results)};", f"    compute({', '.join(arguments)});"]
     for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
         if str(expression) in program.inputs:  # a copy keeps whole numbers that a float does not hold
             y = loads[program.inputs.index(str(expression))]
@@ -85,4 +90,5 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], real: str, h
         store = f"vstore_half({y}, at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
         lines.append(f"    {store};")
     # Attributes in the widest type: 1 - beta loses digits in float.
-    return "\n".join([write_c(program, "compute", dialect=OPENCL, attribute_real=real), *lines, "}", ""])
+    computed = write_c(program, "compute", real=dtypes[-1], dialect=OPENCL, attribute_real=wide)
+    return "\n".join([computed, *lines, "}", ""])
