@@ -7,8 +7,14 @@ import pytest
 
 import atled as nn
 from atled import recurrent
+from atled.array_desc import ArrayDesc
 from atled.arrays.place import TRANSFERS
+from atled.graph.compile.lowering import lower
+from atled.graph.nodes.body import BodyBuilder
+from atled.graph.nodes.ir import Graph
+from atled.graph.nodes.loops import loop
 from atled.graph.run import device_loops
+from atled.graph.run.binding import Binding
 from atled.keyed import Description
 from atled_contexts import context_scope
 
@@ -58,6 +64,36 @@ def test_no_step_of_a_loop_is_copied(sim):
         TRANSFERS.reset()
         d.run()
         assert TRANSFERS.calls == 0
+
+
+def test_the_steps_of_a_loop_are_one_program_of_the_device(sim, device):
+    builder = BodyBuilder(sim)
+    x, s, w = (builder.input(ArrayDesc(shape, np.float32)) for shape in ((B, H), (B, H), (H, H)))
+    new = builder.op("MulScalar", builder.op("Add2", x, builder.op("BatchMatmul", s, w)), val=builder.parameter())
+    graph = Graph(sim)
+    descs = [ArrayDesc(array.shape, array.dtype) for array in arrays()[:3]]
+    x, s, w = (graph.external(number, desc) for number, desc in enumerate(descs))
+    made = loop(
+        graph,
+        builder.body([new, new]),
+        sequences=[x],
+        states=[s],
+        constants=[w],
+        parameters=[graph.float_from("given")],
+    )
+    plan = lower(graph, made.rows)
+    given = [nn.NdArray.from_numpy_array(array) for array in arrays()[:3]]
+    result = nn.NdArray((T, B, H))
+    binding = Binding(plan, [array.cell for array in given], [result.cell], [0.0] * len(plan.floats))
+    for number, factor in enumerate((0.5, 0.5, 0.5, 2.0)):
+        device.reset_counts()
+        binding.run([factor if source[0] == "given" else source[1] for source in plan.floats])
+        assert device.counts.replays == (number > 0)
+        x, s, w = arrays()[:3]
+        for row, found in zip(x, result.data, strict=True):
+            s = (row + s @ w) * np.float32(factor)
+            np.testing.assert_allclose(found, s, rtol=1e-4, atol=1e-5)
+    assert device.counts.launches >= 2 * T
 
 
 def test_rows_at_which_no_array_may_begin_go_by_way_of_the_host(sim):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from atled.arrays.cell import Storage
 from atled.arrays.failures import Flag
 from atled.arrays.place import HOST, DevicePart, DeviceStorage, Place
 from atled.graph.compile.plan import Plan
+from atled.graph.compile.segments import DeviceSegment
 from atled.graph.compile.step import Slot, Step
 from atled.graph.nodes.loops import LoopOp
-from atled.graph.run.launching import Arrays, Launch, launch_of
+from atled.graph.run.launching import Arrays, Launch, arguments_of, launch_of
+from atled.graph.run.programs import QueuedSteps, Readiness
+from atled.graph.run.words import Table
 
 _MOST_LAUNCHES = 20_000  # they are made when a plan is bound, some KiB each
 
@@ -55,14 +58,46 @@ def launch_of_loop(bound: Arrays, step: Step, plan: Plan) -> Launch:
     assert isinstance(spec, LoopOp) and spec.length is not None
     floats = np.array([0.0 if kind == "parameter" else value for kind, value, *_ in plan.floats], np.float64)
     parameters = [(n, step.floats[source[1]]) for n, source in enumerate(plan.floats) if source[0] == "parameter"]
-    memory = _Memory(bound, step, plan)
-    launches = [_launches_of(_StepArrays(plan, memory, k, floats), plan) for k in range(spec.length)]
+    memory, given = _Memory(bound, step, plan), bound.floats
+    arrays = [_StepArrays(plan, memory, k, floats) for k in range(spec.length)]
     draws = [bound.array(step.arguments[number]) for number in _draw_inputs(spec)]
-    given = bound.floats
+    run = _launched(arrays, draws) if draws else _queued(arrays) or _launched(arrays, draws)
+    if not parameters:
+        return run
 
     def launch() -> None:
         for number, source in parameters:
             floats[number] = given[source]
+        run()
+
+    return launch
+
+
+def _queued(arrays: Sequence[_StepArrays]) -> Launch | None:
+    """All steps as one segment that becomes a program of the device; None where some do not only go into its queue."""
+    plan = arrays[0].plan
+    if [type(segment) for segment in plan.segments] != [DeviceSegment]:
+        return None
+    place = plan.steps[0].queue
+    assert place is not None
+    table = Table(arrays[0], plan.words[place]) if place in plan.words else None
+    segment = DeviceSegment(0, 0, [step for _ in arrays for step in plan.steps])
+    arguments = [arguments_of(one, step) for one in arrays for step in plan.steps]
+    queued = QueuedSteps(arrays[0], segment, table, arguments)
+    ready = Readiness([queued], [] if table is None else [table])
+
+    def launch() -> None:
+        ready()
+        queued()
+
+    return launch
+
+
+def _launched(arrays: Sequence[_StepArrays], draws: Sequence[np.ndarray]) -> Launch:
+    """All steps one by one; their random states go on before each, and go back if it fails."""
+    launches = [[launch_of(one, step, _NONE) for step in one.plan.steps] for one in arrays]
+
+    def launch() -> None:
         before = [draw.copy() for draw in draws]
         try:
             for launches_of_step in launches:
@@ -80,10 +115,6 @@ def launch_of_loop(bound: Arrays, step: Step, plan: Plan) -> Launch:
 
 def _draw_inputs(spec: LoopOp) -> range:
     return range(len(spec.inputs) - spec.draw_count, len(spec.inputs))
-
-
-def _launches_of(arrays: _StepArrays, plan: Plan) -> list[Launch]:
-    return [launch_of(arrays, step, _NONE) for step in plan.steps]
 
 
 class _Memory:

@@ -48,11 +48,19 @@ class QueuedSteps:
         "used",
     )
 
-    def __init__(self, bound: Arrays, segment: DeviceSegment, table: Table | None) -> None:
+    def __init__(
+        self,
+        bound: Arrays,
+        segment: DeviceSegment,
+        table: Table | None,
+        arguments: Sequence[list[object]] | None = None,
+    ) -> None:
+        """arguments: of each step, where they are not those that `bound` has."""
         self._segment = segment
         self._table = table
         self._floats = bound.floats
-        self._arguments = [arguments_of(bound, step) for step in segment.steps]
+        steps = segment.steps
+        self._arguments = [arguments_of(bound, step) for step in steps] if arguments is None else list(arguments)
         self._calls = [launch_on(bound, *pair) for pair in zip(segment.steps, self._arguments, strict=True)]
         self._expected = expected_of(bound, segment.steps)
         self._looks = any(step.waits_for_failures for step in segment.steps)
