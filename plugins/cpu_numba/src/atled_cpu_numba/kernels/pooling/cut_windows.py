@@ -14,35 +14,14 @@ import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, op_spec
 from atled_cpu_numba.kernels.pooling import planes
+from atled_cpu_numba.kernels.pooling.cut_block import AXES, GATHER, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
+from atled_cpu_numba.kernels.pooling.cut_rows import ELEMENTS, WINDOWS
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
-from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.shared.layout import filled
 
-_AXES = 4
-
-
-@layout
-class Block:
-    """What the kernels read."""
-
-    large: int  # address of x or gx
-    small: int  # address of y or gy
-    place: int  # address of the places
-    outer: int  # images
-    inner: int  # elements of each place of an image
-    sizes: int = _AXES  # of an image
-    windows: int = _AXES
-    kernel: int = _AXES
-    stride: int = _AXES
-    pad: int = _AXES
-    average: int = 1  # whether sums are divided
-    wide: int = 1  # whether places are int32
-
-
-_PLACE_OUT_OF_RANGE = 1
-_ERRORS = {_PLACE_OUT_OF_RANGE: "place out of range"}
+_ERRORS = {PLACE_OUT_OF_RANGE: "place out of range"}
 _ELEMENTS_PER_US = 400.0  # a cautious rate of one core, for the number of shares
 _MOST_BYTE_PLACES = 256
-_MAX, _SUM, _NORM, _GATHER = range(4)  # what is made of a window
 
 
 def _build_windows(dtype: str, way: int) -> Callable[..., int]:
@@ -54,6 +33,10 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     number, floats = real.kind, real.pointer
 
     @inlined
+    def along(w, word, axis):
+        return w[word + axis]
+
+    @inlined
     def cut(w, axis, window):
         start = window * w[Block.stride + axis] - w[Block.pad + axis]
         return max(start, 0), min(start + w[Block.kernel + axis], w[Block.sizes + axis])
@@ -62,8 +45,12 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     def pool_windows(block, part, parts):
         w = words(block)
         inner = w[Block.inner]
-        windows1, windows2, windows3 = w[Block.windows + 1], w[Block.windows + 2], w[Block.windows + 3]
-        sizes1, sizes2, sizes3 = w[Block.sizes + 1], w[Block.sizes + 2], w[Block.sizes + 3]
+        windows1, windows2, windows3 = (
+            along(w, Block.windows, 1),
+            along(w, Block.windows, 2),
+            along(w, Block.windows, 3),
+        )
+        sizes1, sizes2, sizes3 = along(w, Block.sizes, 1), along(w, Block.sizes, 2), along(w, Block.sizes, 3)
         each = w[Block.windows] * windows1 * windows2 * windows3
         elements = w[Block.sizes] * sizes1 * sizes2 * sizes3
         x, y = floats(w[Block.large]), floats(w[Block.small])
@@ -80,12 +67,12 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
             begin0, end0 = cut(w, 0, rest // windows1)
             to = window * inner
             count = (end0 - begin0) * (end1 - begin1) * (end2 - begin2) * (end3 - begin3)
-            if way == _GATHER:
+            if way == GATHER:
                 for n in range(to, to + inner):
                     here = broad[n] if wide != 0 else np.int32(narrow[n])
                     if here < 0 or here >= count:
-                        return _PLACE_OUT_OF_RANGE
-            if way != _MAX:
+                        return PLACE_OUT_OF_RANGE
+            if way != MAX:
                 for n in range(to, to + inner):
                     y[n] = number(0)
             seen = np.int32(0)
@@ -95,13 +82,13 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
                         row = image * elements + ((at0 * sizes1 + at1) * sizes2 + at2) * sizes3
                         for at3 in range(begin3, end3):
                             at = (row + at3) * inner
-                            if way == _SUM:
+                            if way == SUM:
                                 for n in range(inner):
                                     y[to + n] += x[at + n]
-                            elif way == _NORM:
+                            elif way == NORM:
                                 for n in range(inner):
                                     y[to + n] += x[at + n] * x[at + n]
-                            elif way == _GATHER:
+                            elif way == GATHER:
                                 if wide != 0:
                                     for n in range(inner):
                                         y[to + n] = x[at + n] if broad[to + n] == seen else y[to + n]
@@ -128,10 +115,10 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
                                     y[to + n] = value if wins else best
                                     narrow[to + n] = np.uint8(seen) if wins else narrow[to + n]
                             seen += np.int32(1)
-            if way == _SUM and w[Block.average] != 0:
+            if way == SUM and w[Block.average] != 0:
                 for n in range(to, to + inner):
                     y[n] /= number(count)
-            if way == _NORM:
+            if way == NORM:
                 for n in range(to, to + inner):
                     y[n] = np.sqrt(y[n])
         return 0
@@ -146,6 +133,10 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
+
+    @inlined
+    def along(w, word, axis):
+        return w[word + axis]
 
     @inlined
     def seeing(w, axis, at):
@@ -167,11 +158,11 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
         inner, narrow, broad = w[Block.inner], bytes8(w[Block.place]), ints32(w[Block.place])
         for window in range(first, after):
             rest = window % each
-            count = cut(w, 3, rest % w[Block.windows + 3])[1]
-            rest //= w[Block.windows + 3]
-            count *= cut(w, 2, rest % w[Block.windows + 2])[1]
-            rest //= w[Block.windows + 2]
-            count *= cut(w, 1, rest % w[Block.windows + 1])[1] * cut(w, 0, rest // w[Block.windows + 1])[1]
+            count = cut(w, 3, rest % along(w, Block.windows, 3))[1]
+            rest //= along(w, Block.windows, 3)
+            count *= cut(w, 2, rest % along(w, Block.windows, 2))[1]
+            rest //= along(w, Block.windows, 2)
+            count *= cut(w, 1, rest % along(w, Block.windows, 1))[1] * cut(w, 0, rest // along(w, Block.windows, 1))[1]
             for n in range(window * inner, (window + 1) * inner):
                 here = broad[n] if w[Block.wide] != 0 else np.int32(narrow[n])
                 if here < 0 or here >= count:
@@ -182,8 +173,12 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     def pool_elements(block, part, parts):
         w = words(block)
         inner = w[Block.inner]
-        windows1, windows2, windows3 = w[Block.windows + 1], w[Block.windows + 2], w[Block.windows + 3]
-        sizes1, sizes2, sizes3 = w[Block.sizes + 1], w[Block.sizes + 2], w[Block.sizes + 3]
+        windows1, windows2, windows3 = (
+            along(w, Block.windows, 1),
+            along(w, Block.windows, 2),
+            along(w, Block.windows, 3),
+        )
+        sizes1, sizes2, sizes3 = along(w, Block.sizes, 1), along(w, Block.sizes, 2), along(w, Block.sizes, 3)
         each = w[Block.windows] * windows1 * windows2 * windows3
         elements = w[Block.sizes] * sizes1 * sizes2 * sizes3
         gx, gy = floats(w[Block.large]), floats(w[Block.small])
@@ -191,7 +186,7 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
         if placed:
             all_windows = w[Block.outer] * each
             if not are_places(w, all_windows * part // parts, all_windows * (part + 1) // parts, each):
-                return _PLACE_OUT_OF_RANGE
+                return PLACE_OUT_OF_RANGE
         first, after = w[Block.outer] * elements * part // parts, w[Block.outer] * elements * (part + 1) // parts
         for element in range(first, after):
             image = element // elements
@@ -241,11 +236,11 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
 
 
 _KERNELS = {
-    "WindowMax": kernels_by_dtype("window_max", partial(_build_windows, way=_MAX)),
-    "WindowMaxGather": kernels_by_dtype("window_max_gather", partial(_build_windows, way=_GATHER)),
+    "WindowMax": kernels_by_dtype("window_max", partial(_build_windows, way=MAX)),
+    "WindowMaxGather": kernels_by_dtype("window_max_gather", partial(_build_windows, way=GATHER)),
     "WindowMaxGrad": kernels_by_dtype("window_max_grad", partial(_build_elements, placed=True)),
-    "WindowNorm": kernels_by_dtype("window_norm", partial(_build_windows, way=_NORM)),
-    "WindowSum": kernels_by_dtype("window_sum", partial(_build_windows, way=_SUM)),
+    "WindowNorm": kernels_by_dtype("window_norm", partial(_build_windows, way=NORM)),
+    "WindowSum": kernels_by_dtype("window_sum", partial(_build_windows, way=SUM)),
     "WindowSumGrad": kernels_by_dtype("window_sum_grad", partial(_build_elements, placed=False)),
 }
 _ARGUMENTS = {
@@ -274,8 +269,8 @@ def accepts(call: Call) -> bool | str:
     if refused:
         return refused
     axes = len(call.attributes["kernel"])
-    if axes > _AXES:
-        return f"takes windows over up to {_AXES} axes, not {axes}"
+    if axes > AXES:
+        return f"takes windows over up to {AXES} axes, not {axes}"
     places = (*call.inputs[1:], *call.outputs[1:])
     wanted = np.uint8 if math.prod(call.attributes["kernel"]) <= _MOST_BYTE_PLACES else np.int32
     return not places or (places[0] is not None and places[0].dtype == wanted) or f"takes places as {np.dtype(wanted)}"
@@ -309,10 +304,14 @@ def prepare(call: Call) -> Prepared:
         (Block.stride, geometry["stride"], 1),
         (Block.pad, geometry["pad"], 0),
     ):
-        words[word : word + _AXES] = [missing] * (_AXES - axes) + list(values)
+        for axis, value in enumerate((*[missing] * (AXES - axes), *values)):
+            words[word + axis] = value
     seen = small.size * math.prod(attributes["kernel"])
-    parts = share_count((seen + large.size) / _ELEMENTS_PER_US, max(result.size // max(words[Block.inner], 1), 1))
-    return launch(_KERNELS[name][large.dtype.name], words, _ARGUMENTS[name], parts=parts, errors=_ERRORS)
+    by_row = {**WINDOWS, **ELEMENTS}.get(name) if not is_last else None
+    kernel = (by_row or _KERNELS[name])[large.dtype.name]
+    units = result.size // max(result.shape[-1], 1)  # rows, or what lies between channels
+    parts = share_count((seen + large.size) / _ELEMENTS_PER_US, max(units, 1))
+    return launch(kernel, words, _ARGUMENTS[name], parts=parts, errors=_ERRORS)
 
 
 def _plain(call: Call, sizes: Sequence[int], counts: Sequence[int]) -> Call | None:
