@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from atled_contexts import discovery
@@ -176,6 +177,17 @@ class Context:
         given = backends[0] if len(backends) == 1 else backends
         pairs = parse_backends(given, f"using({', '.join(map(repr, backends))})", self._values.backends[0][1])
         return self.replace(backend=_as_entries(pairs), **changes)
+
+    def with_type_configs(self, type_configs: Iterable[str]) -> Context:
+        """The same backends, each under another type config, frozen.
+
+        Unlike `replace` it takes those that a backend does not offer: selection says so then, and asks the next one.
+        """
+        names = (name for name, _ in self._values.backends)
+        pairs = tuple(dict.fromkeys(zip(names, type_configs, strict=True)))
+        made = Context.__new__(Context)
+        made._hold(self._values._replace(backends=pairs), None)
+        return made.frozen
 
     def _fitting(self, backend: BackendList | None) -> dict[str, str]:
         """The array class and the device id for another list: the own ones where they fit, else its default."""

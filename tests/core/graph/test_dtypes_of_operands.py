@@ -334,3 +334,12 @@ def test_an_int_that_no_float_holds_becomes_an_array() -> None:
     assert isinstance(large, np.ndarray) and large.dtype == np.int64 and large == 2**53 + 1
     with pytest.raises(OverflowError, match="uint8 holds 0 to 255"):
         whole_operand(256, np.dtype(np.uint8))
+
+
+def test_a_backend_without_the_type_config_of_a_dtype_gives_way() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    descs = (ArrayDesc((2,), ml_dtypes.bfloat16),) * 2
+    context = Context(["sim:float", "reference:float"], fallback="quiet")
+    decision = choose(SPECS["Add2"], descs, {"inplace": False}, context, by_operands=True)
+    assert (decision.backend, decision.fallback) == ("reference", True)
+    assert decision.candidates[0].reason == "backend 'sim' offers no 'bf16'"

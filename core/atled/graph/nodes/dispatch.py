@@ -15,7 +15,7 @@ from atled.dtypes import is_float
 from atled.limits.caches import register_cache
 from atled.ops.channel_axis import Channelled, back_axes, front_axes, to_front
 from atled.ops.spec import SPECS, Input, OpSpec
-from atled.type_configs import compute_dtype, precise_dtype, standard_config
+from atled.type_configs import computable, compute_dtype, precise_dtype, standard_config
 from atled_contexts import (
     Candidate,
     Context,
@@ -132,16 +132,16 @@ def _cast_to(dtype: np.dtype | None, item: Input, desc: ArrayDesc | None, type_c
 def _context_for(context: Context, dtype: np.dtype, generation: int) -> Context:
     """A Context like one, under type configs that compute in a dtype: its own ones where they do.
 
-    generation: that of the plugins, on which it depends what type configs there are.
+    generation: that of the plugins, which may say what type configs mean.
     """
     standard = standard_config(dtype)
-    entries = [
-        (name, config if compute_dtype(config) == dtype else standard)
-        for name, config in context.backends
-        if backend_status(name).usable
-    ]
-    changed = dict.fromkeys(f"{name}:{config}" for name, config in entries)
-    return context.replace(backend=list(changed)).frozen if changed else context
+    configs = [config for _, config in context.backends]
+    return context.with_type_configs(config if _computes_in(config, dtype) else standard for config in configs)
+
+
+def _computes_in(type_config: str, dtype: np.dtype) -> bool:
+    """Whether the dtype of a type config is known, and this one; backends that are absent may have their own."""
+    return bool(computable((type_config,))) and compute_dtype(type_config) == dtype
 
 
 def context_by_operands(spec: OpSpec, inputs: Sequence[ArrayDesc | None], context: Context) -> Context:

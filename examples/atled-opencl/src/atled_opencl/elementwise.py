@@ -87,7 +87,7 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], wide: str, h
             y = loads[program.inputs.index(str(expression))]
         if dtypes[p] == "bool":
             y = f"({y}) != 0"
-        store = f"vstore_half({y}, at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
+        store = f"vstore_half((float)({y}), at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
         lines.append(f"    {store};")
     # Attributes in the widest type: 1 - beta loses digits in float.
     computed = write_c(program, "compute", real=dtypes[-1], dialect=OPENCL, attribute_real=wide)
