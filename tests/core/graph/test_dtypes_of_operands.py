@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import atled_sim
 from atled.array_desc import ArrayDesc
+from atled.conformance.broken.shelf import PLUGIN
 from atled.conformance.running import evaluate
 from atled.errors import RefusedError
 from atled.graph.nodes.dispatch import choose
@@ -19,7 +20,7 @@ from atled.graph.nodes.gradient import backpropagate
 from atled.graph.nodes.ir import Graph, IRValue
 from atled.ops.elementwise import whole_operand, with_numbers
 from atled.ops.spec import SPECS
-from atled_contexts import Context
+from atled_contexts import Context, register_plugin, unregister_plugin
 
 DTYPES = (
     "bool",
@@ -339,7 +340,11 @@ def test_an_int_that_no_float_holds_becomes_an_array() -> None:
 def test_a_backend_without_the_type_config_of_a_dtype_gives_way() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     descs = (ArrayDesc((2,), ml_dtypes.bfloat16),) * 2
-    context = Context(["sim:float", "reference:float"], fallback="quiet")
-    decision = choose(SPECS["Add2"], descs, {"inplace": False}, context, by_operands=True)
+    register_plugin("shelf", PLUGIN)
+    try:
+        context = Context(["shelf:float", "reference:float"], fallback="quiet")
+        decision = choose(SPECS["Add2"], descs, {"inplace": False}, context, by_operands=True)
+    finally:
+        unregister_plugin("shelf")
     assert (decision.backend, decision.fallback) == ("reference", True)
-    assert decision.candidates[0].reason == "backend 'sim' offers no 'bf16'"
+    assert decision.candidates[0].reason == "backend 'shelf' offers no 'bf16'"
