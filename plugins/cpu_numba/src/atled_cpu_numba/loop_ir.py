@@ -15,6 +15,8 @@ SPECIAL = -(1 << 62)
 PAUSED = -(1 << 63)
 UNSTARTED_BIT = 1 << 61
 FAILED_BIT = 1 << 60
+INTERVALS_SHIFT = 6  # 1 / 64 of a turn goes by between two looks at the time
+MOST_INTERVAL = 64  # steps
 STEPS_SHOWN = (1 << 23) - 1  # greater numbers of steps are told as this one
 STEP_BITS = STEPS_SHOWN << 16
 UNSTARTED = PAUSED | UNSTARTED_BIT
@@ -386,6 +388,9 @@ step.begin:                            ; of step %k from row %begin.row on; that
   %to.k = phi i64 [ %to.new, %chosen ], [ %to, %entry ], [ %to.k, %moved ]
   %begin.row = phi i64 [ %from.new, %chosen ], [ %row, %entry ], [ %from.k, %moved ]
   %going = phi i64 [ 0, %chosen ], [ %within, %entry ], [ 0, %moved ]
+  %last.look = phi i64 [ %begin, %chosen ], [ %begin, %entry ], [ %last.look.next, %moved ]
+  %interval = phi i64 [ 1, %chosen ], [ 1, %entry ], [ %interval.next, %moved ]
+  %until = phi i64 [ 1, %chosen ], [ 1, %entry ], [ %until.next, %moved ]
   %any = icmp slt i64 %begin.row, %to.k
   br i1 %any, label %row.begin, label %step.end
 row.begin:
@@ -427,11 +432,27 @@ counted.step:
 move:
   call void @loop_move(ptr %words)
   call void @loop_patch(ptr %words)
+  %until.less = sub i64 %until, 1
+  %looks = icmp eq i64 %until.less, 0
+  br i1 %looks, label %look, label %moved
+look:                                  ; a look at the time takes longer than a short step: not at each of those
   %now = call i64 @ticks(i64 0)
   %spent = sub i64 %now, %begin
   %due = icmp ugt i64 %spent, %turn
-  br i1 %due, label %pause, label %moved
+  br i1 %due, label %pause, label %pace
+pace:
+  %lately = sub i64 %now, %last.look
+  %lately.many = shl i64 %lately, {{INTERVALS_SHIFT}}
+  %brief = icmp ult i64 %lately.many, %turn
+  %twice = shl i64 %interval, 1
+  %below = icmp ult i64 %interval, {{MOST_INTERVAL}}
+  %longer = select i1 %below, i64 %twice, i64 %interval
+  %interval.new = select i1 %brief, i64 %longer, i64 1
+  br label %moved
 moved:
+  %last.look.next = phi i64 [ %last.look, %move ], [ %now, %pace ]
+  %interval.next = phi i64 [ %interval, %move ], [ %interval.new, %pace ]
+  %until.next = phi i64 [ %until.less, %move ], [ %interval.new, %pace ]
   br label %step.begin
 end:
   %steps = phi i64 [ 0, %accept ], [ %k.next, %condition ], [ %k.next, %counted.step ]
