@@ -182,7 +182,7 @@ class Description:
             else:
                 kind = type(value)
                 is_plain = kind is int or kind is str or (kind is tuple and _INTS.issuperset(map(type, value)))
-                # What is only equal to these, as 1.0 is to 1, is checked now: found by its key it would not be.
+                # What is only equal to these, as True is to 1, is checked now: found by its key it would not be.
                 noted.append((name, value if is_plain else checked(spec, name, value)))
         return tuple(noted)
 

@@ -363,6 +363,19 @@ def test_views_are_windows_on_one_array(context):
 
 
 @PLACES
+def test_views_of_arrays_of_several_sizes_are_told_apart(context):
+    for size in (9, 12, 30):
+        x, expected = NdArray.from_numpy_array(np.arange(size, dtype=np.float32)), np.arange(size, dtype=np.float32)
+        d = Description(context)
+        left, right = d.leaf(View(x)[1:4]), d.leaf(View(x)[5:8])
+        d.assign(left, right)
+        d.assign(right, left)
+        d.run()
+        expected[1:4], expected[5:8] = expected[5:8].copy(), expected[1:4].copy()
+        np.testing.assert_array_equal(x.data, expected)
+
+
+@PLACES
 def test_where_a_view_begins_compiles_nothing_anew(context):
     x = NdArray.from_numpy_array(np.arange(12, dtype=np.float32))
     expected = np.arange(12, dtype=np.float32)

@@ -42,14 +42,18 @@ class Source:
         self._leaves = _leaves(cells)
         self._context = context
 
-    def compiled(self, begins: Sequence[int] | None) -> Compiled:
-        """Compiled, or found.
+    def compiled(self) -> Compiled:
+        """Compiled, or found, to run on addresses to which a run adds where views begin."""
+        return self._found(self._leaves)
 
-        begins: per array the elements in front of its first leaf; None where a run adds them to its addresses.
-        """
-        own = None if begins is None else (*begins, *[0] * (len(self._leaves.sizes) - len(begins)))
-        key = (*self._key, own)
-        leaves = self._leaves._replace(begins=own)
+    def placed(self, begins: Sequence[int], cells: Cells) -> Compiled:
+        """The same for views that begin at these elements of arrays of the sizes of these."""
+        own = (*begins, *[0] * (len(cells) - len(begins)))
+        return self._found(self._leaves._replace(begins=own, sizes=tuple(cell.size for cell in cells)))
+
+    def _found(self, leaves: Leaves) -> Compiled:
+        where = None if leaves.begins is None else (leaves.begins, leaves.sizes)
+        key = (*self._key, where)
         found: Compiled = PLANS.get(key, lambda: compile_entries(self._entries, leaves, self._context))
         return found
 
@@ -72,7 +76,7 @@ def described(entries: Sequence[Entry], cells: Cells, context: Context) -> Descr
 def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> Program:
     """The program of a description, to run on arrays that are where these are and have their dtypes."""
     source = Source(key, entries, cells, context)
-    compiled = source.compiled(None)
+    compiled = source.compiled()
     if compiled.fits_addresses and _OnHost.fits(compiled, cells):
         return _OnHost(source, compiled)
     return _Placed(source, compiled) if source.has_views else _placed(source, compiled, cells)
@@ -126,7 +130,7 @@ class Program(ABC):
     def run_bound(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """The same by a binding, which a trace and a verification see step by step."""
         # Where views begin matters to it; whole arrays begin where the plan has them begin.
-        compiled = self.compiled if not self._has_views else self._source.compiled(begins)
+        compiled = self._source.placed(begins, cells) if self._has_views else self.compiled
         plan = compiled.plan
         made = [ArrayCell(plan.slots[slot].desc.size) for slot in plan.targets]
         Binding(plan, cells, made, self._floats(floats)).run()
@@ -301,22 +305,22 @@ class _OnDevice(Program):
 
 
 class _Placed(Program):
-    """One with views, not by addresses: a program for each of the places where they begin."""
+    """One with views, not by addresses: a program for each of the places where they begin, in arrays of some sizes."""
 
     __slots__ = ("_known",)
 
     def __init__(self, source: Source, compiled: Compiled) -> None:
         super().__init__(source, compiled)
-        self._known: dict[tuple[int, ...], Program] = {}
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], Program] = {}
 
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
-        key = tuple(begins)
+        key = tuple(begins), tuple(cell.size for cell in cells)
         program = self._known.get(key)
         if program is None:
             if len(self._known) >= _PLACES_LIMIT:
                 self._known.clear()
-            program = self._known[key] = _placed(self._source, self._source.compiled(key), cells)
+            program = self._known[key] = _placed(self._source, self._source.placed(begins, cells), cells)
         return program.run(cells, begins, floats)
 
 
