@@ -152,10 +152,34 @@ def test_truth_of_every_dtype(cuda, name, dtype):
     for shape, axes in (((300, 37), (1,)), ((20000, 3), (0,)), ((7, 4096), (1,))):
         x = np.where(rng.random(shape) < (0.01 if name == "Any" else 0.99), 2, 0).astype(dtype)
         expected = getattr(x, name.lower())(axis=axes)
-        outcome = evaluate(partial(_truth, name, axes), [x], cuda, by_operands=True)
-        assert outcome.backend_of(name) == "cuda" and outcome.results[0].dtype == bool
-        np.testing.assert_array_equal(outcome.results[0], expected)
+        assert_by_operands(cuda, name, x, expected, axes=axes)
 
 
-def _truth(name, axes, graph, values):
-    return [graph.op(name, values[0], axes=axes)]
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("bool", (300, 37)), ("int8", (2, 40001)), ("uint32", (300, 37)), ("int64", (2, 40001)), ("uint64", (300, 37))],
+)
+def test_integers_are_reduced_exactly(cuda, dtype, shape):
+    limits = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    drawn = np.dtype("uint8" if dtype == "bool" else dtype)
+    x = np.random.default_rng(0).integers(*limits, shape, drawn, endpoint=True).astype(dtype)
+    x[0, 5] = x[1, 7] = limits[0]  # where the least one is all there is
+    x[0, 6:] = limits[0]
+    assert_by_operands(cuda, "Sum", x, x.sum(axis=1), axes=1)
+    assert_by_operands(cuda, "MaxTies", x, x.max(axis=1), axes=1)
+    assert_by_operands(cuda, "MinTies", x, x.min(axis=0), axes=0)
+    assert_by_operands(cuda, "ArgMax", x, x.argmax(axis=1), axes=1)
+    assert_by_operands(cuda, "ArgMin", x, x.argmin(axis=1), axes=1)
+    assert_by_operands(cuda, "CumSum", x, x.cumsum(axis=1), axis=1)
+    assert_by_operands(cuda, "CumProd", x, x.cumprod(axis=0), axis=0)
+
+
+def assert_by_operands(cuda, name, x, expected, **attributes):
+    """An op on the GPU without a type config: values and dtype."""
+    outcome = evaluate(partial(_of_one, name, attributes), [x], cuda, by_operands=True)
+    assert outcome.backend_of(name) == "cuda" and outcome.results[0].dtype == expected.dtype
+    np.testing.assert_array_equal(outcome.results[0], expected)
+
+
+def _of_one(name, attributes, graph, values):
+    return [graph.op(name, values[0], **attributes)]

@@ -17,14 +17,14 @@
 #define HAS_PLACE (OP == MAXIMUM || OP == MINIMUM)
 
 #if HAS_PLACE
-/* The first of the best, of which NaN is one. r < 0: there was none better than what it begins with. */
+/* The first of the best, of which NaN is one. r < 0: there was none better than WORST, with which it begins. */
 struct State {
     ACC value;
     index_t r;
 };
 
 static __device__ __forceinline__ State nothing() {
-    return {ACC(OP == MAXIMUM ? __int_as_float(0xff800000) : __int_as_float(0x7f800000)), -1};
+    return {(ACC)(WORST), -1};
 }
 
 static __device__ __forceinline__ bool is_better(ACC a, ACC b) {
@@ -51,10 +51,10 @@ struct State {
     ACC value, sum;
 };
 
-static __device__ __forceinline__ State nothing() { return {ACC(__int_as_float(0xff800000)), 0}; }
+static __device__ __forceinline__ State nothing() { return {(ACC)(__int_as_float(0xff800000)), 0}; }
 
 static __device__ __forceinline__ ACC term(ACC value, ACC highest) {
-    return value == highest ? ACC(1) : exp(value - highest); /* infinite ones have no difference */
+    return value == highest ? (ACC)(1) : exp(value - highest); /* infinite ones have no difference */
 }
 
 static __device__ __forceinline__ State merged(State a, State b) {
@@ -63,7 +63,7 @@ static __device__ __forceinline__ State merged(State a, State b) {
 }
 
 static __device__ __forceinline__ void add(State &state, ACC value, index_t) {
-    state = merged(state, State{value, ACC(1)});
+    state = merged(state, State{value, (ACC)(1)});
 }
 
 static __device__ __forceinline__ State swapped(State state, int lanes) {
@@ -74,11 +74,11 @@ struct State {
     ACC value;
 };
 
-static __device__ __forceinline__ State nothing() { return {ACC(OP == PRODUCT || OP == ALL)}; }
+static __device__ __forceinline__ State nothing() { return {(ACC)(OP == PRODUCT || OP == ALL)}; }
 
 static __device__ __forceinline__ State merged(State a, State b) {
-    if (OP == ANY) return {ACC(a.value != 0 || b.value != 0)};
-    if (OP == ALL) return {ACC(a.value != 0 && b.value != 0)};
+    if (OP == ANY) return {(ACC)(a.value != 0 || b.value != 0)};
+    if (OP == ALL) return {(ACC)(a.value != 0 && b.value != 0)};
     return {OP == PRODUCT ? a.value * b.value : a.value + b.value};
 }
 
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK LEAST_BLOCKS)
 #if IS_PART
         y[blockIdx.y * (size_t)RESULTS + k] = value;
 #else
-        STORE_0(y, k, count == 1 ? value : value / ACC(count));
+        STORE_0(y, k, count == 1 ? value : value / (ACC)(count));
 #endif
 #if HAS_PLACE
         if (place) place[(IS_PART ? blockIdx.y * (size_t)RESULTS : 0) + k] = IS_PART || state.r > 0 ? state.r : 0;

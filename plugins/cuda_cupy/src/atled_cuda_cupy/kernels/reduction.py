@@ -28,6 +28,7 @@ _OPERATIONS = {
     "MinTies": "MINIMUM",
     "LogSumExp": "LOG_SUM_EXP",
 }
+_WHOLE = ("ArgMax", "ArgMin", "Max", "MaxTies", "Min", "MinTies", "Prod", "Sum")
 _TRUTHS = {"Any": "ANY", "All": "ALL"}
 _WORTH_A_LAUNCH = 4  # parts; fewer take no longer one after the other than a second launch does
 _MEANS = ("Mean", "ReduceMean")
@@ -56,6 +57,34 @@ def accepts(call: Call) -> bool | str:
         if desc is not None and not has_type(desc):
             return f"kernels have no type for {desc.dtype}"
     return True
+
+
+def accepts_whole(call: Call) -> bool | str:
+    """The same for what reduces integers and truth values, too; formulas beside them are for others."""
+    if not call.has_integers:
+        return accepts(call)
+    return "no formulas are computed beside sums of integers" if call.formulas else accepts_truths(call)
+
+
+def whole_type(dtype: Any) -> str:  # Any: a dtype
+    """In which type results of a dtype are accumulated that are integers or truth values; "" for floats."""
+    if dtype.kind not in "biu":
+        return ""
+    is_wide = dtype.itemsize == 8 or dtype.name == "uint32"
+    return ("unsigned long long" if dtype.name == "uint64" else "long long") if is_wide else "int"
+
+
+def _worst(dtype: Any, operation: str) -> str:  # Any: a dtype
+    """What no element is worse than, where the best one is looked for."""
+    is_maximum = operation == "MAXIMUM"
+    if dtype.kind not in "biu":
+        return f"__int_as_float({'0xff800000' if is_maximum else '0x7f800000'})"
+    if dtype.kind == "b":
+        return "0" if is_maximum else "1"
+    least, greatest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if not is_maximum:
+        return f"{greatest}{'ULL' if dtype.kind == 'u' else 'LL'}"
+    return f"({least + 1}LL - 1)" if least else "0"  # C has no literal of the least one
 
 
 def accepts_truths(call: Call) -> bool | str:
@@ -113,7 +142,7 @@ class Reducing:
         reads: str = "",
     ) -> None:
         stored, real = type_names(x.dtype)
-        sum_type = sum_type or real
+        sum_type = sum_type or whole_type(np.dtype(result)) or real
         self._divisor = divisor
         self._has_places = operation in ("MAXIMUM", "MINIMUM")
         before, after = (call.before, call.after) if call else ({}, {})
@@ -128,8 +157,10 @@ class Reducing:
         floats = call.float_count if call else 0
         types = {"T": stored, "A": real, "ACC": sum_type, "Y": type_names(result)[0]}
         defines = {**types, "OP": operation, "HAS_FORMULA": int(is_made), "OF_PARTS": 0, "IS_PART": 0}
+        if self._has_places:
+            defines["WORST"] = _worst(x.dtype, operation)
         self._parts = walk.parts
-        self._part_bytes = aligned(walk.results * walk.parts * (8 if sum_type == "double" else 4))
+        self._part_bytes = aligned(walk.results * walk.parts * (4 if sum_type in ("float", "int") else 8))
         self.workspace = 0
         self._second: Launch | None = None
         if walk.parts == 1:
@@ -173,7 +204,7 @@ def prepare_reduction(call: Call) -> Prepared:
     axes = call.attributes.get("axes", range(x.ndim))
     operation, where = _OPERATIONS[name], device(call.device_id)
     count = math.prod(x.shape[axis] for axis in axes)
-    sum_type = "double" if operation == "PRODUCT" else ""
+    sum_type = "double" if operation == "PRODUCT" and x.dtype.kind not in "biu" else ""
     divisor = count if name in _MEANS else 1
     made = Reducing(where, x, axes, operation, call.outputs[0].dtype, sum_type=sum_type, divisor=divisor, call=call)
 
@@ -315,8 +346,10 @@ def register(registrar: Registrar) -> None:
         registrar.implementation(op, "cuda", prepare_truth, note="kernel", **facts)
     for prepare, ops in _PREPARES.items():
         for op in ops.split():
-            facts = {}
+            facts = {"accepts": accepts}
+            if op in _WHOLE:
+                facts = {"accepts": accepts_whole, "integers": True}
             if prepare is prepare_reduction:
-                facts = {"attaches": ("x", "y")}
+                facts["attaches"] = ("x", "y")
             omits = {"Max": ("index",), "Min": ("index",), "ScaleToNorm": ("norm",)}.get(op, ())
-            registrar.implementation(op, "cuda", prepare, accepts=accepts, note="kernel", omits=omits, **facts)
+            registrar.implementation(op, "cuda", prepare, note="kernel", omits=omits, **facts)

@@ -19,12 +19,14 @@ def prepare_scan(call: Call) -> Prepared:
     """CumSum and CumProd: a thread for each row where there are many, or short ones; else a block."""
     (x,), where, attributes = call.inputs, device(call.device_id), call.attributes
     assert x is not None
-    axis = attributes["axis"]
+    axis, made = attributes["axis"], call.outputs[0].dtype
     count, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     rows = 0 if x.size == 0 else x.size // count
     by_columns = count <= 32 or rows >= _THREADS_ENOUGH * where.multiprocessors
     defines = {
         "T": type_names(x.dtype)[0],
+        "Y": type_names(made)[0],
+        "ACC": reduction.whole_type(made) or "double",
         "BLOCK": _BLOCK,
         "PRODUCTS": int(call.spec.name == "CumProd"),
         "EXCLUSIVE": int(attributes["exclusive"]),
@@ -43,4 +45,5 @@ def prepare_scan(call: Call) -> Prepared:
 def register(registrar: Registrar) -> None:
     """Hand them over."""
     for op in ("CumSum", "CumProd"):
-        registrar.implementation(op, "cuda", prepare_scan, accepts=reduction.accepts, note="kernel")
+        facts: dict[str, Any] = {"accepts": reduction.accepts_whole, "integers": True}
+        registrar.implementation(op, "cuda", prepare_scan, note="kernel", **facts)
