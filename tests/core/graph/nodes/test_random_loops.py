@@ -11,7 +11,7 @@ from graph_programs import Program, body_of, desc
 LENGTH, ROW, WEIGHT = 3, (2, 8), (8, 8)
 DESCS = [desc(*ROW), desc(*ROW), desc(*ROW), desc(*WEIGHT), desc(1, 8)]
 _values = st.integers(0, 99)
-_kinds = st.sampled_from(["add", "mul", "tanh", "product", "transposed", "bias", "branch"])
+_kinds = st.sampled_from(["add", "mul", "tanh", "product", "transposed", "bias", "constants", "branch"])
 _calls = st.lists(st.tuples(_kinds, _values, _values))
 _counts = st.none() | st.integers(0, LENGTH) | st.floats(-4, 4)
 """Of steps: known, known when it runs, or ended where a sum exceeds a limit."""
@@ -45,6 +45,7 @@ def body_from(calls, results, limit):
                     "product": lambda one, _: op("BatchMatmul", one, w),
                     "transposed": lambda one, other: op("BatchMatmul", op("Tanh", one), w, transpose_b=True) + other,
                     "bias": lambda one, _: one + b,
+                    "constants": lambda one, _: op("BatchMatmul", one, op("Transpose", w, axes=(1, 0)) * op("Tanh", b)),
                     "branch": lambda one, other: branched(builder, one, other, w),
                 }[kind](one, other)
             )
