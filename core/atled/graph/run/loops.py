@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,10 +83,14 @@ class _BodyRun:
         cells = [array.cell for array in self._inputs]
         self._binding = bind(plan, cells, [result.cell for result in self._results], [0.0] * len(plan.floats))
 
-    def run(self, given: Sequence[np.ndarray], floats: Sequence[float]) -> list[np.ndarray]:
-        """The results, in memory that the next run writes; random states, the last of what is given, go on."""
-        for array, values in zip(self._inputs, given, strict=True):
-            array.data[...] = values
+    def run(self, given: Sequence[np.ndarray], floats: Sequence[float], same: Collection[int] = ()) -> list[np.ndarray]:
+        """The results, in memory that the next run writes; random states, the last of what is given, go on.
+
+        same: numbers of what is given that the run before was given, too: on a device it stays there.
+        """
+        for number, (array, values) in enumerate(zip(self._inputs, given, strict=True)):
+            if number not in same:
+                array.data[...] = values
         self._binding.run([floats[value] if kind == "parameter" else value for kind, value, *_ in self._floats])
         first_draw = len(given) - self._draws
         for array, values in zip(self._inputs[first_draw:], given[first_draw:], strict=True):
@@ -109,7 +113,9 @@ def _run_loop(spec: LoopOp, body: _BodyRun, given: Sequence[np.ndarray], floats:
     try:
         while steps < most:
             row = most - 1 - steps if spec.backwards else steps
-            results = body.run([*(array[row, ...] for array in sequences), *states, *constants], floats)
+            rows_given = [array[row, ...] for array in sequences]
+            same = range(first_constant, len(given) - spec.draw_count) if steps else ()
+            results = body.run([*rows_given, *states, *constants], floats, same)
             for made, values in zip(
                 (*states, *(array[row, ...] for array in rows)), _without_end(spec, results), strict=True
             ):
