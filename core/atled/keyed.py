@@ -38,6 +38,7 @@ from atled.graph.keyed.entries import (
 from atled.graph.keyed.programs import Program, described, program_of
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
+from atled.ops.own import OWN
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
 from atled.variable import Variable
@@ -163,6 +164,7 @@ class Description:
         attributes: those of kind float are run-time values, with which nothing is compiled anew.
         """
         entries = self._entries
+        op = OWN.get(op, op)  # type: ignore[arg-type]  # a spec is no name
         if attributes:
             entries.append((op, inputs, self._noted(op, attributes)))
         else:

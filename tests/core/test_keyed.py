@@ -14,6 +14,7 @@ from atled.arrays.array import NdArray
 from atled.arrays.views import View
 from atled.calling import cached_calls
 from atled.keyed import Description
+from atled.op_spec import DERIVED, Row, define, undefine
 from atled_contexts import context_scope
 from atled_sim import faults
 from graph_programs import differences
@@ -660,3 +661,24 @@ def test_products_of_another_dtype_are_added_to_a_state_in_its_own():
     (found,) = d.run()
     assert found.dtype == np.float64
     np.testing.assert_allclose(found.data, state.data + np.einsum("tij,tik->jk", x.data, x.data), rtol=1e-5)
+
+
+def test_an_op_of_ones_own_is_that_of_its_last_definition():
+    x = NdArray.from_numpy_array(np.float32([2]))
+
+    def computed():
+        d = Description(CPU)
+        d.result(d.call("KeyedPower", d.leaf(x)))
+        (found,) = d.run()
+        return found.data[0]
+
+    try:
+        define(Row("KeyedPower", "keyed_power", "x * x", {"x": DERIVED}, doc="Second power of each element."))
+        assert [computed(), computed()] == [4, 4]
+        row = Row("KeyedPower", "keyed_power", "x * x * x", {"x": DERIVED}, doc="Third power of each element.")
+        define(row, replace=True)
+        assert [computed(), computed()] == [8, 8]
+    finally:
+        undefine("KeyedPower")
+    with pytest.raises(ValueError, match="no op has that name"):
+        computed()

@@ -11,7 +11,7 @@ import atled.functions as F
 from atled.conformance.checks import check_op
 from atled.generators.catalogue import catalogue
 from atled.op_spec import DERIVED, Attribute, Input, OpSpec, Row, Sample, define, function_of, undefine
-from atled.ops.own import _own
+from atled.ops.own import OWN
 from atled.ops.spec import FUNCTIONS, SPECS
 
 VALUES = np.array([-2.0, -0.5, 0.0, 1.5], np.float32)
@@ -20,7 +20,7 @@ VALUES = np.array([-2.0, -0.5, 0.0, 1.5], np.float32)
 @pytest.fixture(autouse=True)
 def only_the_library_afterwards():
     yield
-    for title in list(_own):
+    for title in list(OWN):
         undefine(title)
 
 

@@ -17,7 +17,9 @@ from atled_contexts import lock_across_forks
 _COMMON = ("n_outputs", "outputs", "using")  # arguments that every function has
 _SHARED = ("y", "gy")  # what formulas of gradients call the output and its gradient
 
-_own: dict[str, OpSpec] = {}  # by the name in the definition
+OWN: dict[str, OpSpec] = {}
+"""The ops from outside of the library by the names in their definitions, of which the last one counts."""
+
 _lock = lock_across_forks()
 
 
@@ -30,7 +32,7 @@ def admit(spec: OpSpec, *, replace: bool) -> None:
     with _lock:
         title = spec.name
         _check(spec)
-        earlier = _own.get(title)
+        earlier = OWN.get(title)
         if earlier is not None and not (replace and earlier.module == spec.module):
             _refuse_twice(spec, earlier, replace)
         if earlier is None and _is_of_library(title):
@@ -43,24 +45,24 @@ def admit(spec: OpSpec, *, replace: bool) -> None:
         if earlier is not None:
             _remove(title)
         register(spec)
-        _own[title] = spec
+        OWN[title] = spec
 
 
 def remove(op: Any) -> None:
     """See `atled.op_spec.undefine`."""
     with _lock:
         spec = spec_of(op)
-        title = next((title for title, own in _own.items() if own is spec), None)
+        title = next((title for title, own in OWN.items() if own is spec), None)
         if title is None:
             asked = f"undefine({spec.name})"
             if spec.is_library:
                 raise ValueError(four_parts(asked, "it is an op of the library", "", "undefine ops of your own only"))
-            raise ValueError(four_parts(asked, "it is not defined any more", f"defined: {listing(_own)}", "leave it"))
+            raise ValueError(four_parts(asked, "it is not defined any more", f"defined: {listing(OWN)}", "leave it"))
         _remove(title)
 
 
 def _remove(title: str) -> None:
-    spec = _own.pop(title)
+    spec = OWN.pop(title)
     spec.removed = True
     # The spec stays in SPECS: graphs that hold it find their gradients there.
     FUNCTIONS.pop(spec.function, None)
@@ -76,7 +78,7 @@ def spec_of(op: Any) -> OpSpec:
             raise LookupError(four_parts(op.__name__, "the class is abstract", "", "give one that defines an op"))
         return found
     if isinstance(op, str):
-        return _own.get(op) or derived_spec(op)
+        return OWN.get(op) or derived_spec(op)
     spec = getattr(op, "spec", None)
     if not isinstance(spec, OpSpec):
         asked = f"the op {op!r}"

@@ -412,7 +412,7 @@ class Described:
 def spec_of(op: str | OpSpec) -> OpSpec:
     """The op spec of a name; ValueError for one that there is not."""
     spec = op if isinstance(op, OpSpec) else SPECS.get(op)
-    if spec is None:
+    if spec is None or spec.removed:
         raise ValueError(
             four_parts(f"a call of {op!r}", "no op has that name", "", did_you_mean(str(op), SPECS, "look at SPECS"))
         )
