@@ -19,10 +19,10 @@ class Assign(ProgramOp):
 
     Args:
         target: (...) any dtype; changed.
-        value: dtype of the target; broadcast to its shape.
+        value: (...) any dtype; that of the target, to whose shape it is broadcast.
 
     Returns:
-        target: the input of this name.
+        target: (...) any dtype; the input of this name.
 
     Raises:
         ValueError: value does not broadcast to the target, or has another dtype.
