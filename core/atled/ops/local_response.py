@@ -90,7 +90,6 @@ class LRN(OpSpec):
         return (
             Sample((2, 5, 3), size=3, axis=1, scale=0.5, power=0.75),
             Sample((4, 2, 2), size=5, axis=0, scale=0.25, bias=2.0),
-            Sample((3, 4), size=1),
             Sample((2, 3), size=7, axis=-2, power=0.5),
             Sample((0, 3), size=3),
         )

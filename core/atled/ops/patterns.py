@@ -61,7 +61,6 @@ class Arange(OpSpec):
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample(count=5),
             Sample(start=2.5, step=-0.5, count=7),
             Sample(start=3, step=2, count=4, dtype=np.int32),
             Sample(count=0),
@@ -118,7 +117,6 @@ class Eye(OpSpec):
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample(rows=3),
             Sample(rows=2, columns=4, offset=1),
             Sample(rows=4, columns=3, offset=-2, dtype=np.int8),
             Sample(rows=0),

@@ -91,7 +91,6 @@ class WindowMax(CutWindows):
             Sample(Distinct((2, 5, 7)), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
             Sample(Distinct((2, 6, 7)), kernel=(3, 2), stride=(2, 3), pad=(1, 0), caffe=True),
             Sample(Distinct((4, 1, 4, 5, 3)), kernel=(2, 1, 3, 2), stride=(1, 1, 2, 2), channel_last=True),
-            Sample(Distinct((3, 2, 3, 3)), kernel=(2, 2, 2, 2), stride=(1, 1, 1, 2), pad=(1, 0, 1, 0)),
             Sample(Distinct((2, 300)), kernel=(300,)),
             Sample(Distinct((0, 4, 4)), kernel=(2, 2)),
             Sample(Exact(np.zeros((1, 4, 4))), kernel=(2, 2)).no_gradient(),

@@ -75,7 +75,6 @@ class WindowSum(CutWindows):
             Sample((2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2), average=True),
             Sample((2, 6, 7), kernel=(3, 2), stride=(2, 3), pad=(1, 0), caffe=True, average=True),
             Sample((4, 1, 4, 5, 3), kernel=(2, 1, 3, 2), stride=(1, 1, 2, 2), channel_last=True, average=True),
-            Sample((3, 2, 3, 3), kernel=(2, 2, 2, 2), stride=(1, 1, 1, 2), pad=(1, 0, 1, 0)),
             Sample((0, 4, 4), kernel=(2, 2)),
         )
 
@@ -210,7 +209,6 @@ class WindowNorm(CutWindows):
 
     def samples(self) -> Sequence[Sample]:
         return (
-            Sample((2, 4, 5, 6), kernel=(2, 2)),
             Sample((2, 5, 7), kernel=(3, 3), stride=(2, 2), pad=(1, 2)),
             Sample((2, 6, 7), kernel=(3, 2), stride=(2, 3), pad=(1, 0), caffe=True),
             Sample((4, 1, 4, 5, 3), kernel=(2, 1, 3, 2), stride=(1, 1, 2, 2), channel_last=True),
