@@ -682,3 +682,44 @@ def test_an_op_of_ones_own_is_that_of_its_last_definition():
         undefine("KeyedPower")
     with pytest.raises(ValueError, match="no op has that name"):
         computed()
+
+
+@PLACES
+def test_results_and_new_values_may_be_views_of_what_is_made(context):
+    x, y = array(4, 6), array(6, 4, seed=1)
+    values = x.data.copy()
+    squashed = np.tanh(values)
+    d = Description(context)
+    a = d.leaf(x)
+    t = d.call("Tanh", a)
+    turned = d.call("Transpose", t, axes=(1, 0))
+    for value in (t, turned, d.call("Slice", t, start=(1, 0), stop=(3, 4), step=(1, 2)), t):
+        d.result(value)
+    d.assign(y, turned)
+    d.assign(a, d.call("Reshape", d.call("Transpose", a, axes=(1, 0)), shape=(4, 6)))
+    found = d.run()
+    for array_found, wanted in zip(found, (squashed, squashed.T, squashed[1:3, 0:4:2], squashed), strict=True):
+        np.testing.assert_allclose(array_found.data, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(y.data, squashed.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(x.data, values.T.reshape(4, 6))
+    found[0].data[...] = 7
+    np.testing.assert_allclose(found[3].data, squashed, rtol=1e-5, atol=1e-6)
+
+
+@PLACES
+def test_several_arrays_are_rotated_or_hold_one_value_apart(context):
+    arrays = [NdArray.from_numpy_array(np.full((2, 2), number, np.float32)) for number in (1, 2, 3)]
+    d = Description(context)
+    a, b, c = map(d.leaf, arrays)
+    for target, value in ((a, b), (b, c), (c, a)):
+        d.assign(target, value)
+    d.run()
+    assert [each.data[0, 0] for each in arrays] == [2, 3, 1]
+    d = Description(context)
+    a, b, _ = map(d.leaf, arrays)
+    total = d.call("Add2", a, b)
+    d.assign(a, total)
+    d.assign(b, total)
+    d.run()
+    arrays[0].data[...] = 0
+    assert [each.data[0, 0] for each in arrays] == [0, 5, 1]
