@@ -101,10 +101,9 @@ INTEGERS = frozenset(
 )
 """The modules among them that compute integers, or move them as floats of their size; their `accepts` says which."""
 
-STRIDES: Mapping[str, tuple[str, ...]] = {
-    "Affine": ("x", "weight", "y"),
-    "BatchMatmul": ("a", "b", "y"),
-    "Dot": ("x", "y", "z"),
+STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "kernels.products.matmul": {"Affine": ("x", "weight", "y"), "BatchMatmul": ("a", "b", "y")},
+    "kernels.reduction.any_axes": {"Sum": ("x",), "Mean": ("x",)},
 }
 """Inputs and outputs that kernels take with strides; formulas take them all."""
 

@@ -150,7 +150,7 @@ class CpuPlugin:
                     note="kernel",
                     layout=_either_layout if op in EITHER_LAYOUT else None,
                     integers=module in INTEGERS,
-                    strides=STRIDES.get(op, ()),
+                    strides=STRIDES.get(module, {}).get(op, ()),
                 )
         for op in COPIES:
             registrar.implementation(

@@ -83,3 +83,25 @@ def test_more_groups_and_other_dtypes_are_refused(make_call):
     x, y = np.zeros((2, 3, 4, 5, 6), "f"), np.zeros((1, 3, 1, 5, 1), "f")
     assert "groups" in reduction.accepts(make_call("Sum", [x], [y], axes=(0, 2, 4), keepdims=True))
     assert "float16" in reduction.accepts(make_call("Sum", [x.astype("e")], [y.astype("e")], axes=(0,), keepdims=True))
+
+
+@pytest.mark.parametrize("op, dtype", [("Sum", "float32"), ("Mean", "float64")])
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (2, 0, 1)])
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1)])
+def test_transposed_arrays_are_summed_where_they_are(run_in_place, make_call, op, dtype, order, axes):
+    x = np.random.default_rng(0).standard_normal((13, 40, 70)).astype(dtype).transpose(order)
+    kept = [axis for axis in range(3) if axis not in axes]
+    y = np.empty([x.shape[axis] for axis in kept], dtype)
+    in_order = [order[axis] for axis in kept] == sorted(order[axis] for axis in kept)
+    if reduction.accepts(make_call(op, [x], [y], axes=axes)) is True:
+        assert in_order
+        assert run_in_place(reduction, op, [x], [y], axes=axes) == 0
+        wanted = x.astype("d").sum(axes) / (1 if op == "Sum" else x.size // max(1, y.size))
+        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-4)
+    else:
+        assert not in_order
+
+
+def test_arrays_with_gaps_are_not_summed(make_call):
+    x, y = np.zeros((4, 6), "f")[:, ::2], np.zeros(4, "f")
+    assert "without gaps" in reduction.accepts(make_call("Sum", [x], [y], axes=(1,)))

@@ -30,14 +30,18 @@ def accepts(call: Call) -> bool | str:
 
 def collapses(call: Call) -> bool | str:
     """Whether its axes collapse into at most four groups."""
-    if collapse(_reduced(call).shape, call.attributes["axes"]) is None:
+    found = in_memory(_reduced(call), call.attributes["axes"])
+    if found is None:
+        return "takes arrays without gaps, whose kept axes are in the order of the result"
+    if collapse(*found) is None:
         return "takes axes that collapse into the groups kept, reduced, kept, reduced"
     return True
 
 
 def groups_of(call: Call) -> Groups:
     """The groups of a call that is accepted."""
-    groups = collapse(_reduced(call).shape, call.attributes["axes"])
+    found = in_memory(_reduced(call), call.attributes["axes"])
+    groups = None if found is None else collapse(*found)
     assert groups is not None
     return groups
 
@@ -47,6 +51,23 @@ def _reduced(call: Call) -> ArrayDesc:
     x = call.outputs[0] if call.spec.name == "MaxMinGrad" else call.inputs[0]
     assert x is not None
     return x
+
+
+def in_memory(desc: ArrayDesc, axes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """Shape and reduced axes in the order in which an array lies in memory; None where that has gaps.
+
+    Nor where kept axes are in another order, for so the result would be.
+    """
+    if desc.strides is None:
+        return list(desc.shape), list(axes)
+    steps = desc.strides
+    order = sorted((axis for axis, size in enumerate(desc.shape) if size != 1), key=lambda axis: -steps[axis])
+    shape = [desc.shape[axis] for axis in order]
+    kept = [axis for axis in order if axis not in axes]
+    strides = tuple(steps[axis] for axis in order)
+    if kept != sorted(kept) or ArrayDesc(tuple(shape), desc.dtype, strides).strides is not None:
+        return None
+    return shape, [place for place, axis in enumerate(order) if axis in axes]
 
 
 def collapse(shape: Sequence[int], axes: Sequence[int]) -> Groups | None:
