@@ -103,7 +103,9 @@ def backpropagate(
     for node in nodes:
         flows = any(value is not None and value.known_as in needing for value in node.inputs)
         if flows and (node.spec is None or node.spec.no_gradient != "stops"):
-            needing.update(output for output in node.outputs if output not in blocked)
+            # By operands truth values and integers are constants to those behind them.
+            passing = (output for output in node.outputs if not graph.by_operands or is_float(output.dtype))
+            needing.update(output for output in passing if output not in blocked)
     cotangents = dict(seeds)
     products: dict[IRValue, list[IRValue]] = {}
     parts: dict[IRValue, list[IRValue]] = {}
