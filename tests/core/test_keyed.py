@@ -723,3 +723,31 @@ def test_several_arrays_are_rotated_or_hold_one_value_apart(context):
     d.run()
     arrays[0].data[...] = 0
     assert [each.data[0, 0] for each in arrays] == [0, 5, 1]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_a_state_of_which_the_last_row_is_read_no_row_is_kept(backwards):
+    x, h, w = (array(*shape, dtype=np.float64, seed=n) for n, shape in enumerate(((3, 2, 8), (2, 8), (8, 8))))
+    d = Description(CPU)
+    made = recurrence(d, *map(d.leaf, (x, h, w)), backwards=backwards)
+    last = 0 if backwards else 2
+    d.result(d.call("Slice", made.rows[0], start=(last, 0, 1), stop=(last + 1, 2, 8), step=(1, 1, 3)))
+    state = h.data
+    for row in x.data[::-1] if backwards else x.data:
+        state = np.tanh(row + state @ w.data)
+    np.testing.assert_allclose(d.run()[0].data, state[None, :, 1::3])
+    loops = [step for step in d.plan.steps if step.name == "Loop"]
+    assert [step.arguments[-1] for step in loops] == [-1]
+
+
+def test_a_slice_of_other_rows_is_one_of_them():
+    x = array(3, 2, dtype=np.float64)
+    d = Description(CPU)
+    made = d.loop(
+        lambda row, state: ([d.call("Add2", row, state)],) * 2, [d.leaf(x)], [d.leaf(array(2, dtype=np.float64))]
+    )
+    for start, stop in ((0, 1), (1, 3), (2, 3), (2, 2)):
+        d.result(d.call("Slice", made.rows[0], start=(start, 0), stop=(stop, 2), step=(1, 1)))
+    rows = array(2, dtype=np.float64).data + np.cumsum(x.data, axis=0)
+    for found, wanted in zip(d.run(), (rows[:1], rows[1:], rows[2:], rows[2:2]), strict=True):
+        np.testing.assert_allclose(found.data, wanted)

@@ -105,6 +105,8 @@ class Described:
         self._values: list[Sequence[IRValue | Number]] = []
         self._scopes: list[Scope] = []  # the bodies that are being described, from the outermost one on
         self._owners: list[Scope | None] = []  # per entry the body to which its values belong
+        # By rows that a loop keeps of a state: which is the last one, and what the state holds in the end.
+        self._last_rows: dict[IRValue, tuple[int, IRValue]] = {}
         self._arrays: dict[int, int] = {}  # by entry of a leaf the number of its array
         self._windows: dict[int, Window] = {}  # by entry of a leaf; whole arrays have none
         self._shown: list[list[Window | None]] = []  # per array its windows
@@ -275,6 +277,8 @@ class Described:
             self._draw(spec, operands[-1] if len(operands) == len(spec.inputs) else None)
         descs = [None if value is None else value.desc for value in inputs]
         checked = spec.check_attributes(given, descs)
+        if spec is SPECS["Slice"]:
+            inputs, checked = self._of_last_row(inputs[0], checked)
         if spec.checks_values:
             spec.check_values(checked)
         for name in spec.float_names:
@@ -374,14 +378,30 @@ class Described:
         self._scopes.append(step)
         return (*step.rows, *step.states)
 
-    def _end_loop(self, states: Sequence[int], rows: Sequence[int], until: int | None) -> Sequence[IRValue]:
+    def _of_last_row(self, x: IRValue | None, bounds: dict[str, Any]) -> tuple[list[IRValue | None], dict[str, Any]]:
+        """Input and attributes of a slice: of a state instead of its last row, for which alone no row need be kept."""
+        assert x is not None
+        row, state = self._last_rows.get(x, (-1, x))
+        taken = SPECS["Slice"].window(whole(x.shape), bounds)
+        if state is x or taken is None or taken.shape[0] != 1 or taken.offset // max(1, state.size) != row:
+            return [x], bounds
+        in_row = {"start": 0, "stop": 1, "step": 1}
+        bounds = {name: (first, *bounds[name][1:]) for name, first in in_row.items()}
+        return [self._inner.reshape(state, (1, *state.shape))], bounds
+
+    def _end_loop(self, given: Sequence[int], rows: Sequence[int], until: int | None) -> Sequence[IRValue]:
         """The last states, how many steps there were where a condition ends it, and the rows of outputs."""
         step = self._scopes[-1]
         assert isinstance(step, Step)
-        new, kept = ([self.value(number) for number in numbers] for numbers in (states, rows))
+        new, kept = ([self.value(number) for number in numbers] for numbers in (given, rows))
         condition = None if until is None else self.value(until)
         self._scopes.pop()
         last, count, stacked = step.end(new, kept, condition)
+        if condition is None and step.last_row is not None:
+            states = dict(zip(new, last, strict=True))
+            self._last_rows |= {
+                row: (step.last_row, states[value]) for row, value in zip(stacked, kept, strict=True) if value in states
+            }
         return (*last, *([] if count is None else [count]), *stacked)
 
     def _branch(self, kind: int, about: Any) -> Sequence[IRValue]:

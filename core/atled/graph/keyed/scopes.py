@@ -55,6 +55,7 @@ class Step(Scope):
     """The body of a loop.
 
     rows, states: of its sequences, and what its states hold before the step.
+    last_row: which row of what is kept the last step makes; None where that is not known, or there is no step.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Step(Scope):
         self._count = count
         self._length = length
         self._backwards = backwards
+        steps = sequences[0].shape[0] if sequences and length is None else length
+        self.last_row = None if count is not None or not steps else 0 if backwards else steps - 1
 
     def end(
         self, states: Sequence[IRValue], rows: Sequence[IRValue], until: IRValue | None
