@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from atled.arrays.array import NdArray
@@ -149,8 +149,10 @@ class Program(ABC):
         return [value if constant else given[value] for constant, value in self._float_sources]
 
 
-def _swap(cells: Cells, numbers: Sequence[int], made: Iterable[tuple[Place, Any, Any]]) -> None:
-    """Have arrays hold what was made: all of them."""
+def _swap(cells: Cells, numbers: Sequence[int], made: Sequence[tuple[Place, Any, Any]]) -> None:
+    """Have arrays hold what was made: all of them, once nothing can be wrong with it any more."""
+    for place in {place for place, _, _ in made}:
+        place.failures.look()
     if WATCHES:
         announce(id(cells[number]) for number in numbers)
     for number, (place, dtype, storage) in zip(numbers, made, strict=True):
@@ -286,7 +288,6 @@ class _OnDevice(Program):
         new = [DeviceStorage(place, size, dtype) for size, dtype in self._new]
         self._launch(cells, [storage.address for storage in (*storages, *new)], self._floats(floats))
         if new:
-            place.failures.look()  # before it is the value of an array
             _swap(cells, self.swapped, [(place, storage.dtype, storage) for storage in new])
         return made
 
