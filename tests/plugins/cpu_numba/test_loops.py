@@ -183,7 +183,8 @@ def test_a_condition_ends_it(dtype: type, zero: int) -> None:
     assert one.memory[0] == min(zero + 1, 7)
 
 
-def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows() -> None:
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows(backwards: int) -> None:
     for end in range(1, 6):
         one = RunningSum([5] * 6)
         given = np.array([0] * (end - 1) + [1] * 7, np.int64)
@@ -197,7 +198,7 @@ def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows() 
         one.move(0, BASE=one.start.ctypes.data, FOLLOWS=loop.move(2, MoveWord.ADDRESS))
         one.move(1, BASE=one.x.ctypes.data, STRIDE=8)
         one.move(2, BASE=last, OTHER=other, FINAL=last, FIRST=one.start.ctypes.data, BYTES=8)
-        one.move(3, BASE=one.rows.ctypes.data, STRIDE=8, BYTES=8, FILLS=6)
+        one.move(3, BASE=one.rows.ctypes.data, STRIDE=8, BYTES=8, FILLS=6, BACKWARDS=backwards)
         one.move(4, BASE=given.ctypes.data, STRIDE=8)
         for word, number in ((state, 0), (state + 1, 1), (state + 2, 2), (out, 2), (out + 2, 3), (truth, 4)):
             loop.patch(word, number)
@@ -206,7 +207,8 @@ def test_a_loop_that_is_ended_keeps_its_last_states_and_clears_the_other_rows() 
         assert one.run() == 0
         assert one.memory[0] == 100 + 5 * end
         assert one.memory[2] == end
-        assert one.rows.tolist() == [100 + 5 * (k + 1) if k < end else 0 for k in range(6)]
+        rows = [100 + 5 * (k + 1) if k < end else 0 for k in range(6)]
+        assert one.rows.tolist() == (rows[::-1] if backwards else rows)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
