@@ -50,7 +50,7 @@ def make_native(step: Step, lower: Lower) -> None:
         assert isinstance(spec, BranchOp)
         made = _branch(spec, step, lower)
     if made is not None:
-        step.executor, step.native = made.executor, made.native
+        step.executor, step.native, step.native_backend = made.executor, made.native, made.backend
         step.prepared = Prepared(step.prepared.run, native=made.native, workspace=made.workspace, note=made.note)
 
 
@@ -59,6 +59,7 @@ class _Made(NamedTuple):
 
     native: Native
     executor: Any
+    backend: str
     note: str
     workspace: int = 0
 
@@ -80,7 +81,7 @@ def _formula(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
     plan = _loop_body(spec, step, lower, shares=False).plan
     executor = _executor_of([plan])
     native = None if executor is None else formula_steps(spec, plan)
-    return None if native is None else _Made(native, executor, "one formula")
+    return None if native is None else _Made(native, executor, plan.steps[0].backend, "one formula")
 
 
 def _loop(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
@@ -89,7 +90,7 @@ def _loop(spec: LoopOp, step: Step, lower: Lower) -> _Made | None:
     if executor is None:
         return None
     made = _Loop(spec, _sequence_strides(spec, step), body, executor).assembled
-    return _Made(made.native, executor, "native", made.workspace)
+    return _Made(made.native, executor, body.plan.steps[0].backend, "native", made.workspace)
 
 
 def _branch(spec: BranchOp, step: Step, lower: Lower) -> _Made | None:
@@ -114,7 +115,7 @@ def _branch(spec: BranchOp, step: Step, lower: Lower) -> _Made | None:
         made.add(plan)
         most = max(most, made.workspace)
     made.workspace = most
-    return _Made(made.native, executor, "native", most)
+    return _Made(made.native, executor, plans[0].steps[0].backend, "native", most)
 
 
 def _rows(spec: LoopOp) -> Sequence[ArrayDesc]:

@@ -11,7 +11,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.failures import Culprit
 from atled.arrays.place import Place
-from atled.call import Prepared
+from atled.call import Native, Prepared
 from atled.errors import RefusedError, four_parts
 from atled.graph.nodes.body_op import BodyOp
 from atled.graph.nodes.ir import IRNode
@@ -99,6 +99,7 @@ class Step:
     carried: elementwise steps that this one computes on the way.  carrier: the step that computes this one so.
     queue: the device into whose queue it can be put without a number from the host, or None; the plan knows.
     culprit: what it is in an error that the device finds, or None.
+    native_backend: of what the engine computes as a native program of bodies, whose they are; else "".
     """
 
     __slots__ = (
@@ -110,6 +111,7 @@ class Step:
         "floats",
         "input_count",
         "native",
+        "native_backend",
         "node",
         "parts",
         "prepared",
@@ -130,7 +132,8 @@ class Step:
         self.carried: list[Carried] = []
         self.carrier: Step | None = None
         self.executor: Any = None  # what the backend's plugin registered
-        self.native = None
+        self.native: Native | None = None
+        self.native_backend = ""
         self.queue: Place | None = None
         if prepared is not None and prepared.native is not None and node.decision is not None:
             self.executor = native_executor(node.decision.backend)
@@ -204,6 +207,8 @@ class Step:
     @property
     def backend(self) -> str:
         """Who computes it."""
+        if self.native_backend:
+            return self.native_backend
         return self.node.decision.backend if self.node.decision is not None else "engine"
 
     @property

@@ -345,7 +345,7 @@ def test_a_trace_has_one_row_for_a_loop_and_a_verification_checks_its_steps() ->
     (expected,) = run()
     with nn.trace() as trace:
         run()
-    assert [(row.op, row.calls) for row in trace.rows()] == [("Loop", 1)]
+    assert [(row.op, row.backend, row.calls) for row in trace.rows()] == [("Loop", "cpu", 1)]
     with nn.verify() as verification:
         (found,) = run()
     assert set(verification.by_op.values()) == {5}, verification.by_op
