@@ -7,6 +7,7 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.keyed import Description
 from atled.plugin import ArrayDesc, Call, op_spec
 
 RNG = np.random.default_rng(0)
@@ -97,3 +98,25 @@ def test_one_hot_of_several_numbers(cuda):
         index[2, 3, 0] = 4
         with pytest.raises(IndexError, match="out of range"):
             print(F.one_hot(nn.NdArray.from_numpy_array(index), (4, 6)).data)
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(0, 20), (2**24, 21)])
+def test_slices_are_added_by_indices_from_either_end(cuda, monkeypatch, limit, rows):
+    from atled_cuda_cupy.kernels import embedding
+
+    monkeypatch.setattr(embedding, "_SEARCHED", limit)
+    index, gy = RNG.integers(-rows, rows, (300, 2)), RNG.integers(-9, 9, (300, 2, 5)).astype("float32")
+    expected = np.zeros((rows, 5), np.float32)
+    np.add.at(expected, index, gy)
+    for wrong in (None, -rows - 1, rows):
+        if wrong is not None:
+            index[123, 1] = wrong
+        program = Description(cuda)
+        leaves = [program.leaf(nn.NdArray.from_numpy_array(array)) for array in (gy, index)]
+        program.result(program.call("TakeGrad", *leaves, axis=0, size=rows))
+        if wrong is None:
+            assert ("sorted" in str(program.plan)) is (limit == 0)
+            np.testing.assert_array_equal(program.run()[0].data, expected)
+        else:
+            with pytest.raises(IndexError, match="out of range"):
+                print(program.run()[0].data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def prepare_one_hot(call: Call) -> Prepared:
     return queued(call, lambda *given: [(launch, given, 0)], may_fail=_MAY_FAIL)
 
 
-class _TableGrad:
+class TableGrad:
     """The launches of an `EmbedGrad`."""
 
     def __init__(self, call: Call) -> None:
@@ -130,8 +130,22 @@ class _TableGrad:
         launch = self.launch("search", max(-(-packs // _THREADS), 1), words)
         return queued(self.call, lambda gy, x0, gw, *flag: [(launch, (gy, x0, gw, *flag), 0)], may_fail=_MAY_FAIL)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether rows look through all indices in less time than a sort takes."""
+        return self.size * max(self.desc.size // self.pack, 1) <= _SEARCHED
+
     def sorted(self) -> Prepared:
         """A sort in passes, the borders of the rows, and the sums."""
+        steps, workspace, note = self.sorted_steps()
+
+        def within(gy: Any, x0: Any, gw: Any, memory: Any, *flag: Any) -> Sequence[Step]:  # Any: arrays of this device
+            return steps(gy, x0, gw, memory.data.ptr, *flag)
+
+        return queued(self.call, within, workspace=workspace, note=note, may_fail=_MAY_FAIL)
+
+    def sorted_steps(self) -> tuple[Callable[..., Sequence[Step]], int, str]:
+        """`steps(gy, x0, gw, address of the workspace, flag, failure)`, bytes of the workspace, the note."""
         tiles, chunks = -(-self.size // _TILE), self.size // _CHUNK
         shifts = range(0, max(self.rows.bit_length(), 1), _DIGIT_BITS)
         passes = []
@@ -150,8 +164,7 @@ class _TableGrad:
         sizes.append(chunks * self.width * sum_bytes)
         offsets = [0, *itertools.accumulate(-(-size // _ALIGNED) * _ALIGNED for size in sizes)]
 
-        def steps(gy: Any, x0: Any, gw: Any, workspace: Any, flag: Any, failure: Any) -> Sequence[Step]:
-            start = workspace.data.ptr
+        def steps(gy: Any, x0: Any, gw: Any, start: int, flag: Any, failure: Any) -> Sequence[Step]:
             *halves, counts, totals, starts, sums = (start + offset for offset in offsets[:-1])
             made: list[Step] = []
             keys, places = x0, None
@@ -166,8 +179,7 @@ class _TableGrad:
             made.append((add_rows, (gy, places, starts, sums, gw), 0))
             return made
 
-        note = f"sorted in {len(passes)} passes"
-        return queued(self.call, steps, workspace=offsets[-1], note=note, may_fail=_MAY_FAIL)
+        return steps, offsets[-1], f"sorted in {len(passes)} passes"
 
 
 def _filled(words: Sequence[int]) -> Sequence[int]:
@@ -176,10 +188,8 @@ def _filled(words: Sequence[int]) -> Sequence[int]:
 
 def prepare_embed_grad(call: Call) -> Prepared:
     """Sums in the order of the places: the same in every run."""
-    grad = _TableGrad(call)
-    if grad.size * max(grad.desc.size // grad.pack, 1) <= _SEARCHED:
-        return grad.searched()
-    return grad.sorted()
+    grad = TableGrad(call)
+    return grad.searched() if grad.is_searched else grad.sorted()
 
 
 def register(registrar: Registrar) -> None:
