@@ -201,7 +201,8 @@ def loop(
     parts = LoopParts(body, sequences, states, constants, draws)
     counts = [] if count is None else [count]
     # What does not fit is refused as it was given.
-    op(parts).infer_outputs([value.desc.contiguous for value in (*counts, *parts.inputs)], {})
+    whole = [value.desc.astype(np.int64) for value in counts]
+    op(parts).infer_outputs([*whole, *(value.desc.contiguous for value in parts.inputs)], {})
     parts = constants_outside(graph, parts, parameters)
     if counts or ended or not has_products(parts.body):
         return _added(graph, op(parts), [*counts, *parts.inputs], parameters)

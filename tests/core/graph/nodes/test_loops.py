@@ -82,8 +82,8 @@ def test_gradients_of_gradients_are_those_of_finite_differences(arrays):
         return program.run(value)[0]
 
     program, value = of_gradients(*arrays)
-    found = program.run(*program.gradients(value, program.inputs))
-    for number, gradient in enumerate(found):
+    for number in (1, 2):  # random loops are compared in all of them
+        (gradient,) = program.run(*program.gradients(value, [program.inputs[number]]))
         np.testing.assert_allclose(gradient, differences(total, arrays, number), rtol=1e-5, atol=1e-7)
 
 
@@ -162,8 +162,9 @@ def test_a_condition_ends_a_loop_with_its_step(programmed, limit, steps):
     np.testing.assert_allclose(gradient, factors[-1] + 2 * x * np.sum(factors**2))
 
 
-def test_a_loop_without_rows_needs_no_length(programmed):
-    program = programmed(np.ones(2), np.array(10))
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+def test_a_loop_without_rows_needs_no_length(programmed, dtype):
+    program = programmed(np.ones(2), np.array(10, dtype))
     body = body_of([desc(2)], lambda builder, x: [x + x])
     made = loop(program.graph, body, states=program.inputs[:1], count=program.inputs[1])
     np.testing.assert_array_equal(program.run(*made.states)[0], [1024, 1024])

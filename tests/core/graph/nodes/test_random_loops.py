@@ -86,7 +86,7 @@ def counted(body, arrays, first_row):
     return ends.index(True) + 1 if True in ends else LENGTH
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(_calls, st.lists(_values, min_size=2, max_size=4), _counts, st.booleans())
 def test_a_loop_is_its_steps_one_after_the_other(calls, results, count, backwards):
     is_ended, is_counted = isinstance(count, float), isinstance(count, int)
