@@ -9,7 +9,9 @@ import pytest
 
 import atled as nn
 import atled.functions as F
+from atled.plugin import ArrayDesc, Call, op_spec
 from atled_cuda_cupy.kernels import products
+from device_calls import downloaded, uploaded
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3}
 
@@ -38,6 +40,37 @@ def test_products(compute, way, batch, transposes, dtype):
     attributes = {"transpose_a": transposes[0], "transpose_b": transposes[1]}
     (y,) = compute(products, "prepare", "BatchMatmul", given, **attributes)
     np.testing.assert_allclose(y, exact, rtol=0, atol=TOLERANCE[dtype] * np.abs(exact).max())
+
+
+VIEWS = {
+    "cut": (lambda rows, columns: (rows + 2, columns + 5), lambda x: x[1:-1, 2:-3]),
+    "turned": (lambda rows, columns: (columns + 3, rows + 2), lambda x: x[1:-2, 1:-1].T),
+    "whole": (lambda rows, columns: (rows, columns), lambda x: x),
+}
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("cut", "turned", "cut"), ("turned", "cut", "cut"), ("whole", "turned", "whole"), ("turned", "whole", "cut")],
+)
+def test_products_of_views(arrays, way, kinds):
+    if way == "tiles":
+        kinds = (*kinds[:2], "whole")
+    sizes = (37, 41), (41, 35), (37, 35)
+    bases = [random(*VIEWS[kind][0](*size)) for kind, size in zip(kinds, sizes, strict=True)]
+    views = [VIEWS[kind][1](base) for kind, base in zip(kinds, bases, strict=True)]
+    descs = [ArrayDesc(view.shape, view.dtype, tuple(step // 4 for step in view.strides)) for view in views]
+    attributes = {"transpose_a": False, "transpose_b": False}
+    call = Call(op_spec("BatchMatmul"), tuple(descs[:2]), (descs[2],), attributes, device_id="0")
+    assert products.accepts(call) is True, products.accepts(call)
+    prepared = products.prepare(call)
+    there = [uploaded(arrays, base) for base in bases]
+    starts = [(view.ctypes.data - base.ctypes.data) // 4 for view, base in zip(views, bases, strict=True)]
+    windows = [arrays.window(*given) for given in zip(there, descs, starts, strict=True)]
+    workspace = [arrays.allocate(ArrayDesc((prepared.workspace,), "uint8"), "0")] if prepared.workspace else []
+    prepared.run(*windows, *workspace)
+    views[2][...] = views[0] @ views[1]
+    np.testing.assert_allclose(downloaded(arrays, there[2]), bases[2], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

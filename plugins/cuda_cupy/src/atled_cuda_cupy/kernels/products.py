@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from atled.plugin import Call, Prepared, Registrar
 from atled_cuda_cupy import cublas
 from atled_cuda_cupy.devices import device
+from atled_cuda_cupy.kernels.matrices import stored
 from atled_cuda_cupy.kernels.sized import computed_bytes, of_one_float, types
 from atled_cuda_cupy.kernels.tiles import choose, finish, tiled
 from atled_cuda_cupy.launching import call_step, queued
@@ -22,6 +23,7 @@ class Shape(NamedTuple):
     """y(rows, columns) = a(rows, depth) b(depth, columns), `batch` times.
 
     transposes: whether a, and b, is given transposed.  is_shared: whether all products have one a.
+    pitches: elements from row to row of a, b and y, where these are views; of a single product.
     """
 
     rows: int
@@ -30,6 +32,7 @@ class Shape(NamedTuple):
     batch: int
     transposes: tuple[bool, bool]
     is_shared: bool = False
+    pitches: tuple[int, int, int] | None = None
 
     @property
     def multiplications(self) -> int:
@@ -58,36 +61,63 @@ def _shape(call: Call) -> Shape:
     return Shape(rows, columns, depth, math.prod(a.shape[:-2]), transposes)
 
 
+def _stored_shape(call: Call) -> Shape | None:
+    """The same with the pitches of views; None where they have none."""
+    shape = _shape(call)
+    if not call.strided:
+        return shape
+    found = stored(call)
+    if found is None or found[2].by_columns:
+        return None
+    a, b, y = found
+    transposes = shape.transposes[0] != a.by_columns, shape.transposes[1] != b.by_columns
+    return shape._replace(transposes=transposes, pitches=(a.pitch, b.pitch, y.pitch))
+
+
+def _refuses_views(call: Call) -> str:
+    """Why a call is not computed with the strides that it has; "" where it is."""
+    shape = _stored_shape(call)
+    if shape is None:
+        return "takes single matrices whose rows, or columns, are contiguous and lie one behind the other"
+    if call.outputs[0].strides is None:
+        return ""
+    if call.after or (len(call.inputs) > 2 and call.inputs[2] is not None):
+        return "adds nothing to what it writes into a view"
+    return "" if shape.is_for_cublas else "writes small products into arrays of their own"
+
+
 def accepts(call: Call) -> bool | str:
     """True for what is computed here, else the reason."""
     if reason := of_one_float(call):
         return reason
     if call.spec.name == "Dot" and not all(desc is not None and desc.ndim for desc in call.inputs):
         return "an operand without axes is a factor, not one of a product of matrices"
-    return True
+    return _refuses_views(call) or True
 
 
 def prepare(call: Call) -> Prepared:
     """By tiles where the launch is what takes long, else by cuBLAS."""
-    shape = _shape(call)
+    shape = _stored_shape(call)
+    assert shape is not None
     if call.spec.name == "Dot" and shape.batch != 1:
         return _prepare_tiles(call, shape)
     return by_cublas(call, shape, (1, max(shape.columns, 1))) if shape.is_for_cublas else _prepare_tiles(call, shape)
 
 
 def _prepare_tiles(call: Call, shape: Shape) -> Prepared:
-    rows, columns, depth, batch, (of_a, of_b), _ = shape
+    rows, columns, depth, batch, (of_a, of_b), _, pitches = shape
+    a_row, b_row, y_row = pitches or (rows if of_a else depth, depth if of_b else columns, columns)
     where, y = device(call.device_id), call.outputs[0]
     tiling = choose(rows, columns, depth, batch, where.multiprocessors, computed_bytes(y) == 8, has_largest=False)
     sizes = {
         "A_GROUP_STEP": rows * depth,
-        "A_ROW_STEP": 1 if of_a else depth,
-        "A_DEPTH_STEP": rows if of_a else 1,
+        "A_ROW_STEP": 1 if of_a else a_row,
+        "A_DEPTH_STEP": a_row if of_a else 1,
         "B_GROUP_STEP": depth * columns,
-        "B_DEPTH_STEP": 1 if of_b else columns,
-        "B_COLUMN_STEP": depth if of_b else 1,
+        "B_DEPTH_STEP": 1 if of_b else b_row,
+        "B_COLUMN_STEP": b_row if of_b else 1,
         "Y_GROUP_STEP": rows * columns,
-        "Y_ROW_STEP": columns,
+        "Y_ROW_STEP": y_row,
     }
     if call.spec.name == "Dot":  # the matrices of y lie side by side in a row of the result, and share x
         sizes |= {"A_GROUP_STEP": 0, "Y_GROUP_STEP": columns, "Y_ROW_STEP": batch * columns}
@@ -119,6 +149,7 @@ def by_cublas(call: Call, shape: Shape, bias: tuple[int, int], *, is_swapped: bo
         *shape[:4],
         transposes=shape.transposes,
         is_shared=shape.is_shared,
+        pitches=shape.pitches,
         dtype=y.dtype.name,
         result=result,
         is_tf32=call.precision == "tf32",
@@ -143,5 +174,14 @@ def by_cublas(call: Call, shape: Shape, bias: tuple[int, int], *, is_swapped: bo
 
 def register(registrar: Registrar) -> None:
     """Hand all of them over."""
+    strides = {"Affine": ("x", "weight", "y"), "BatchMatmul": ("a", "b", "y")}
     for op, result in (("Affine", "y"), ("BatchMatmul", "y"), ("Dot", "z")):
-        registrar.implementation(op, "cuda", prepare, accepts=accepts, note="cuBLAS, or tiles", attaches=(result,))
+        registrar.implementation(
+            op,
+            "cuda",
+            prepare,
+            accepts=accepts,
+            note="cuBLAS, or tiles",
+            attaches=(result,),
+            strides=strides.get(op, ()),
+        )
