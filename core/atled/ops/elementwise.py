@@ -125,7 +125,7 @@ class Row:
     tried: attribute values for samples.
     surrogate: the gradient is not the derivative (straight-through estimators), so samples do not compare them.
     raises: inputs whose gradient is an error.  no_gradient: as in OpSpec.  equal_shapes: refuses to broadcast.
-    brief: few samples, for a row whose formula has nothing that others have not.
+    brief: one sample, for a row whose formula has nothing that others have not.
     predicate: y is a truth value, bool where dtypes follow from operands.  truths: inputs that are (`Input`).
     """
 
@@ -286,7 +286,7 @@ class Elementwise(ProgramOp, abstract=True):
             shapes.append(((2, 1, 4), (1, 3, 1), *[(2, 3, 4)] * rest))
             shapes.append(((2, 3, 4), (4,), *[(2, 3, 4)] * rest))
         if self.row.brief:
-            shapes = [shapes[0], *shapes[5:6]]
+            shapes = [shapes[5] if count > 1 and not self.row.equal_shapes else shapes[0]]
         samples = [self.sample(each) for each in shapes]
         if self.row.tried and REQUIRED not in self.row.attributes.values():
             samples.append(self.sample(shapes[0], {}))
