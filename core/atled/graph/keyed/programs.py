@@ -199,20 +199,22 @@ class _OnHost(Program):
 
     def run(self, cells: Cells, begins: Sequence[int], floats: Sequence[float]) -> list[NdArray]:
         """See Program."""
-        addresses: list[Any]
+        # Held while the kernels run: another thread may give an array other memory.
+        storages: list[Any] = [cells[number].storage for number in self._read]
         if begins:
-            moves = self._moves
-            addresses = [cells[n].storage.address + (begins[n] + low) * size for n, low, size in moves]  # type: ignore[union-attr, operator]  # settled, on the host
+            moves = zip(storages, self._moves, strict=True)
+            addresses = [storage.address + (begins[n] + low) * size for storage, (n, low, size) in moves]
         else:
-            addresses = [cells[number].storage.address for number in self._read]  # type: ignore[union-attr]  # settled
+            addresses = [storage.address for storage in storages]
         made = []
         for spares, shape in self._results:
             array = spares.get()
             array.shape = shape
             made.append(array)
             addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
+        constants = self._constants
         if self._is_pure:
-            self._by_address.run(addresses, self._floats(floats))
+            self._by_address.run(addresses, self._floats(floats) if constants is None else constants)
             return made
         new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
         if new:
