@@ -326,3 +326,24 @@ def test_a_formula_that_is_assigned_to_a_whole_array_is_carried():
     assert [step.label for step in plan.steps if step.carried] == ["BatchMatmul+ReLU+Assign"]
     product_slot, target_slot = (plan.slots[step.arguments[-1]] for step in plan.steps)
     assert product_slot.memory == target_slot.memory
+
+
+@pytest.mark.parametrize("order", ["channel_first", "channel_last"])
+def test_views_of_images_are_those_of_the_order_they_have(order):
+    rng = np.random.default_rng(0)
+    shapes = (2, 3, 4, 4), (2, 3, 1, 1), (2, 2, 4, 4)
+    with atled_sim.prefer_layout(order):
+        run = Program("sim", *(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+        graph, (images, weight, target) = run.graph, run.wanted
+        turned = run.value(0, index(whole(shapes[0]), (slice(None), slice(None), slice(None, None, -1))))
+        made = graph.op("Convolution", turned, run.value(1, index(whole(shapes[1]), (slice(None, None, -1),))), None)
+        graph.assign(run.value(2, index(whole(shapes[2]), (..., slice(None, None, -1)))), graph.op("Tanh", made))
+        wanted = np.tanh(np.einsum("nchw,kc->nkhw", images[:, :, ::-1], weight[::-1, :, 0, 0]))
+        run.results.append(
+            (
+                graph.op("Transpose", graph.window(made, index(made.window, (0, 0, ...))), axes=(1, 0)),
+                np.arctanh(wanted)[0, 0].T,
+            )
+        )
+        target[..., ::-1] = wanted
+        run.run()

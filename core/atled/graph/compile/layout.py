@@ -128,7 +128,7 @@ class _Rewriting:
         if source not in self.forms or node.outputs[0].shows is not source.shows:
             return False
         name = node.outputs[0]
-        if not name.is_view or name.shape != source.shape:
+        if not name.is_view or name.is_window or name.shape != source.shape:
             return False
         self.forms[name] = self.forms[source]
         if source not in self.waiting:
@@ -139,7 +139,7 @@ class _Rewriting:
     def _is_put_off(self, node: IRNode) -> bool:
         """Whether a node is a transpose that can wait until somebody wants what it makes in that order."""
         value = node.inputs[0] if node.name == "Transpose" else None
-        if value is None or node.computed or node in self._apart:
+        if value is None or value.is_window or node.computed or node in self._apart:
             return False
         form = self._reduced(value, node.attributes["axes"])
         array = form.source.base.array
