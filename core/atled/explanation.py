@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from atled.array_desc import ArrayDesc
 from atled.arrays.cell import FLOAT32
@@ -131,15 +131,25 @@ class Explanation:
         return "\n\n".join(str(call) for call in self.calls)
 
 
-def explain(target: Variable | Callable[..., Any], *inputs: Any, **attributes: Any) -> Explanation:
+@runtime_checkable
+class Explained(Protocol):
+    """What knows its calls by itself, as a description of a program does."""
+
+    def explain(self) -> Explanation:
+        """Who would compute each of them, and why."""
+
+
+def explain(target: Variable | Explained | Callable[..., Any], *inputs: Any, **attributes: Any) -> Explanation:
     """Who would compute `explain(F.convolution, x, w, pad=(1, 1))`, or every op of a graph: `explain(y)`.
 
-    target: a function of `atled.functions`, with the arguments it would get, `using` included, or a Variable that a
-        graph computes.
+    target: a function of `atled.functions`, with the arguments it would get, `using` included, a Variable that a
+        graph computes, or a description of a program.
 
     Nothing is computed or counted; printing it prepares the calls, see `CallExplanation.way`. Raises what the call
     itself would raise for wrong shapes or attributes, TypeError for another target.
     """
+    if isinstance(target, Explained):
+        return target.explain()
     if isinstance(target, Variable):
         return Explanation([_explain_function(function) for function in functions_before(target.value)])
     spec = getattr(target, "spec", None)

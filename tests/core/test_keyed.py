@@ -621,7 +621,7 @@ def test_a_description_that_is_kept_takes_other_arrays_and_numbers():
 
 def test_it_is_told_who_would_compute_each_call_and_why():
     d = chain(SIM, array(3, 4), array(3, 4))
-    explanation = d.explain()
+    explanation = nn.explain(d)
     assert [call.op for call in explanation.calls] == ["Add2", "Tanh", "MulScalar"]
     assert {call.chosen.backend for call in explanation.calls} == {"sim"}
     assert "under Context(['sim:float']" in str(explanation)
