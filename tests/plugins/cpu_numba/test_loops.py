@@ -359,4 +359,4 @@ def test_a_signal_ends_an_endless_loop(as_call: bool, parts: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env=environment
     )
-    assert (done.stdout.strip(), done.stderr) == ("interrupted", "")
+    assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
