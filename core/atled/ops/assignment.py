@@ -33,6 +33,7 @@ class Assign(ProgramOp):
     outputs = ("target",)
     inplace: Mapping[int, int] = {0: 0}
     no_gradient = "raises"
+    integers = "exact"
 
     @cached_property
     def program(self) -> Program:  # type: ignore[override]  # computed, because tables must import quickly

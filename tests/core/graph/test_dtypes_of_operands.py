@@ -364,3 +364,26 @@ def test_gradients_stop_at_integers_and_come_back_in_the_dtype_of_their_value() 
     (found,) = evaluate(build, [x, n, seed], Context("cpu:float"), by_operands=True).results
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, [1.0, 30.0, 400.0])
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_integers_are_assigned_as_they_are(context: str) -> None:
+    x, target = np.array([2**62 + 1, -(2**53) - 1], np.int64), np.zeros((3, 2), np.int64)
+
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        return [graph.op("Assign", *values)]
+
+    outcome = evaluate(build, [target, x], Context(context), by_operands=True)
+    np.testing.assert_array_equal(outcome.results[0], np.broadcast_to(x, (3, 2)))
+
+
+@pytest.mark.parametrize("by_operands", [True, False])
+def test_fused_copies_keep_integers(by_operands: bool) -> None:
+    x = np.array([2**62 + 1, -(2**53) - 1], np.int64)
+
+    def build(graph: Graph, values: list[IRValue | None]) -> list[IRValue]:
+        return [graph.op("Identity", graph.op("Identity", values[0]))]
+
+    outcome = evaluate(build, [x], Context("cpu:float"), by_operands=by_operands)
+    assert len(outcome.plan.steps) == 1
+    np.testing.assert_array_equal(outcome.results[0], x)

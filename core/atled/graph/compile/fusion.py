@@ -33,6 +33,8 @@ class FusedOp(ProgramOp, abstract=True):
     compute: the dtype in which it is computed, where its operands may have others; None where they tell.
     """
 
+    integers = "exact"  # where operands tell, those of integers are copies or assignments
+
     def __init__(self, program: Program, names: Sequence[str], compute: np.dtype | None = None) -> None:
         self.names = tuple(names)
         self.compute = compute
