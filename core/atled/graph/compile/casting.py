@@ -115,8 +115,8 @@ class _Casts:
         # What an array held before it changes is read where the cast stands, not behind.
         if not is_exact or not readers or made in self._results or (array is not None and array.values):
             return False
-        if made.base.array is not None:
-            return False  # a step changes it in place
+        if made.base.array is not None or source.is_window:
+            return False  # a step changes it in place; or who casts takes windows, which readers need not
         changed = []
         for reader in readers:
             node = self._nodes[reader]

@@ -83,13 +83,17 @@ def attach_formulas(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> list
 
 
 def _is_formula(node: IRNode) -> bool:
-    """Whether a node is a formula that can be a part of another one: it changes nothing, and all is floating-point."""
+    """Whether a node is a formula that can be a part of another one: it changes nothing, and all is floating-point.
+
+    Kernels that take formulas in need not take windows, which a kernel of the formula alone may.
+    """
     spec = node.spec
     if spec is None or node.decision is None or node.computed or spec.inplace or spec.mutated or spec.program is None:
         return False
     if not node.decision.implementation.fuses or node.decision.fallback:
         return False
-    return all(value is not None and is_float(value.dtype) for value in (*node.inputs, *node.outputs))
+    values = (*node.inputs, *node.outputs)
+    return all(value is not None and is_float(value.dtype) and not value.is_window for value in values)
 
 
 def takes_formulas(spec: OpSpec) -> bool:

@@ -72,10 +72,9 @@ def _key(node: IRNode) -> Hashable:
     call: Call = decision.call
     shape = call.outputs[0].shape
     operands = (*call.inputs, *call.outputs)
-    if (
-        any(desc is None or desc.shape != shape or desc.strides for desc in operands)
-        or call.outputs[0].size > LARGEST_MEMBER
-    ):
+    if any(desc is None or desc.shape != shape for desc in operands) or call.outputs[0].size > LARGEST_MEMBER:
+        return None
+    if any(value is not None and value.is_window for value in (*node.inputs, *node.outputs)):
         return None
     return (
         spec,
