@@ -71,7 +71,7 @@ class Description:
     context: who computes; None for the Context in force when it runs.
     """
 
-    __slots__ = ("_begins", "_codes", "_context", "_entries", "_floats", "_leaves", "_program", "_table")
+    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_leaves", "_program", "_table")
 
     def __init__(self, context: Context | None = None) -> None:
         self._context = None if context is None else context.frozen
@@ -83,6 +83,7 @@ class Description:
         self._program: Program | None = None  # the last, with what it was found for
         self._table: object = None
         self._codes: list[int] = []
+        self._count = 0  # of entries: a description may go on behind a run
 
     def leaf(self, array: NdArray | View | Variable) -> int:
         """The values that an array has when the program runs; one value however often it is given.
@@ -294,7 +295,7 @@ class Description:
         entry: Entry = (NUMBER, kind) if kind is float or kind is bool else ()
         if isinstance(value, int) and kind is not bool and is_held(value):
             entry = number_entry(value)
-        if not entry or entries[number][0] != NUMBER or len(entries[number]) > len(number_entry(0)):
+        if not entry or entries[number][:1] != (NUMBER,) or len(entries[number]) > len(number_entry(0)):
             raise ValueError(
                 four_parts(
                     f"{value!r} in the place of value {number!r}",
@@ -330,7 +331,8 @@ class Description:
         codes = [cell.code if cell.pending is None else -1 for cell in cells]
         surroundings = here()
         table, program = surroundings.arrays, self._program
-        if program is None or table is not self._table or codes != self._codes:
+        count = len(self._entries)
+        if program is None or table is not self._table or codes != self._codes or count != self._count:
             program = None
             if table is not None:
                 context, known = self._context, table
@@ -340,7 +342,7 @@ class Description:
                 program = known.get((*self._entries, *codes))
             if program is None:
                 return self._run_first(cells)
-            self._program, self._table, self._codes = program, table, codes
+            self._program, self._table, self._codes, self._count = program, table, codes, count
         found: list[NdArray] = program.run(cells, begins, self._floats)
         return found
 

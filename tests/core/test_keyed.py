@@ -541,6 +541,21 @@ def test_each_step_of_a_loop_draws_anew():
     np.testing.assert_array_equal(state.data, [5, 5])
 
 
+@PLACES
+def test_a_run_that_fails_behind_a_loop_draws_again_what_that_drew(context):
+    state, place = NdArray.from_numpy_array(np.array([5, -1])), NdArray.from_numpy_array(np.array([0]))
+    d = Description(context)
+    random_state = d.leaf(state)
+    made = d.loop(lambda: ([], [d.call("Rand", random_state, shape=(4,))]), length=3)
+    d.result(d.call("Take", made.rows[0], d.leaf(place), axis=0))
+    d.run()
+    np.testing.assert_array_equal(state.data, [5, 2])
+    place.data = [3]
+    with pytest.raises(IndexError, match="out of range"):
+        d.run()
+    np.testing.assert_array_equal(state.data, [5, 2])
+
+
 def test_a_count_of_steps_is_an_array_and_a_refused_one_changes_nothing():
     x, count = array(2), NdArray.from_numpy_array(np.array(3))
     before = x.data.copy()
@@ -599,6 +614,18 @@ def test_what_changes_arrays_is_no_part_of_a_step():
         d.run()
 
 
+def test_a_description_goes_on_behind_its_runs():
+    x = array(3)
+    d = Description(CPU)
+    y = d.call("Exp", d.leaf(x))
+    d.result(y)
+    for _ in range(3):
+        d.run()
+    d.result(d.call("Add2", y, y))
+    first, second = d.run()
+    np.testing.assert_array_equal(second.data, first.data * 2)
+
+
 def test_a_description_that_is_kept_takes_other_arrays_and_numbers():
     x, y = array(3, 4), array(3, 4, seed=1)
     d = Description(CPU)
@@ -617,6 +644,8 @@ def test_a_description_that_is_kept_takes_other_arrays_and_numbers():
         d.set_number(a, 2.0)
     with pytest.raises(ValueError, match="describe the program anew"):
         d.set_number(factor, 2**60)
+    with pytest.raises(ValueError, match="describe the program anew"):
+        d.set_number(d.leaf(array()), 2.0)
 
 
 def test_it_is_told_who_would_compute_each_call_and_why():

@@ -191,6 +191,11 @@ class Plan:
         self._link_carried()
         self._lay_out_rows()
 
+    @property
+    def drawn_inside(self) -> list[int]:
+        """The slots of random states that go on in steps of loops, and in branches: as often as bodies run."""
+        return [slot for step in self.steps if step.random_slot < 0 for slot in step.draws]
+
     def _beginning(self, number: int) -> tuple[int, int]:
         """The memory of a slot, -1 for none, and the bytes of it in front of the slot."""
         if number < 0:

@@ -19,7 +19,7 @@ from atled.graph.nodes.ir import IRNode
 from atled.graph.run.binding import Binding
 from atled.graph.run.by_address import ByAddress, by_address
 from atled.graph.run.on_device import PlanOnDevice
-from atled.graph.run.one_call import advance
+from atled.graph.run.one_call import advance, drawn_count
 from atled.graph.run.travelling import fetched
 from atled_contexts import Context, plugin_generation
 
@@ -165,6 +165,7 @@ class _OnHost(Program):
     __slots__ = (
         "_by_address",
         "_drawn",
+        "_drawn_inside",
         "_is_pure",
         "_moves",
         "_new_bytes",
@@ -185,7 +186,8 @@ class _OnHost(Program):
         self._new_bytes = [slot.desc.nbytes for slot in slots[count:]]
         self._new_dtypes = [slot.desc.dtype for slot in slots[count:]]
         self._drawn = [plan.slots[step.random_slot].source[1] for step in plan.steps if step.random_slot >= 0]
-        self._is_pure = not (self.swapped or self.changed or self._drawn)
+        self._drawn_inside = [plan.slots[slot].source[1] for slot in plan.drawn_inside]
+        self._is_pure = not (self.swapped or self.changed or self._drawn or self._drawn_inside)
         dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
         self._moves = [(number, compiled.lows[number], dtypes[number].itemsize) for number in self._read]
 
@@ -231,6 +233,7 @@ class _OnHost(Program):
     def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
         """Run steps that change arrays, or draw numbers: the states of these go on, and back where it fails."""
         changed, drawn = self.changed, self._drawn
+        before = [(cells[number], drawn_count(cells[number])) for number in self._drawn_inside]
         if WATCHES and changed:
             announce(id(cells[number]) for number in changed)
         for number in drawn:
@@ -240,9 +243,11 @@ class _OnHost(Program):
         except BaseException:
             for number in drawn:
                 advance(cells[number], -1)
+            for cell, count in before:
+                advance(cell, count - drawn_count(cell))
             raise
         finally:
-            for number in changed:
+            for number in (*changed, *self._drawn_inside):
                 cells[number].touched()
 
 

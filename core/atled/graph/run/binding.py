@@ -110,6 +110,7 @@ class Binding:
         self._fill_blocks()
         random_states = [step.random_slot for step in plan.steps if step.random_slot >= 0]
         self.random_states = [self.array(slot) for slot in random_states]
+        self._drawn_inside = [self.array(slot) for slot in plan.drawn_inside]
         drawn = {plan.slots[slot].source[1] for step in plan.steps for slot in step.draws}
         changed = {number for number, _, _ in plan.written}
         self._changed = [self.cells[number] for number in sorted(changed | drawn)]
@@ -393,6 +394,7 @@ class Binding:
                     free.pop()
                 except IndexError:
                     free = self._moved()
+            before = [state.copy() for state in self._drawn_inside] if self._drawn_inside else ()
             try:
                 for random_state in self.random_states:
                     random_state[1] += 1
@@ -403,6 +405,8 @@ class Binding:
                         segment()
             except BaseException as error:
                 go_back(self.random_states, 1)
+                for state, values in zip(self._drawn_inside, before, strict=True):
+                    state[...] = values
                 if isinstance(error, DeviceLostError) and self._on_devices is not None:
                     self._on_devices.go_back()
                 raise

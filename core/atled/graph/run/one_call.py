@@ -70,6 +70,12 @@ def one_call(
     return _CALLS.add(key, _compile(spec, cells, shapes, attributes, context)) if found is None else found
 
 
+def drawn_count(random_state: ArrayCell) -> int:
+    """The count of calls of a random state, which is there in host memory."""
+    storage: Any = random_state.storage
+    return int(storage.array((2,), _INT64)[1])
+
+
 def advance(random_state: ArrayCell | None, by: int = 1) -> None:
     """Raise the count of calls of a random state, which is there in host memory."""
     assert random_state is not None
