@@ -168,7 +168,7 @@ def test_a_graph_that_finds_no_memory_to_move_to_runs_later_where_it_was(sim):
     arena.free.pop()  # as if another thread were running a graph there
     with faults.fail("allocation"), pytest.raises(atled_sim.SimFault) as caught:
         y.forward()
-    assert "memory on SimArray:0 for a plan of 7 steps" in words(caught.value)
+    assert "memory on SimArray:0 for a plan of 6 steps" in words(caught.value)
     np.testing.assert_array_equal(y.d, wanted)
     arena.free.append(True)
     np.testing.assert_array_equal(forward(y), expected(x))
@@ -355,9 +355,9 @@ def test_the_error_names_the_plan_its_sizes_and_who_has_the_memory(sim, monkeypa
         with pytest.raises(RuntimeError) as caught:
             y.forward()
     text = str(caught.value)
-    assert "memory on SimArray:0 for a plan of 7 steps, Flip to Flip" in text
+    assert "memory on SimArray:0 for a plan of 6 steps, Flip to Flip" in text
     assert "there is none for" in text and "the card is full" in text
-    assert "in memory shared by plans: " in text and "by a plan of 7 steps" in text
+    assert "in memory shared by plans: " in text and "by a plan of 6 steps" in text
     assert "in use on SimArray:0: " in text
     assert np.isfinite(forward(y)).all()
 
@@ -388,7 +388,7 @@ def test_only_want_of_memory_is_told_as_such(sim, monkeypatch, kind, said, is_fo
             y.forward()
     text = words(caught.value)
     assert ("there is none for" in text and "smaller batches" in text) == is_for_want_of_memory
-    assert "a plan of 7 steps, Flip to Flip" in text
+    assert "a plan of 6 steps, Flip to Flip" in text
     assert np.isfinite(forward(y)).all()
 
 
