@@ -780,3 +780,18 @@ def test_a_slice_of_other_rows_is_one_of_them():
     rows = array(2, dtype=np.float64).data + np.cumsum(x.data, axis=0)
     for found, wanted in zip(d.run(), (rows[:1], rows[1:], rows[2:], rows[2:2]), strict=True):
         np.testing.assert_allclose(found.data, wanted)
+
+
+@PLACES
+def test_views_without_elements_are_read_and_assigned(context):
+    x, nothing = array(6), array(5, 0, 3)
+    whole, empty = View(x), View(nothing)[:, :, 1:]
+    d = Description(context)
+    last, none = d.leaf(whole[4:]), d.leaf(whole[0:0])
+    d.result(last)
+    d.result(d.call("Exp", none))
+    d.assign(empty, d.call("Exp", d.leaf(empty)))
+    for _ in range(2):
+        found, made = d.run()
+        np.testing.assert_array_equal(found.data, x.data[4:])
+        assert made.shape == (0,)

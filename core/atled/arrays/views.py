@@ -40,7 +40,7 @@ class View:
             shape = base.shape if isinstance(base, NdArray) else (base.size,)
             desc = ArrayDesc(shape, self.cell.dtype or FLOAT32)
         self.desc = desc
-        self.offset = offset
+        self.offset = offset if desc.size else 0  # beyond the end there is no address
         if not is_all:
             self._check()
 
@@ -165,7 +165,7 @@ def _window(desc: ArrayDesc) -> Window:
 
 
 def _shown(desc: ArrayDesc, window: Window) -> tuple[ArrayDesc, int]:
-    return ArrayDesc(window.shape, desc.dtype, window.strides), window.offset
+    return ArrayDesc(window.shape, desc.dtype, window.strides), window.offset if window.size else 0
 
 
 @lru_cache(1024)

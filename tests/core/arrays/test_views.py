@@ -34,6 +34,13 @@ def test_views_have_the_values_of_numpys(both, make):
     np.testing.assert_array_equal(make(view).numpy(), make(values))
 
 
+def test_views_without_elements_begin_where_there_is_memory(both):
+    view = View(NdArray.from_numpy_array(np.zeros((5, 0, 3), np.float32)))[:, :, 1:]
+    assert (view.shape, view.offset) == ((5, 0, 2), 0)
+    far = View(both[0].cell, ArrayDesc((0,)), 1_000_000)
+    assert far.numpy().shape == (0,)
+
+
 def test_a_reshape_that_needs_a_copy_is_none(both):
     view, _ = both
     assert view.T.reshape((24,)) is None

@@ -380,6 +380,8 @@ class Graph:
         """A window on the memory in which a value is; strides and offset count from the first element of that."""
         if self.reads_latest:
             value = self.current(value)
+        if not window.size:
+            window = window._replace(offset=0)  # beyond the end there is no address
         if window == value.window:
             return value
         if leaves(window, value.base.size):
