@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,8 +66,9 @@ class Description:
     found, together with the shapes, dtypes and places of the arrays, which of them are the same one, and the Context.
     Nothing is checked before a program is compiled; then errors come from `run`, with nothing computed.
 
-    A value is a number, which each method gives for what it describes. A description may be kept and run again: it
-    reads its arrays as they are then.
+    A value is an int, which each method gives for what it describes and which means nothing in other descriptions;
+    Python numbers that are computed with go through `number`. A description may be kept and run again: it reads its
+    arrays as they are then.
 
     context: who computes; None for the Context in force when it runs.
     """
@@ -223,9 +225,10 @@ class Description:
         What is kept has a row for each step, zeros where none was. Random ops draw anew in each step.
         """
         first = len(self._entries)
-        self._entries.append((LOOP, tuple(sequences), tuple(states), count, length, backwards))
-        inside = self._outputs(first, len(sequences) + len(states))
-        new_states, rows, *until = step(*inside)
+        with self._undone_on_error():
+            self._entries.append((LOOP, tuple(sequences), tuple(states), count, length, backwards))
+            inside = self._outputs(first, len(sequences) + len(states))
+            new_states, rows, *until = _of_step(step(*inside), len(states))
         end = len(self._entries)
         self._entries.append((END_LOOP, tuple(new_states), tuple(rows), *(until or [None])))
         values = self._outputs(end, len(new_states) + len(until) + len(rows))
@@ -241,12 +244,25 @@ class Description:
         condition: a value without axes; 0 is false.
         """
         entries = self._entries
-        entries.append((BRANCH, condition))
-        entries.append((OTHERWISE, tuple(if_true())))
-        results = tuple(if_false())
+        with self._undone_on_error():
+            entries.append((BRANCH, condition))
+            entries.append((OTHERWISE, tuple(if_true())))
+            results = tuple(if_false())
         end = len(entries)
         entries.append((END_BRANCH, results))
         return self._outputs(end, len(results))
+
+    @contextlib.contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Where a step or a side raises an error, the description is as if it had not been begun."""
+        entries, floats = len(self._entries), len(self._floats)
+        try:
+            yield
+        except BaseException:
+            del self._entries[entries:], self._floats[floats:]
+            self._leaves = {cell: number for cell, number in self._leaves.items() if number < entries}
+            del self._begins[len(self._leaves) :]
+            raise
 
     def _outputs(self, of: int, count: int) -> list[int]:
         """The values that one entry gives."""
@@ -380,6 +396,19 @@ class Description:
 
     def __repr__(self) -> str:
         return f"<Description of {len(self._entries)} entries on {len(self._leaves)} arrays>"
+
+
+def _of_step(described: Any, states: int) -> Sequence[Any]:  # Any: whatever a function of the user returns
+    """What the step of a loop returns; TypeError where it is not new states, rows and maybe a condition."""
+    parts = described if isinstance(described, tuple | list) else ()
+    if len(parts) not in (2, 3) or not all(isinstance(each, tuple | list) for each in parts[:2]):
+        wrong = f"it returns {described!r}"
+    elif len(parts[0]) != states:
+        wrong = f"it returns {len(parts[0])} new states, of {states}"
+    else:
+        return parts
+    remedy = "return a list of the new states, a list of what is kept of each step, and maybe a condition"
+    raise TypeError(four_parts("the step of a loop", wrong, "", remedy))
 
 
 def _explained(node: IRNode) -> CallExplanation:

@@ -595,14 +595,16 @@ def test_values_of_a_step_belong_to_it():
             if wrong == "result":
                 d.result(value)
             if wrong == "no end":
-                raise KeyError
+                d.run()
             return [value], []
 
-        with contextlib.suppress(KeyError):
+        with pytest.raises(TypeError, match="no end") if wrong == "no end" else contextlib.nullcontext():
             d.loop(step, states=[x], length=2)
+        if wrong == "no end":
+            continue
         if wrong == "outside":
             d.result(inside[-1])
-        with pytest.raises(TypeError, match=r"in a loop|has ended|no end"):
+        with pytest.raises(TypeError, match=r"in a loop|has ended"):
             d.run()
 
 
@@ -795,3 +797,71 @@ def test_views_without_elements_are_read_and_assigned(context):
         found, made = d.run()
         np.testing.assert_array_equal(found.data, x.data[4:])
         assert made.shape == (0,)
+
+
+def test_calls_with_other_inputs_than_the_op_has_are_refused():
+    x = array(3)
+    for op, count, wrong in (("Tanh", 2, "it has 1"), ("Add2", 1, "x1 is missing"), ("Add2", 3, "it has 2")):
+        d = Description(CPU)
+        d.result(d.call(op, *[d.leaf(x)] * count))
+        with pytest.raises(TypeError, match=rf"(?s)a call of {op} with {count} inputs: {wrong}.*What to do"):
+            d.run()
+
+
+def test_numbers_are_refused_in_words():
+    x, bytes_ = array(3), NdArray.from_numpy_array(np.array([1, 2], np.uint8))
+    for value, named in ((300, "from 256 to 32767"), (-1, "from -128 to -1")):
+        for is_assigned in (False, True):
+            d = Description(INTEGERS)
+            leaf, number = d.leaf(bytes_), d.number(value)
+            if is_assigned:
+                d.assign(leaf, number)
+            else:
+                d.result(d.call("Add2", leaf, number))
+            with pytest.raises(OverflowError, match=f"a Python number {named} beside arrays of uint8"):
+                d.run()
+    for op, wrong in (("Add2", "all its inputs are numbers"), ("Dot", "not elementwise")):
+        d = Description(CPU)
+        d.result(d.call(op, d.leaf(x) if op == "Dot" else d.number(2), d.number(3)))
+        with pytest.raises(TypeError, match=f"{op} with Python numbers: .*{wrong}"):
+            d.run()
+    d = Description(CPU)
+    for value in (1, 2):
+        d.assign(x, d.number(value))
+    with pytest.raises(ValueError, match=r"an assignment of a Python number \(int\) to"):
+        d.run()
+
+
+def test_a_count_of_steps_is_a_whole_number():
+    d = Description(CPU)
+    made = d.loop(lambda x: ([x], []), [], [d.leaf(array())], count=d.leaf(array()), length=3)
+    d.result(made.states[0])
+    with pytest.raises(ValueError, match=r"a count float32.*no whole number"):
+        d.run()
+
+
+@pytest.mark.parametrize("returned", [None, 1, [[]], ([], []), ([1, 1], []), ([1], 2), ([1], [], 1, 1)])
+def test_what_the_step_of_a_loop_returns_is_checked(returned):
+    d = Description(CPU)
+    with pytest.raises(TypeError, match=r"(?s)the step of a loop: it returns.*What to do"):
+        d.loop(lambda x: returned, [], [d.leaf(array())], length=3)
+
+
+def test_a_description_goes_on_behind_a_step_that_raises():
+    x, y, z = array(4), array(4, seed=1), array(2, seed=2)
+
+    def step(_):
+        d.call("MulScalar", d.leaf(View(z)[1:]), val=3.0)
+        raise KeyError("mine")
+
+    d = Description(CPU)
+    a = d.leaf(View(x)[1:3])
+    with pytest.raises(KeyError, match="mine"):
+        d.loop(step, [], [a], length=3)
+    with pytest.raises(KeyError, match="mine"):
+        d.branch(a, lambda: [d.call("Mul2", d.leaf(y), d.number(5))], lambda: step(a))
+    d.result(d.call("Mul2", a, d.number(2)))
+    d.result(d.call("Mul2", d.leaf(View(y)[2:]), d.number(7)))
+    first, second = d.run()
+    assert (first.data == x.data[1:3] * 2).all()
+    assert (second.data == y.data[2:] * np.float32(7)).all()

@@ -146,6 +146,9 @@ class View:
 
     def write(self, values: Any) -> None:  # Any: what NumPy makes an array of
         """Have the view hold values, cast and broadcast as NumPy does."""
+        if not strides.is_injective(self.window):
+            wrong = "elements of the view are one element of the array"
+            raise ValueError(four_parts(f"writing to a view {self.desc}", wrong, "", "write to that one"))
         if self.cell.dtype is None:
             self.cell.settle(self.dtype)
         storage = self.cell.host()

@@ -89,3 +89,10 @@ def test_an_index_that_equals_another_is_not_taken_for_it():
     for key in (1.0, slice(1.0, None), [1]):
         with pytest.raises((IndexError, TypeError)):
             view[key]
+
+
+def test_views_of_repeated_elements_are_not_written():
+    base = NdArray.from_numpy_array(np.arange(3, dtype=np.float32))
+    with pytest.raises(ValueError, match="one element of the array"):
+        View(base)[:1].broadcast_to((2,)).write([5, 6])
+    assert base.data.tolist() == [0, 1, 2]

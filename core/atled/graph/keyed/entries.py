@@ -265,6 +265,7 @@ class Described:
         if self._scopes and (spec.mutated or spec.inplace or spec.opaque):
             wrong = "it changes arrays, or is code of the user"
             raise TypeError(four_parts(f"{spec.name} in a loop or a branch", wrong, "", "have it outside"))
+        _check_count(spec, operands)
         values = [None if number is None else self._operand(number) for number in operands]
         inputs = [value for value in values if not isinstance(value, Number)]
         if len(inputs) < len(values):
@@ -310,10 +311,18 @@ class Described:
         kinds = {position: value.kind for position, value in enumerate(given) if isinstance(value, Number)}
         slots = {spec.input_at(n).name: value.slot for n, value in enumerate(given) if isinstance(value, Number)}
         inputs = [value for value in given if not isinstance(value, Number)]
-        return with_numbers(spec, kinds) if kinds else spec, inputs, slots
+        if not kinds:
+            return spec, inputs, slots
+        if not inputs or spec.program is None:
+            wrong = "it is not elementwise" if spec.program is None else "all its inputs are numbers"
+            remedy = "make an array of one, and a leaf of that"
+            raise TypeError(four_parts(f"a call of {spec.name} with Python numbers", wrong, "", remedy))
+        return with_numbers(spec, kinds), inputs, slots
 
     def _beside(self, dtype: np.dtype, number: Number) -> IRValue | Number:
         """A number beside arrays of a dtype: an array where that has to be exact, and a float would not be."""
+        if number.kind is int:
+            _check_range(number.extreme, dtype)
         if number.kind is not int or isinstance(whole_operand(number.extreme, dtype), float):
             return number
         assert number.exact is not None
@@ -351,10 +360,11 @@ class Described:
                 )
             )
         target, new = self.value(leaf), self._operand(value)
-        asked = f"an assignment of {new if isinstance(new, Number) else new.desc} to an array of {target.desc}"
+        what = f"a Python number ({new.kind.__name__})" if isinstance(new, Number) else new.desc
+        asked = f"an assignment of {what} to an array of {target.desc}"
         if isinstance(new, Number):
             if new.kind is int:
-                whole_operand(new.extreme, target.dtype)  # refuses what the dtype does not hold
+                _check_range(new.extreme, target.dtype)
         elif not _broadcasts(new.shape, target.shape):
             raise RefusedError(
                 four_parts(asked, "the value does not broadcast to the array", "", "assign a value of its shape")
@@ -365,7 +375,7 @@ class Described:
             )
         if not is_injective(target.window):
             raise ValueError(
-                four_parts(asked, "elements of the view are one element of the array", "", "assign to a view without")
+                four_parts(asked, "elements of the view are one element of the array", "", "assign to that one")
             )
         self.assigned.append(Assigned(number, target, new, leaf not in self._windows))
 
@@ -454,6 +464,35 @@ def checked(spec: OpSpec, name: str, value: Any) -> Any:  # Any: whatever an att
     if name not in spec.attribute_names:
         spec.check_attributes({name: value}, [])  # it says so
     return spec.attributes[spec.attribute_names.index(name)].check(spec.name, value)
+
+
+def _check_count(spec: OpSpec, operands: Sequence[int | None]) -> None:
+    """Refuse a call with more inputs than the op has, or without one that it needs."""
+    most = len(operands) if spec.variadic else len(spec.inputs)
+    absent = [
+        each.name
+        for n, each in enumerate(spec.inputs)
+        if not (each.optional or each.kind == "random_state" or (n < len(operands) and operands[n] is not None))
+    ]
+    if len(operands) <= most and not absent:
+        return
+    wrong = f"{', '.join(absent)} is missing" if absent else f"it has {most}"
+    inputs = ", ".join(each.name + " (may be None)" * each.optional for each in spec.inputs)
+    asked = f"a call of {spec.name} with {len(operands)} inputs"
+    raise TypeError(four_parts(asked, wrong, f"its inputs: {inputs}", "give it these, in this order"))
+
+
+def _check_range(extreme: int, dtype: np.dtype) -> None:
+    """Refuse a whole number of a kind that a dtype of integers does not hold."""
+    if dtype.kind not in "iu" or np.iinfo(dtype).min <= extreme <= np.iinfo(dtype).max:
+        return
+    size = ~extreme if extreme < 0 else extreme
+    least = max((1 << bits for bits in _BITS if (1 << bits) <= size), default=0)
+    first, last = sorted((~least if extreme < 0 else least, extreme))
+    holds = f"{dtype.name} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+    asked = f"a Python number from {first} to {last} beside arrays of {dtype.name}"
+    remedy = "cast the arrays to a wider dtype first"
+    raise OverflowError(four_parts(asked, holds, "a Python number widens nothing", remedy))
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

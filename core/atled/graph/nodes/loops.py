@@ -198,6 +198,9 @@ def loop(
             backwards=backwards,
         )
 
+    if count is not None and count.dtype.kind not in "iu":
+        remedy = "cast it to int64 first, which cuts fractions off"
+        raise RefusedError(four_parts(f"a loop with a count {count.desc}", "it is no whole number", "", remedy))
     parts = LoopParts(body, sequences, states, constants, draws)
     counts = [] if count is None else [count]
     # What does not fit is refused as it was given.
