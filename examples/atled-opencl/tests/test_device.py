@@ -14,6 +14,7 @@ import atled as nn
 import atled.functions as F
 import atled.parametric_functions as PF
 import atled.solvers as S
+from atled.keyed import Description
 from atled.plugin import ArrayDesc, Usable
 from atled_contexts import reload_plugins
 from atled_opencl import runtime
@@ -104,6 +105,18 @@ ATTACHED = {
     "Mean+Tanh": lambda x, w: F.tanh(F.mean(x)),
     "Sum+PowScalar": lambda x, w: F.sum(F.exp(x), axis=(0, 2, 3)) ** 0.5,
 }
+
+
+def test_a_kernel_reads_before_it_writes(context):
+    x = nn.NdArray.from_numpy_array(np.float32([1, 2, 3]))
+    d = Description()
+    before = d.leaf(x)
+    d.result(before)
+    d.assign(x, d.call("Sub2", before, before))
+    (result,) = d.run()
+    assert len(d.plan.steps) == 1
+    np.testing.assert_array_equal(result.data, [1, 2, 3])
+    np.testing.assert_array_equal(x.data, 0)
 
 
 @pytest.mark.parametrize("size", [1, 40])

@@ -520,8 +520,10 @@ class Graph:
 
         desc: what the call has there.
         """
-        if decision.call.spec.opaque:
-            return False  # code of the user is given whole arrays
+        spec = decision.call.spec
+        # Code of the user is given whole arrays; loops on a device launch their steps on rows of whole ones.
+        if spec.opaque or (spec.by_engine and place is not HOST):
+            return False
         if desc.dtype != value.dtype:
             return True
         if desc.strides != value.desc.strides:

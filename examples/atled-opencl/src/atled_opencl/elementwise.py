@@ -79,14 +79,16 @@ def _source(program: Program, layout: Any, dtypes: tuple[str, ...], wide: str, h
         lines += [f"    at{p} += row % w[{1 + axis}] * w[{stride}];" for p, stride in enumerate(strides)]
         lines.append(f"    row /= w[{1 + axis}];")
     loads = [f"vload_half(at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}]" for p in range(count)]
+    # Before any store: an output may be an input.
+    inputs, kinds = [f"x_{x}" for x in program.inputs], [kind.replace("half", "float") for kind in types[:count]]
+    lines += [f"    {kind} {x} = {load};" for kind, x, load in zip(kinds, inputs, loads, strict=True)]
     results = [f"y_{y}" for y in program.output_names]
-    arguments = [*loads, *map(NUMBERS[1].format, range(len(program.attributes))), *(f"&{y}" for y in results)]
+    arguments = [*inputs, *map(NUMBERS[1].format, range(len(program.attributes))), *(f"&{y}" for y in results)]
     lines += [f"    {real} {', '.join(results)};", f"    compute({', '.join(arguments)});"]
     for p, (y, expression) in enumerate(zip(results, program.expressions, strict=True), start=count):
-        if str(expression) in program.inputs:  # a copy keeps whole numbers that a float does not hold
-            y = loads[program.inputs.index(str(expression))]
-        if dtypes[p] == "bool":
-            y = f"({y}) != 0"
+        # A copy keeps whole numbers that a float does not hold.
+        y = f"x_{expression}" if str(expression) in program.inputs else y
+        y = f"({y}) != 0" if dtypes[p] == "bool" else y
         store = f"vstore_half((float)({y}), at{p}, {names[p]})" if types[p] == "half" else f"{names[p]}[at{p}] = {y}"
         lines.append(f"    {store};")
     # Attributes in the widest type: 1 - beta loses digits in float.

@@ -56,6 +56,7 @@ class CudaArrayClass(ArrayClass):
 
     def download(self, source: Any, target: np.ndarray) -> None:
         """Copy to host memory and wait."""
+        assert source.flags.c_contiguous, "the engine copies windows on the device first"
         if source.nbytes:
             with device_of(source) as where:
                 where.staging.download(source.data.ptr, target)
