@@ -865,3 +865,29 @@ def test_a_description_goes_on_behind_a_step_that_raises():
     first, second = d.run()
     assert (first.data == x.data[1:3] * 2).all()
     assert (second.data == y.data[2:] * np.float32(7)).all()
+
+
+@PLACES
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_a_loop_without_steps_does_nothing_that_could_fail(context, is_counted):
+    table, place, state = array(3, 2), NdArray.from_numpy_array(np.array(7)), array(2)
+    d = Description(context)
+    rows, wrong = d.leaf(table), d.leaf(place)
+    length = {"count": d.leaf(NdArray.from_numpy_array(np.array(0))), "length": 4} if is_counted else {"length": 0}
+
+    def step(state):
+        return [d.call("Add2", state, d.call("Take", rows, wrong, axis=0))], []
+
+    d.result(d.loop(step, [], [d.leaf(state)], **length).states[0])
+    (last,) = d.run()
+    np.testing.assert_array_equal(last.data, state.data)
+
+
+def test_rows_of_products_with_a_wider_bias_are_computed_in_its_dtype():
+    x, w, bias = array(4, 2, 8), array(8, 3), array(3, dtype=np.float64)
+    d = Description(CPU)
+    weight, wide = d.leaf(w), d.leaf(bias)
+    made = d.loop(lambda row: ([], [d.call("Affine", row, weight, wide, base_axis=1)]), [d.leaf(x)])
+    d.result(made.rows[0])
+    expected = x.data.astype(np.float64) @ w.data.astype(np.float64) + bias.data
+    np.testing.assert_allclose(d.run()[0].data, expected, rtol=1e-12)

@@ -37,8 +37,13 @@ class LoopParts(NamedTuple):
         return [*self.sequences, *self.states, *self.constants, *self.draws]
 
 
-def constants_outside(graph: Graph, parts: LoopParts, parameters: Sequence[FloatSlot]) -> LoopParts:
-    """A loop without what each step would make of constants alone, which are added to the graph before it."""
+def constants_outside(
+    graph: Graph, parts: LoopParts, parameters: Sequence[FloatSlot], *, may_be_empty: bool
+) -> LoopParts:
+    """A loop without what each step would make of constants alone, which are added to the graph before it.
+
+    may_be_empty: whether there may be no step. Then only what cannot fail is done without one.
+    """
     body = parts.body
     builder = BodyBuilder(graph.context, body.by_operands)
     given = iter([builder.input(desc) for desc in body.inputs])
@@ -48,6 +53,8 @@ def constants_outside(graph: Graph, parts: LoopParts, parameters: Sequence[Float
     count = len(constants)
     for node in builder.nodes:
         inputs = [value for value in node.inputs if value is not None]
+        if may_be_empty and not _never_fails(node):
+            continue
         # What is only spread takes no time where it is read, and memory outside.
         if inputs and node.spec is not None and not node.spec.copies and all(value in constants for value in inputs):
             attributes = dict(node.attributes)
@@ -64,6 +71,12 @@ def constants_outside(graph: Graph, parts: LoopParts, parameters: Sequence[Float
     constants = {value: outside for value, outside in constants.items() if inputs.index(value) in read}
     body = builder.body(results, [*sequences, *states, *constants, *draws])
     return parts._replace(body=body, constants=list(constants.values()))
+
+
+def _never_fails(node: IRNode) -> bool:
+    """Whether no values make a node fail; of others than these nobody says so."""
+    spec = node.spec
+    return spec is not None and (spec.program is not None or spec.chooses or spec.views or spec.name in _PRODUCTS)
 
 
 def has_products(body: Body) -> bool:
@@ -131,6 +144,8 @@ class OutsideProducts:
         """Whether rows of a product are made of rows and constants, and those of all steps can be kept."""
         if product.transpose_a or product.a_shape[0] > _MOST_ROWS or not self._fits(product.y):
             return False
+        if self._builder.by_operands and product.y.dtype not in (product.a.dtype, product.b.dtype):
+            return False  # a wider bias has the product computed in its dtype
         return product.b in self._constants and (product.bias is None or product.bias in self._constants)
 
     def _fits(self, value: IRValue) -> bool:

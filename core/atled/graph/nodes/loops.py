@@ -206,7 +206,7 @@ def loop(
     # What does not fit is refused as it was given.
     whole = [value.desc.astype(np.int64) for value in counts]
     op(parts).infer_outputs([*whole, *(value.desc.contiguous for value in parts.inputs)], {})
-    parts = constants_outside(graph, parts, parameters)
+    parts = constants_outside(graph, parts, parameters, may_be_empty=bool(counts) or not length)
     if counts or ended or not has_products(parts.body):
         return _added(graph, op(parts), [*counts, *parts.inputs], parameters)
     assert length is not None
