@@ -9,7 +9,7 @@ from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
 from atled.graph.keyed.entries import Assigned, Described, Entry, Leaves, Number
-from atled.graph.nodes.ir import Graph, IRNode, IRValue
+from atled.graph.nodes.ir import ChangedElsewhereError, Graph, IRNode, IRValue
 from atled.ops.spec import SPECS
 from atled_contexts import Context
 
@@ -43,13 +43,18 @@ def compile_entries(entries: Sequence[Entry], leaves: Leaves, context: Context) 
     elementwise = frozenset(n for n, each in enumerate(described.assigned) if _is_elementwise(each))
     tried = dict.fromkeys(((views | elementwise, False), (views, False), (views, True)))
     whole = {each.number for each in described.assigned if each.is_whole}
+    compiled = None
     for number, (in_place, is_apart) in enumerate(tried):
-        compiled = _lowered(Described(entries, leaves, context) if number else described, in_place, is_apart)
+        try:
+            compiled = _lowered(Described(entries, leaves, context) if number else described, in_place, is_apart)
+        except ChangedElsewhereError:  # by several backends, each a part: then on a copy, which goes to each
+            continue
         if _is_safe(compiled) and not _copies(compiled, whole):
             return compiled
-    if leaves.begins is None:
+    if leaves.begins is None and compiled is not None:
         return compiled._replace(fits_addresses=False)
-    return _lowered(Described(entries, leaves, context), frozenset(), False)
+    compiled = _lowered(Described(entries, leaves, context), frozenset(), False)
+    return compiled._replace(fits_addresses=leaves.begins is not None)
 
 
 def _is_elementwise(assigned: Assigned) -> bool:
@@ -79,7 +84,7 @@ def _lowered(described: Described, in_place: frozenset[int], is_apart: bool) -> 
         if not each.is_whole and n not in in_place:
             if each.number not in swapped:
                 swapped[each.number] = graph.op("Identity", each.target.base)
-            graph.assign(graph.window(swapped[each.number], each.target.window), values[n])
+            swapped[each.number] = graph.assign_within(swapped[each.number], each.target.window, values[n])
     plan = lower(graph, [*results, *swapped.values()], apart=writes if is_apart else ())
     changed = tuple(sorted({number for number, _, _ in plan.written}))
     shapes = tuple(value.shape for value in described.results)

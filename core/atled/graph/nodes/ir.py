@@ -19,6 +19,10 @@ from atled_contexts import Context, Decision
 _NOTHING: Mapping[int, Any] = {}
 
 
+class ChangedElsewhereError(RuntimeError):
+    """An op would change another copy of an array than the one that the run makes or changes."""
+
+
 class WindowOp(OpSpec, abstract=True):
     """Elements of the memory in which its input is, from number `offset` on, by strides; exists only inside graphs.
 
@@ -429,6 +433,14 @@ class Graph:
         node = self.add(SPECS["Assign"], (target, value), {}, self.context)
         return node.outputs[0]
 
+    def assign_within(self, made: IRValue, window: Window, value: IRValue) -> IRValue:
+        """Have a window on a value that was made hold another one, wherever that can be done: the value there."""
+        inputs = self.window(made, window), value
+        _, place = self._decided(SPECS["Assign"], inputs, {}, self.context)
+        made = self.coerce(self.current(made), place, made.dtype, self.context)
+        self.assign(self.window(made, window), value)
+        return made
+
     def constant(self, value: float) -> FloatSlot:
         """A float that never changes."""
         slot = self._constants.get(value)
@@ -475,15 +487,7 @@ class Graph:
                 node = self._on_copies(spec, inputs, attributes, context)
                 if node is not None:
                     return node
-        descs = tuple(None if value is None else value.desc for value in inputs)
-        if self._has_windows and any(desc is not None and desc.strides is not None for desc in descs):
-            decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
-        else:
-            decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
-        place = place_of(decision, context)
-        if self._has_windows and not self._copies_from(spec, inputs, decision, place):
-            decision = choose_anywhere(spec, descs, context, by_operands=self.by_operands)
-            place = place_of(decision, context)
+        decision, place = self._decided(spec, inputs, attributes, context)
         coerced: list[IRValue | None] = []
         for position, (value, desc) in enumerate(zip(inputs, decision.call.inputs, strict=True)):
             if value is None or desc is None:
@@ -513,6 +517,21 @@ class Graph:
         )
         self.nodes.append(node)
         return node
+
+    def _decided(
+        self, spec: OpSpec, inputs: Sequence[IRValue | None], attributes: Mapping[str, Any], context: Context
+    ) -> tuple[Decision, Place]:
+        """Who computes a call, and where."""
+        descs = tuple(None if value is None else value.desc for value in inputs)
+        if self._has_windows and any(desc is not None and desc.strides is not None for desc in descs):
+            decision = choose_strided(spec, descs, attributes, context, by_operands=self.by_operands)
+        else:
+            decision = choose(spec, descs, attributes, context, by_operands=self.by_operands)
+        place = place_of(decision, context)
+        if self._has_windows and not self._copies_from(spec, inputs, decision, place):
+            decision = choose_anywhere(spec, descs, context, by_operands=self.by_operands)
+            place = place_of(decision, context)
+        return decision, place
 
     @staticmethod
     def _is_taken(value: IRValue, desc: ArrayDesc, name: str, decision: Decision, place: Place) -> bool:
@@ -639,7 +658,7 @@ class Graph:
         if value.place is place and value.dtype == dtype:
             return value
         if value.base.external < 0 or value.shows.version:
-            raise RuntimeError(
+            raise ChangedElsewhereError(
                 four_parts(
                     f"{spec.name}, which changes an array of shape {value.shape} as {dtype} on {place}",
                     f"another op of the same run makes or changes that array as {value.dtype} on {value.place}",
