@@ -221,10 +221,13 @@ class _Writer:
             kind = self.types[self.count + n]
             if isinstance(expression, Name) and expression.id in self.program.inputs:
                 source = self.program.inputs.index(expression.id)  # keeps whole numbers that `real` does not hold
-                lines.append(f"{stored[n]} = Copied<{kind}, {self.types[source]}>::of({loaded[source]});")
+                results[n] = f"Copied<{kind}, {self.types[source]}>::of({loaded[source]})"
+                if len(stored) > 1:  # before any store: an output may be an input
+                    lines.append(f"const {kind} copied{n} = {results[n]};")
+                    results[n] = f"copied{n}"
             else:
-                lines.append(f"{stored[n]} = Element<{kind}>::of({results[n]});")
-        return lines
+                results[n] = f"Element<{kind}>::of({results[n]})"
+        return lines + [f"{place} = {result};" for place, result in zip(stored, results, strict=True)]
 
     def _placing(self, at: str) -> list[str]:
         """Variables with the places of rows and columns for an element."""
