@@ -154,7 +154,7 @@ class Description:
         elif is_held(value):
             entries.append(number_entry(value))
         else:
-            wide = np.uint64 if value >= 0 else np.int64
+            wide = np.uint64 if value >= 2**63 else np.int64
             exact = self.leaf(NdArray.from_numpy_array(np.array(value, wide)))
             entries.append((NUMBER, int, value, exact))
         self._floats.append(float(value))

@@ -891,3 +891,14 @@ def test_rows_of_products_with_a_wider_bias_are_computed_in_its_dtype():
     d.result(made.rows[0])
     expected = x.data.astype(np.float64) @ w.data.astype(np.float64) + bias.data
     np.testing.assert_allclose(d.run()[0].data, expected, rtol=1e-12)
+
+
+def test_a_large_number_beside_truth_values_is_of_numpys_dtype():
+    truths = NdArray.from_numpy_array(np.array([True, False]))
+    for number in (2**53 + 1, 2**63 - 1, -(2**63) + 1):
+        d = Description(CPU)
+        d.result(d.call("Maximum2", d.leaf(truths), d.number(number)))
+        (found,) = d.run()
+        expected = np.maximum(truths.data, number)
+        assert found.data.dtype == expected.dtype
+        np.testing.assert_array_equal(found.data, expected)
