@@ -68,12 +68,19 @@ class Launch:
 
     case: what is called.  implementation: who computes it.  prepared: as `prepare` gave it.
     call: the case's, unless outputs are left out of it.
+    skipped: what it takes with strides are parts, in C order, of larger memory, behind so many elements; None: whole.
     forms: names of the ways to run it: "run", "launch of bind", "native", "native in 3 parts".
     """
 
     def __init__(
-        self, case: Case, implementation: Implementation, prepared: Prepared | None = None, call: Call | None = None
+        self,
+        case: Case,
+        implementation: Implementation,
+        prepared: Prepared | None = None,
+        call: Call | None = None,
+        skipped: int | None = None,
     ) -> None:
+        self._skipped = skipped
         self.case = case
         self.implementation = implementation
         self.call: Call = case.call if call is None else call
@@ -93,15 +100,23 @@ class Launch:
     def _input(self, number: int, desc: ArrayDesc | None) -> Memory | None:
         if desc is None:
             return None
-        return HostArray(desc) if self._is_random_state(number) else self.memory(desc)
+        if self._is_random_state(number):
+            return HostArray(desc)
+        return self._shown(desc, self.case.spec.input_at(number).name)
 
     def _output(self, number: int, desc: ArrayDesc) -> Memory:
         source = self.case.spec.inplace.get(number)
         if source is None:
-            return self.memory(desc)
+            outputs = self.case.spec.outputs
+            return self._shown(desc, outputs[min(number, len(outputs) - 1)])
         shared = self.inputs[source]
         assert shared is not None  # a spec updates nothing in place that may be absent
         return shared
+
+    def _shown(self, desc: ArrayDesc, name: str) -> Memory:
+        if self._skipped is None or not self.implementation.takes_strides((name,)):
+            return self.memory(desc)
+        return StridedArray(desc, self.memory, self._array_class, self._skipped)
 
     def memory(self, desc: ArrayDesc) -> Memory:
         """A new array where it computes."""

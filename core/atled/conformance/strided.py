@@ -12,7 +12,8 @@ from atled.arrays.guarded import POISON
 from atled.arrays.place import ArrayClass
 from atled.strides import Window, bounds, contiguous_strides, elements
 
-_BESIDE = 3  # elements in front of and behind a window: it begins anywhere
+BESIDE = 3
+"""Elements in front of and behind a window: it begins anywhere."""
 
 
 class Whole(Protocol):
@@ -34,15 +35,21 @@ class Whole(Protocol):
 
 
 class StridedArray:
-    """A window on poisoned memory."""
+    """A window on poisoned memory.  skipped: elements in front of it."""
 
-    def __init__(self, desc: ArrayDesc, allocate: Callable[[ArrayDesc], Whole], array_class: ArrayClass | None) -> None:
+    def __init__(
+        self,
+        desc: ArrayDesc,
+        allocate: Callable[[ArrayDesc], Whole],
+        array_class: ArrayClass | None,
+        skipped: int = BESIDE,
+    ) -> None:
         window = Window(desc.shape, desc.written_strides)
         first, end = bounds(window)
         self._desc = desc
-        self._offset = _BESIDE - first
+        self._offset = skipped - first
         self._places = elements(window) + self._offset
-        self._whole = allocate(ArrayDesc((end - first + 2 * _BESIDE,), desc.dtype))
+        self._whole = allocate(ArrayDesc((skipped + end - first + BESIDE,), desc.dtype))
         self._class = array_class
 
     @property

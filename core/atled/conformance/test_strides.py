@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
 from atled.array_desc import ArrayDesc
@@ -12,7 +13,7 @@ from atled.conformance import cases
 from atled.conformance.cases import Case, over
 from atled.conformance.checks import compare, output_names
 from atled.conformance.direct import Launch
-from atled.conformance.strided import apart, turned
+from atled.conformance.strided import BESIDE, apart, turned
 from atled.errors import in_words
 from atled_contexts import Implementation
 
@@ -30,22 +31,37 @@ def test_strides(case: Case) -> None:
     for made in case.subject.accepting(case):
         for ways in _WAYS:
             call = _on_views(case, made, *ways)
-            if call is None or not _accepts(made, call):
-                continue
-            title = f"{case.backend} ({made.note or case.name}) on {call}"
-            try:
-                launch = Launch(case, made, call=call)
-            except Exception as error:
-                raise AssertionError(f"{title}: accepts said yes, prepare failed: {in_words(error)}") from error
-            for form in launch.forms:
-                launch.fill()
-                launch.run(form)
-                for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
-                    compare(f"{title}, {form}: {name}", want, got, case.tolerance)
-                for position in case.spec.mutated:
-                    now = launch.inputs_now()[position]
-                    compare(f"{title}, {form}: in place", changed[position], now, case.tolerance)
-                assert launch.is_intact, f"{title}, {form}: wrote beside its arrays, or between their elements"
+            if call is not None and _accepts(made, call):
+                _check(case, made, call, None, expected, changed)
+        if made.strides and _accepts(made, case.call):
+            for skipped in (0, BESIDE):
+                _check(case, made, case.call, skipped, expected, changed)
+
+
+def _check(
+    case: Case,
+    made: Implementation,
+    call: Call,
+    skipped: int | None,
+    expected: Sequence[np.ndarray],
+    changed: Sequence[np.ndarray | None],
+) -> None:
+    """Prepare a call and run it, in each form; skipped: as of `Launch`."""
+    part = "" if skipped is None else f", in C order behind {skipped} elements of larger memory"
+    title = f"{case.backend} ({made.note or case.name}) on {call}{part}"
+    try:
+        launch = Launch(case, made, call=call, skipped=skipped)
+    except Exception as error:
+        raise AssertionError(f"{title}: accepts said yes, prepare failed: {in_words(error)}") from error
+    for form in launch.forms:
+        launch.fill()
+        launch.run(form)
+        for name, want, got in zip(output_names(case.spec, expected), expected, launch.results(), strict=True):
+            compare(f"{title}, {form}: {name}", want, got, case.tolerance)
+        for position in case.spec.mutated:
+            now = launch.inputs_now()[position]
+            compare(f"{title}, {form}: in place", changed[position], now, case.tolerance)
+        assert launch.is_intact, f"{title}, {form}: wrote beside its arrays, or between their elements"
 
 
 def _on_views(case: Case, made: Implementation, of_input: _Strides, of_output: _Strides) -> Call | None:

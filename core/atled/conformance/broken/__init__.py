@@ -61,6 +61,7 @@ FAULTS: dict[str, Fault] = {
     "wrong_groups": Fault("groups", "Tanh", "call 1 of a group gives something else than alone"),
     "waits_in_queue": Fault("queued", "Tanh", "it says queued=True, and waited for the device in a run"),
     "keeps_a_word": Fault("runs", "AddScalar", "launch of bind: AddScalar.y"),
+    "begins_at_zero": Fault("strides", "Transpose", "in C order behind 3 elements of larger memory"),
     "forgets_strides": Fault("strides", "Transpose", "Not equal to tolerance"),
     "leaves_gaps": Fault("runs", "Identity", "Not equal to tolerance"),
 }
