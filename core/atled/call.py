@@ -353,6 +353,8 @@ class Native:
     spread: by output the first of two words as in `after`, for a step on arrays of the size of the first input, which
         reads the output spread along trailing axes. The kernel calls it with each range of the input's elements once
         the elements of the output are written that these belong to, every element exactly once.
+    spread_inner: by output of `spread`, if that is not 1, how many neighbouring elements it is spread in one: the step
+        reads it as (n, 1, inner), spread to (n, m, inner), as sums along leading axes are read.
     """
 
     __slots__ = (
@@ -370,6 +372,7 @@ class Native:
         "range_bytes",
         "ranges",
         "spread",
+        "spread_inner",
         "steps",
     )
 
@@ -391,6 +394,7 @@ class Native:
         in_place: Mapping[int, int] | None = None,
         range_bytes: Mapping[int, int] | None = None,
         spread: Mapping[int, int] | None = None,
+        spread_inner: Mapping[int, int] | None = None,
     ) -> None:
         self.address = address
         self.block = block
@@ -407,6 +411,7 @@ class Native:
         self.in_place = dict(in_place or {})
         self.range_bytes = dict(range_bytes or {})
         self.spread = dict(spread or {})
+        self.spread_inner = dict(spread_inner or {})
 
 
 # Any: arrays of the device's own type

@@ -41,6 +41,12 @@ def _can_be_carried(step: Step, slots: Sequence[Slot]) -> bool:
     return spec.program is not None or spec.copies
 
 
+def _spread_inner(carrier: Step) -> int:
+    """How many neighbouring elements of its result a carrier spreads in one (`Native.spread_inner`)."""
+    assert carrier.native is not None
+    return next(iter(carrier.native.spread_inner.values()), 1)
+
+
 class _Units:
     """Steps in the order in which they run, those that must stay together as one unit."""
 
@@ -141,12 +147,14 @@ class _Units:
         return self._slots[number].desc.size == self._slots[step.arguments[-1]].desc.size
 
     def _is_spread(self, number: int, step: Step, carrier: Step) -> bool:
-        """Whether a step as large as the input of `carrier` reads each element of a slot for some that follow it."""
+        """Whether a step as large as the input of `carrier` reads a slot spread as the carrier's result is."""
         shape, whole = self._slots[number].desc.shape, self._slots[step.arguments[-1]].desc.shape
         shape = (1,) * (len(whole) - len(shape)) + shape
-        kept = next((axis for axis, (size, full) in enumerate(zip(shape, whole, strict=True)) if size != full), None)
-        is_trailing = kept is not None and all(size == 1 for size in shape[kept:])
-        return is_trailing and math.prod(whole) == self._slots[carrier.arguments[0]].desc.size
+        spread = [axis for axis, (size, full) in enumerate(zip(shape, whole, strict=True)) if size != full]
+        if not spread or any(size != 1 for size in shape[spread[0] : spread[-1] + 1]):
+            return False
+        inner = _spread_inner(carrier) == math.prod(shape[spread[-1] + 1 :])
+        return inner and math.prod(whole) == self._slots[carrier.arguments[0]].desc.size
 
     def _are_in_step(self, step: Step, other: Step, carrier: Step) -> bool:
         """Whether what one of two steps writes and the other touches is read or written at the same pace by both."""

@@ -36,6 +36,12 @@ def read_both_ways(x):
     return F.exp(x) * F.reshape(s, (s.shape[0], 1)) + F.tanh(x) * F.reshape(s, (1, s.shape[0]))
 
 
+def columns_read_as_rows(x):
+    """Sums of the columns of a square array, spread along its rows."""
+    s = F.mean(x, axis=0)
+    return x - F.reshape(s, (s.shape[0], 1))
+
+
 def rescaled(x, axis):
     """Elementwise ops on the sums, between the sums and their readers."""
     return x / F.sum(x**2.0, axis=axis, keepdims=True) ** 0.5
@@ -85,9 +91,23 @@ CASES = {
     "unit rows": (lambda: rescaled(uniform(301, 70), 1), "PowScalar+Sum+PowScalar+Div2"),
     "unit rows, long": (lambda: rescaled(uniform(9, 5001), 1), "PowScalar+Sum+PowScalar+Div2"),
     "unit rows of one": (lambda: rescaled(uniform(301, 1), 1), None),
-    "unit columns": (lambda: rescaled(uniform(301, 70), 0), "PowScalar+Sum"),
+    "unit columns": (lambda: rescaled(uniform(301, 70), 0), "PowScalar+Sum+PowScalar+Div2"),
+    "unit columns, long": (lambda: rescaled(uniform(2001, 70), 0), "PowScalar+Sum+PowScalar+Div2"),
+    "unit columns, wide": (lambda: rescaled(uniform(9, 5001), 0), "PowScalar+Sum+PowScalar"),
+    "unit columns of one": (lambda: rescaled(uniform(1, 301), 0), None),
+    "centred columns": (
+        lambda: (lambda x: F.exp(x - F.mean(x, axis=0, keepdims=True)))(uniform(301, 70)),
+        "Mean+Sub2+Exp",
+    ),
+    "centred stack": (lambda: (lambda x: x - F.mean(x, axis=1, keepdims=True))(uniform(5, 60, 9)), "Mean+Sub2"),
+    "columns of a square as rows": (lambda: columns_read_as_rows(uniform(70, 70)), None),
+    "columns of a view": (
+        lambda: (lambda x: x - F.mean(x, axis=0, keepdims=True))(F.transpose(uniform(70, 70), (1, 0))),
+        None,
+    ),
+    "columns by hand": (lambda: parted(uniform(301, 70), axis=0), "Exp+Sum+Div2"),
     "unit maps": (lambda: rescaled(uniform(5, 6, 9, 8), (2, 3)), "PowScalar+Sum+PowScalar+Div2"),
-    "unit middles": (lambda: rescaled(uniform(5, 60, 9), 1), "PowScalar+Sum"),
+    "unit middles": (lambda: rescaled(uniform(5, 60, 9), 1), "PowScalar+Sum+PowScalar+Div2"),
     "square, read both ways": (lambda: read_both_ways(uniform(70, 70)), "Exp+Sum"),
     "rows in turn": (lambda: normalized(rescaled(normalized(uniform(301, 70), 1), 1), 1), "+Mean"),
     "two reductions of one": (
@@ -96,7 +116,9 @@ CASES = {
     ),
     "largest of rows": (lambda: F.max(F.tanh(uniform(301, 70)), axis=1), "Tanh+Max"),
     "smallest of columns": (lambda: F.tanh(F.min(F.exp(uniform(20, 30, 70)), axis=1)), "Exp+Min+Tanh"),
-    "largest of wide columns": (lambda: F.max(F.exp(uniform(20, 5, 700)), axis=1), None),
+    "largest of wide columns": (lambda: F.tanh(F.max(F.exp(uniform(20, 5, 700)), axis=1)), "Exp+Max+Tanh"),
+    "largest of large columns": (lambda: F.tanh(F.max(F.exp(uniform(301, 70)), axis=0)), "Exp+Max+Tanh"),
+    "largest of very wide columns": (lambda: F.tanh(F.max(F.exp(uniform(19, 5001)), axis=0)), "Exp+Max+Tanh"),
     "largest of maps": (lambda: F.max(F.exp(uniform(20, 5, 7, 9)), axis=(0, 2, 3)), None),
 }
 
@@ -146,6 +168,9 @@ def threads(request, monkeypatch):
         monkeypatch.setattr("atled_cpu_numba.kernels.shared.launch.SHARE_US", 0.1)
         # So that the workspace for the ranges of all shares is smaller than the arrays.
         monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._RANGE", 256)
+        monkeypatch.setattr("atled_cpu_numba.kernels.reduction.extremum._RANGE", 256)
+    # So that sums of small columns are spread, too.
+    monkeypatch.setattr("atled_cpu_numba.kernels.reduction.any_axes._LEAST_SPREAD", 0)
     PLANS.clear()
     yield request.param
     pool.set_thread_count(None)
@@ -183,6 +208,22 @@ def test_a_value_that_nobody_sees_takes_memory_for_some_rows_only(threads):
     np.testing.assert_allclose(late.d, 2 * np.tanh(x.d), rtol=1e-6)
     y.forward()
     np.testing.assert_allclose(late.d, 2 * np.tanh(x.d), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "spread"), [(64, False), (400, True), (2200, False)])
+def test_sums_of_columns_are_spread_where_these_leave_the_nearer_caches(rows, spread):
+    pool.set_thread_count(1)
+    PLANS.clear()
+    try:
+        with nn.context_scope(nn.Context(["cpu:float"], fallback="raise")):
+            x = uniform(rows, 1000)
+            y = x - F.mean(x, axis=0, keepdims=True)
+            y.forward()
+        assert any("Mean+Sub2" in step.label for step in y.plan.steps) == spread
+        np.testing.assert_allclose(y.d, x.d - x.d.mean(axis=0), atol=1e-6)
+    finally:
+        pool.set_thread_count(None)
+        PLANS.clear()
 
 
 def test_verification_sees_values_that_have_no_memory_of_their_own(threads):

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.products import small_products
 from atled_cpu_numba.kernels.reduction import long_sums
-from atled_cpu_numba.kernels.reduction.groups import Groups, groups_of
+from atled_cpu_numba.kernels.reduction.groups import Groups, columns_at_once, groups_of
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
 from atled_cpu_numba.kernels.shared import carrying
-from atled_cpu_numba.kernels.shared.carrying import Carried, ranges_of
+from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of, ranges_of
 from atled_cpu_numba.kernels.shared.launch import (
+    STREAMED_BYTES,
     float_bits,
     in_lines,
     kernels_by_dtype,
@@ -28,12 +29,11 @@ from atled_cpu_numba.kernels.shared.launch import (
 from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 
 _BYTES_PER_US = 50e3  # a cautious rate of one core, for the number of shares
-# Of one unit: as many as may be, since memory is read ahead where it goes on and on; the sums stay in the cache.
-_MOST_COLUMNS = 2048
-_FEWEST_COLUMNS = 256
 _STRETCH = 4096
 _STRETCH_ROWS = 256
 _RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
+_LEAST_SPREAD = 1 << 20  # bytes of columns that have left the nearer caches before their sums are known
+_SPREAD_RANGE = 1 << 16  # elements of such columns' rows that are computed at once: long, since memory is read ahead
 _SHORTEST_RANGE = 64  # elements; below, a call for each range costs more than reading memory once more
 
 
@@ -53,9 +53,9 @@ class Block:
     unit_columns: int  # of columns: how many make a unit
     carried: int = size_of(Carried)  # an elementwise step that is computed before x is read
     rows_at_once: int  # rows that are looked at between two ranges of that step; of columns whole eights
-    after: int  # of rows: range kernel to run on sums that are written, or 0
+    after: int  # range kernel to run on sums that are written, or 0
     after_block: int  # its block
-    spread: int  # of rows: the same on the elements of their rows, after that
+    spread: int  # the same on the elements that they are sums of, after that
     spread_block: int  # its block
 
 
@@ -117,12 +117,12 @@ def _build_rows(dtype: str) -> Callable[..., int]:
 
 
 def _build_columns(dtype: str) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import float64_of_bits, floats64, words
+    from atled_cpu_numba.codegen import call3, float64_of_bits, floats64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats, size = real.kind, real.pointer, real.size
-    open_share, range_at = ranges_of(real, Block.carried)
+    open_share, rows_at = columns_of(real, Block.carried)
 
     @kernel
     def sum_columns(block, part, parts):
@@ -148,15 +148,7 @@ def _build_columns(dtype: str) -> Callable[..., int]:
                     top = row + piece * w[Block.rows_at_once]
                     bottom = min(after, top + w[Block.rows_at_once])
                     start = (outer * rows + top) * columns + first
-                    at, stride = w[Block.x] + size * start, columns
-                    if count == columns:
-                        at = range_at(w, w[Block.x], own, start, start + (bottom - top) * columns, 0)
-                    elif w[Block.carried + Carried.kernel] != 0:
-                        for k in range(bottom - top):
-                            begin = start + k * columns
-                            place = range_at(w, w[Block.x], own, begin, begin + count, k * count)
-                            if own != 0:
-                                at, stride = place - size * k * count, count
+                    at, stride = rows_at(w, w[Block.x], own, start, bottom - top, columns, count)
                     for _ in range((bottom - top) // 8):
                         x0, x1 = floats(at), floats(at + size * stride)
                         x2, x3 = floats(at + size * 2 * stride), floats(at + size * 3 * stride)
@@ -175,6 +167,16 @@ def _build_columns(dtype: str) -> Callable[..., int]:
             y = floats(w[Block.y] + size * (outer * columns + first))
             for j in range(count):
                 y[j] = number(totals[j] * scale)
+            if w[Block.after] != 0:
+                start = outer * columns + first
+                call3(w[Block.after], w[Block.after_block], start, start + count)
+            if w[Block.spread] != 0:
+                # The last rows first: they are still in the cache.
+                at_once, start = max(1, _SPREAD_RANGE // columns), outer * rows * columns
+                for piece in range((rows + at_once - 1) // at_once):
+                    bottom = rows - piece * at_once
+                    top = max(0, bottom - at_once)
+                    call3(w[Block.spread], w[Block.spread_block], start + top * columns, start + bottom * columns)
         return 0
 
     return sum_columns
@@ -204,9 +206,7 @@ def prepare(call: Call) -> Prepared:
             return small
     if groups.reduced_inner != 1 or groups.kept_inner == 1:
         return _prepare_rows(groups, dtype, scale, work_us)
-    parts = share_count(work_us, groups.kept_outer * -(-groups.kept_inner // _FEWEST_COLUMNS))
-    blocks = max(-(-parts // max(1, groups.kept_outer)), -(-groups.kept_inner // _MOST_COLUMNS))
-    step = -(-groups.kept_inner // blocks) or 1
+    parts, step = columns_at_once(groups, work_us)
     share_bytes = in_lines(step * (8 + size))
     rows_at_once = max(8, min(_STRETCH_ROWS, _RANGE // step // 8 * 8))
     carried_bytes = carrying.share_bytes(size * rows_at_once * step)
@@ -219,6 +219,8 @@ def prepare(call: Call) -> Prepared:
         **groups._asdict(),
     )
     words[Block.carried + Carried.share_bytes] = carried_bytes
+    # Pieces of rows are read more slowly than all once more.
+    can_spread = step >= groups.kept_inner and _LEAST_SPREAD <= size * kept * count < STREAMED_BYTES
     can_carry = min(step, groups.kept_inner) * min(groups.reduced_outer, rows_at_once) >= _SHORTEST_RANGE
     return launch(
         _COLUMN_SUMS[dtype],
@@ -228,6 +230,9 @@ def prepare(call: Call) -> Prepared:
         workspace=share_bytes * parts,
         before={0: Block.carried} if can_carry else None,
         range_bytes={0: carried_bytes} if can_carry else None,
+        after={0: Block.after} if can_carry else None,
+        spread={0: Block.spread} if can_carry and can_spread else None,
+        spread_inner={0: groups.kept_inner},
         note="sums of columns",
     )
 

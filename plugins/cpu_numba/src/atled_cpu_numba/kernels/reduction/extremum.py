@@ -11,16 +11,20 @@ from collections.abc import Callable
 
 from atled.plugin import Call, Prepared
 from atled_cpu_numba.kernels.reduction.groups import accepts as accepts
-from atled_cpu_numba.kernels.reduction.groups import groups_of
+from atled_cpu_numba.kernels.reduction.groups import columns_at_once, groups_of
+from atled_cpu_numba.kernels.shared import carrying
+from atled_cpu_numba.kernels.shared.carrying import Carried, columns_of
 from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype, launch, share_count
-from atled_cpu_numba.kernels.shared.layout import filled, layout
+from atled_cpu_numba.kernels.shared.layout import filled, layout, size_of
 from atled_cpu_numba.kernels.shared.pieces import in_pieces
+from atled_cpu_numba.store import Kernel
 
 _INDEX_OUT_OF_RANGE = 1
 _ERRORS = {_INDEX_OUT_OF_RANGE: "index out of range"}
 _ELEMENTS_PER_US = 2000.0  # a cautious rate of one core, for the number of shares
 _SEARCHED = 64  # elements in which the extremum is looked for at once
-_COLUMNS = 256
+_RANGE = 8192  # elements of neighbouring steps that are computed at once, if they are no more than some rows
+_SMALL_BYTES = 1 << 15  # of what is reduced at once: below, several are computed between neighbouring steps
 
 
 @layout
@@ -34,6 +38,11 @@ class Block:
     kept_inner: int
     reduced_inner: int
     index: int  # address of the places, int64
+    unit_columns: int  # of columns: how many make a unit
+    carried: int = size_of(Carried)  # of columns: an elementwise step that is computed before x is read
+    rows_at_once: int  # of columns: rows that are looked at between two ranges of that step
+    after: int  # of columns: range kernel to run on extrema that are written, or 0
+    after_block: int  # its block
 
 
 def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
@@ -88,39 +97,50 @@ def _build_rows(dtype: str, sign: int, places: bool) -> Callable[..., int]:
 
 
 def _build_columns(dtype: str, sign: int, places: bool) -> Callable[..., int]:
-    from atled_cpu_numba.codegen import ints64, words
+    from atled_cpu_numba.codegen import call3, ints64, words
     from atled_cpu_numba.kernels.shared.options import Real, kernel
     from atled_cpu_numba.kernels.shared.scalars import choose
 
     real = Real(dtype)
     floats, size = real.pointer, real.size
+    open_share, rows_at = columns_of(real, Block.carried)
 
     @kernel
     def extremum_columns(block, part, parts):
         w = words(block)
-        rows, columns = w[Block.reduced_outer], w[Block.kept_inner]
-        blocks = (columns + _COLUMNS - 1) // _COLUMNS
+        rows, columns, step = w[Block.reduced_outer], w[Block.kept_inner], w[Block.unit_columns]
+        at_once, own = w[Block.rows_at_once], open_share(w, w[Block.x], part)
+        blocks = (columns + step - 1) // step
         for unit in range(
             w[Block.kept_outer] * blocks * part // parts, w[Block.kept_outer] * blocks * (part + 1) // parts
         ):
             outer = unit // blocks
-            first = (unit - outer * blocks) * _COLUMNS
-            count = min(_COLUMNS, columns - first)
+            first = (unit - outer * blocks) * step
+            count = min(step, columns - first)
             y = floats(w[Block.y] + size * (outer * columns + first))
             index = ints64(w[Block.index] + 8 * (outer * columns + first))
-            x = floats(w[Block.x] + size * (outer * rows * columns + first))
-            for j in range(count):
-                y[j] = x[j]
-                if places:
-                    index[j] = 0
-            for row in range(1, rows):
-                x = floats(w[Block.x] + size * ((outer * rows + row) * columns + first))
-                for j in range(count):
-                    best, value = y[j], x[j]
-                    wins = (sign * value > sign * best) | ((value != value) & (best == best))
-                    y[j] = choose(wins, value, best)
-                    if places:
-                        index[j] = choose(wins, row, index[j])
+            for piece in range((rows + at_once - 1) // at_once):
+                top = piece * at_once
+                bottom = min(rows, top + at_once)
+                start = (outer * rows + top) * columns + first
+                at, stride = rows_at(w, w[Block.x], own, start, bottom - top, columns, count)
+                if top == 0:
+                    x = floats(at)
+                    for j in range(count):
+                        y[j] = x[j]
+                        if places:
+                            index[j] = 0
+                for row in range(max(1, top), bottom):
+                    x = floats(at + size * (row - top) * stride)
+                    for j in range(count):
+                        best, value = y[j], x[j]
+                        wins = (sign * value > sign * best) | ((value != value) & (best == best))
+                        y[j] = choose(wins, value, best)
+                        if places:
+                            index[j] = choose(wins, row, index[j])
+            if w[Block.after] != 0:
+                start = outer * columns + first
+                call3(w[Block.after], w[Block.after_block], start, start + count)
         return 0
 
     return extremum_columns
@@ -185,16 +205,20 @@ def _build_gather(dtype: str) -> Callable[..., int]:
     return extremum_gather
 
 
+def _columns(name: str, sign: int, places: bool) -> dict[str, Kernel]:
+    return kernels_by_dtype(name, _build_columns, sign, places, depends=carrying.PARAMETERS)
+
+
 # By op and whether it runs along rows.
 _KERNELS = {
     ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1, True),
-    ("Max", False): kernels_by_dtype("max_columns", _build_columns, 1, True),
+    ("Max", False): _columns("max_columns", 1, True),
     ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1, True),
-    ("Min", False): kernels_by_dtype("min_columns", _build_columns, -1, True),
+    ("Min", False): _columns("min_columns", -1, True),
     ("MaxTies", True): kernels_by_dtype("max_value_rows", _build_rows, 1, False),
-    ("MaxTies", False): kernels_by_dtype("max_value_columns", _build_columns, 1, False),
+    ("MaxTies", False): _columns("max_value_columns", 1, False),
     ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False),
-    ("MinTies", False): kernels_by_dtype("min_value_columns", _build_columns, -1, False),
+    ("MinTies", False): _columns("min_value_columns", -1, False),
 }
 _KERNEL_OF = {"ArgMax": "Max", "ArgMin": "Min"}
 _MOVING_KERNELS = {
@@ -224,14 +248,33 @@ def prepare(call: Call) -> Prepared:
         is_empty = call.outputs[0].size == 0
         return prepared if is_empty else in_pieces(prepared, call, groups.kept_outer, source=None, checks=True)
     by_rows = groups.reduced_inner != 1 or groups.kept_inner == 1
-    blocks = groups.kept_inner if by_rows else -(-groups.kept_inner // _COLUMNS)
-    units = groups.kept_outer * blocks
-    parts = share_count(work_us, units)
+    if by_rows:
+        parts = share_count(work_us, groups.kept_outer * groups.kept_inner)
+    else:
+        parts, words[Block.unit_columns] = columns_at_once(groups, work_us)
+        words[Block.rows_at_once] = rows_at_once = max(1, _RANGE // words[Block.unit_columns])
     kernel, note = _KERNELS[_KERNEL_OF.get(name, name), by_rows][dtype], "rows" if by_rows else "columns"
     if name in _KERNEL_OF:  # the values go into the workspace
         place_first = (Block.x, Block.index, Block.y)
         return launch(kernel, words, place_first, parts=parts, workspace=8 * call.outputs[0].size, note=note)
-    prepared = launch(kernel, words, (Block.x, Block.y, Block.index)[: 1 + len(call.outputs)], parts=parts, note=note)
-    # Of each unit the elements of x must lie together.
-    fits = groups.reduced_outer == 1 if by_rows else blocks == 1
-    return in_pieces(prepared, call, units) if fits and call.outputs[0].size else prepared
+    found = (Block.x, Block.y, Block.index)[: 1 + len(call.outputs)]
+    size, is_whole = call.inputs[0].dtype.itemsize, by_rows or words[Block.unit_columns] >= groups.kept_inner
+    of_one = groups.reduced_outer * groups.reduced_inner * (1 if by_rows else groups.kept_inner)
+    if by_rows or (is_whole and of_one * size <= _SMALL_BYTES):
+        prepared = launch(kernel, words, found, parts=parts, note=note)
+        # Of each unit the elements of x must lie together.
+        fits = call.outputs[0].size and not (by_rows and groups.reduced_outer > 1)
+        units = call.outputs[0].size if by_rows else groups.kept_outer
+        return in_pieces(prepared, call, units) if fits else prepared
+    carried_bytes = carrying.share_bytes(size * rows_at_once * words[Block.unit_columns])
+    words[Block.carried + Carried.share_bytes] = carried_bytes
+    return launch(
+        kernel,
+        words,
+        found,
+        parts=parts,
+        before={0: Block.carried},
+        range_bytes={0: carried_bytes},
+        after={0: Block.after},
+        note=note,
+    )

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atled.plugin import ArrayDesc, Call
-from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats
+from atled_cpu_numba.kernels.shared.launch import REALS, refuse_floats, share_count
+
+# Columns of one unit: as many as may be, since memory is read ahead where it goes on and on; what they become stays in
+# the cache.
+_MOST_COLUMNS = 2048
+_FEWEST_COLUMNS = 256
 
 
 class Groups(NamedTuple):
@@ -44,6 +49,13 @@ def groups_of(call: Call) -> Groups:
     groups = None if found is None else collapse(*found)
     assert groups is not None
     return groups
+
+
+def columns_at_once(groups: Groups, work_us: float) -> tuple[int, int]:
+    """For a reduction over leading axes alone: the number of shares, and how many columns make a unit."""
+    parts = share_count(work_us, groups.kept_outer * -(-groups.kept_inner // _FEWEST_COLUMNS))
+    blocks = max(-(-parts // max(1, groups.kept_outer)), -(-groups.kept_inner // _MOST_COLUMNS))
+    return parts, -(-groups.kept_inner // blocks) or 1
 
 
 def _reduced(call: Call) -> ArrayDesc:

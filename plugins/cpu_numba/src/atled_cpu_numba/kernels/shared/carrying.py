@@ -37,6 +37,36 @@ def share_bytes(range_bytes: int) -> int:
     return _BLOCK_BYTES + -(-range_bytes // 64) * 64
 
 
+def columns_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two functions for kernels on blocks of columns, which lie in the rows of the input one piece in each.
+
+    open_share: as that of `ranges_of`, whose parameters `w`, `x` and `own` the next one has, too.
+    rows_at(w, x, own, start, rows, columns, count) -> the address of the first of some rows of the block, made if that
+        is carried, and how many elements the next one is further on; start: element of the input with which the first
+        one begins, columns: of a whole row, count: of the block.
+    """
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    size = real.size
+    open_share, range_at = ranges_of(real, first)
+
+    @inlined
+    def rows_at(w, x, own, start, rows, columns, count):
+        if count == columns:
+            return range_at(w, x, own, start, start + rows * columns, 0), columns
+        if w[first + Carried.kernel] == 0:
+            return x + size * start, columns
+        at = 0
+        for k in range(rows):
+            begin = start + k * columns
+            place = range_at(w, x, own, begin, begin + count, k * count)
+            if k == 0:
+                at = place
+        return at, columns if own == 0 else count
+
+    return open_share, rows_at
+
+
 def ranges_of(real: Real, first: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two functions for kernels on arrays of a dtype, in whose blocks the words of `Carried` begin with word `first`.
 

@@ -168,6 +168,7 @@ def launch(
     in_place: Mapping[int, int] | None = None,
     range_bytes: Mapping[int, int] | None = None,
     spread: Mapping[int, int] | None = None,
+    spread_inner: Mapping[int, int] | None = None,
     note: str = "",
 ) -> Prepared:
     """A Prepared that runs `kernel` on a block of `words`; the other arguments as in Native and Prepared."""
@@ -186,5 +187,6 @@ def launch(
         in_place=in_place,
         range_bytes=range_bytes,
         spread=spread,
+        spread_inner=spread_inner,
     )
     return Prepared(native=native, workspace=workspace, note=note)
