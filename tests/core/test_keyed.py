@@ -902,3 +902,15 @@ def test_a_large_number_beside_truth_values_is_of_numpys_dtype():
         expected = np.maximum(truths.data, number)
         assert found.data.dtype == expected.dtype
         np.testing.assert_array_equal(found.data, expected)
+
+
+@PLACES
+def test_integers_are_compared_with_numbers_that_they_cannot_be(context):
+    values = np.array([0, 200], np.uint8)
+    for op, compare in (("Greater", np.greater), ("Less", np.less), ("Equal", np.equal)):
+        for number in (-1, 300, 2**40):
+            d = Description(context if context is not CPU else INTEGERS)
+            d.result(d.call(op, d.leaf(NdArray.from_numpy_array(values)), d.number(number)))
+            found = d.run()[0].data
+            assert found.dtype == bool
+            assert found.tolist() == compare(values, number).tolist()

@@ -307,6 +307,15 @@ class Described:
         """The op with numbers in place of some inputs, its other inputs, and the numbers by name."""
         arrays = [value.dtype for value in values if isinstance(value, IRValue)]
         dtype = np.result_type(*arrays) if arrays else np.dtype(float)
+        if spec.predicate and dtype.kind in "iu" and dtype != np.uint64:
+            # To compare overflows nothing, as in NumPy.
+            extremes = [value.extreme for value in values if isinstance(value, Number) and value.kind is int]
+            if not all(_holds(dtype, each) for each in extremes):
+                dtype, graph = np.dtype(np.int64), self._inner
+                values = [
+                    graph.coerce(value, None, dtype, graph.context) if isinstance(value, IRValue) else value
+                    for value in values
+                ]
         given = [self._beside(dtype, value) if isinstance(value, Number) else value for value in values]
         kinds = {position: value.kind for position, value in enumerate(given) if isinstance(value, Number)}
         slots = {spec.input_at(n).name: value.slot for n, value in enumerate(given) if isinstance(value, Number)}
@@ -482,9 +491,14 @@ def _check_count(spec: OpSpec, operands: Sequence[int | None]) -> None:
     raise TypeError(four_parts(asked, wrong, f"its inputs: {inputs}", "give it these, in this order"))
 
 
+def _holds(dtype: np.dtype, value: int) -> bool:
+    """Whether a dtype of integers has a number."""
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+
+
 def _check_range(extreme: int, dtype: np.dtype) -> None:
     """Refuse a whole number of a kind that a dtype of integers does not hold."""
-    if dtype.kind not in "iu" or np.iinfo(dtype).min <= extreme <= np.iinfo(dtype).max:
+    if dtype.kind not in "iu" or _holds(dtype, extreme):
         return
     size = ~extreme if extreme < 0 else extreme
     least = max((1 << bits for bits in _BITS if (1 << bits) <= size), default=0)
