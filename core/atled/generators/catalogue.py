@@ -10,7 +10,7 @@ from atled.array_desc import ArrayDesc
 from atled.call import Call
 from atled.dtypes import is_float
 from atled.graph.nodes.dispatch import describe_call
-from atled.ops.elementwise import Elementwise, ElementwiseGradient, derived_name, derived_spec
+from atled.ops.elementwise import Elementwise, ElementwiseGradient, Numbered, derived_name, derived_spec
 from atled.ops.samples import Sample
 from atled.ops.spec import SPECS, OpSpec
 from atled.type_configs import compute_dtype
@@ -20,10 +20,12 @@ _RANDOM_STATE = ArrayDesc((2,), "int64")
 
 
 def catalogue() -> list[OpSpec]:
-    """The op specs of the library by name; gradients of formulas, which follow from these, are left out."""
+    """The op specs of the library by name; not what follows from them: gradients of formulas, numbers in formulas."""
     import atled.ops  # noqa: F401  # fills the table of op specs; here, for it takes 50 ms
 
-    found = [spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient) and spec.is_library]
+    found = [
+        spec for spec in SPECS.values() if not isinstance(spec, ElementwiseGradient | Numbered) and spec.is_library
+    ]
     return sorted(found, key=lambda spec: spec.name)
 
 
@@ -32,7 +34,7 @@ def all_specs() -> tuple[OpSpec, ...]:
     """Every op spec there is, and the first gradients of the elementwise ones; sorted by name."""
     import atled.ops  # noqa: F401  # as above
 
-    specs = {name: spec for name, spec in SPECS.items() if not spec.removed}
+    specs = {name: spec for name, spec in SPECS.items() if not (spec.removed or isinstance(spec, Numbered))}
     for spec in list(specs.values()):
         if isinstance(spec, Elementwise) and not spec.no_gradient and "Grad" not in spec.name:
             for wrt in spec.input_names:

@@ -159,8 +159,9 @@ class ShelfPlugin:
 
 
 def usual(op: str) -> Implementation:
-    """The right implementation of any op."""
-    return Implementation(op, "shelf", prepare, note="reference on the device's memory", op_version=None)
+    """The right implementation of any op; one takes strides, one integers, as those that broken plugins have wrong."""
+    note, strides = "reference on the device's memory", op == "Transpose" or ()
+    return Implementation(op, "shelf", prepare, note=note, op_version=None, strides=strides, integers=op == "Mul2")
 
 
 def changed(op: str, change: Callable[[Run], Run], note: str = "reference, changed") -> dict[str, Implementation]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atled.array_desc import ArrayDesc
+from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.graph.nodes.dispatch import BetweenTransposes, choose, place_of
 from atled.graph.nodes.ir import Graph, IRNode, IRValue
@@ -324,7 +325,8 @@ class _Rewriting:
     def _decision(node: IRNode, desc: ArrayDesc, axes: Axes) -> Decision[Any] | None:
         """Who transposes where a node computes; None if nobody does, or only after a cast."""
         assert node.decision is not None
-        by_operands = node.decision.call.by_operands
+        # Places are moved as the integers that they are.
+        by_operands = node.decision.call.by_operands or not is_float(desc.dtype)
         decision = choose(SPECS["Transpose"], (desc,), {"axes": axes}, node.context, by_operands=by_operands)
         is_here = place_of(decision, node.context) is place_of(node.decision, node.context)
         return decision if is_here and decision.call.inputs == (desc,) else None

@@ -310,10 +310,16 @@ def is_transposed(
     ends = [(desc, front_axes) for desc, name in zip(inputs, spec.input_names, strict=True) if name in spec.channelled]
     ends += [(desc, back_axes) for desc, name in zip(outputs, spec.outputs, strict=True) if name in spec.channelled]
     return all(
-        backend_for(SPECS["Transpose"], [desc], {"axes": axes(desc.ndim, count)}, context, by_operands) == plain
+        _transposing(desc, axes(desc.ndim, count), context, by_operands) == plain
         for desc, axes in ends
         if desc is not None
     )
+
+
+def _transposing(desc: ArrayDesc, axes: Sequence[int], context: Context, by_operands: bool) -> str | None:
+    """The backend that transposes an array; places as the integers that they are."""
+    is_exact = by_operands or not is_float(desc.dtype)
+    return backend_for(SPECS["Transpose"], [desc], {"axes": axes}, context, is_exact)
 
 
 def in_front(

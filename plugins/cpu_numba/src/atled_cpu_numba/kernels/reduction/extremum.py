@@ -211,19 +211,19 @@ def _columns(name: str, sign: int, places: bool) -> dict[str, Kernel]:
 
 # By op and whether it runs along rows.
 _KERNELS = {
-    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1, True),
+    ("Max", True): kernels_by_dtype("max_rows", _build_rows, 1, True, depends=carrying.PARAMETERS),
     ("Max", False): _columns("max_columns", 1, True),
-    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1, True),
+    ("Min", True): kernels_by_dtype("min_rows", _build_rows, -1, True, depends=carrying.PARAMETERS),
     ("Min", False): _columns("min_columns", -1, True),
-    ("MaxTies", True): kernels_by_dtype("max_value_rows", _build_rows, 1, False),
+    ("MaxTies", True): kernels_by_dtype("max_value_rows", _build_rows, 1, False, depends=carrying.PARAMETERS),
     ("MaxTies", False): _columns("max_value_columns", 1, False),
-    ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False),
+    ("MinTies", True): kernels_by_dtype("min_value_rows", _build_rows, -1, False, depends=carrying.PARAMETERS),
     ("MinTies", False): _columns("min_value_columns", -1, False),
 }
 _KERNEL_OF = {"ArgMax": "Max", "ArgMin": "Min"}
 _MOVING_KERNELS = {
-    "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad),
-    "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather),
+    "MaxMinGrad": kernels_by_dtype("extremum_grad", _build_grad, depends=carrying.PARAMETERS),
+    "MaxMinGather": kernels_by_dtype("extremum_gather", _build_gather, depends=carrying.PARAMETERS),
 }
 
 
