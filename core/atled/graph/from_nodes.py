@@ -8,26 +8,24 @@ from typing import Any
 import numpy as np
 
 from atled.array_desc import ArrayDesc
-from atled.arrays.place import Place
+from atled.graph.nodes.describing import DescribingGraph
 from atled.graph.nodes.dispatch import choose, describe_call, is_sparing
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
 from atled.graph.record.traversal import functions_before
 from atled.graph.record.value import RecordedCall, Value
 from atled.graph.run.one_call import call_function
-from atled.ops.spec import SPECS, OpSpec
+from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
 from atled_contexts import Context
 
 
-class FromNodes(Graph):
+class FromNodes(DescribingGraph):
     """A graph whose nodes are recorded as calls when they are added, each IRValue standing for a Value.
 
     Nothing is compiled here: places do not matter, and dtypes are those of the first type config.
 
     at_once: whether functions compute when they are recorded, as under `auto_forward`.
     """
-
-    is_recorded = True
 
     def __init__(self, context: Context, at_once: bool) -> None:
         super().__init__(context)
@@ -108,23 +106,6 @@ class FromNodes(Graph):
         node = self._node(function, inputs, attributes)
         self._values.update(zip(node.outputs, made, strict=False))
         return node
-
-    def _add_view(
-        self,
-        spec: OpSpec,
-        source: IRValue,
-        attributes: Mapping[str, Any],
-        context: Context,
-        computed: bool,
-        known_as: IRValue | None = None,
-    ) -> IRNode:
-        return self.add(spec, (source,), attributes, context)
-
-    def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
-        """The value with a dtype."""
-        if value.dtype == dtype:
-            return value
-        return self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
 
     def _value(self, value: IRValue) -> Value:
         found = self._values.get(value)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from atled.array_desc import ArrayDesc
-from atled.arrays.place import Place
+from atled.graph.nodes.describing import DescribingGraph
 from atled.graph.nodes.dispatch import describe_call
 from atled.graph.nodes.ir import FloatSlot, Graph, IRNode, IRValue
-from atled.ops.spec import SPECS, OpSpec
+from atled.ops.spec import OpSpec
 from atled_contexts import Context
 
 ABSENT = -1
@@ -110,13 +108,11 @@ class Body:
         return f"Body({list(self.inputs)} -> {list(self.result_descs)}: {names})"
 
 
-class BodyBuilder(Graph):
+class BodyBuilder(DescribingGraph):
     """A graph whose nodes only describe: no implementation is chosen, so places do not matter.
 
     Gradient rules compose on it as on any graph: so the gradient of a body becomes a body.
     """
-
-    is_recorded = True  # what is made here may be differentiated once more
 
     def __init__(self, context: Context, by_operands: bool = False) -> None:
         super().__init__(context, by_operands=by_operands)
@@ -149,23 +145,6 @@ class BodyBuilder(Graph):
         node.outputs = tuple(IRValue(self, desc, None, node, position) for position, desc in enumerate(call.outputs))
         self.nodes.append(node)
         return node
-
-    def _add_view(
-        self,
-        spec: OpSpec,
-        source: IRValue,
-        attributes: Mapping[str, Any],
-        context: Context,
-        computed: bool,
-        known_as: IRValue | None = None,
-    ) -> IRNode:
-        return self.add(spec, (source,), attributes, context)
-
-    def coerce(self, value: IRValue, place: Place | None, dtype: np.dtype, context: Context) -> IRValue:
-        """The value with a dtype."""
-        if value.dtype == dtype:
-            return value
-        return self.add(SPECS["Cast"], (value,), {"dtype": dtype}, context).outputs[0]
 
     def body(self, results: Iterable[IRValue], inputs: Iterable[IRValue] | None = None) -> Body:
         """The nodes that some results depend on, as a body.
