@@ -46,7 +46,7 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["Description", "LoopValues"]
+__all__ = ["Description", "LoopValues", "NdArray", "View"]
 
 _INTS = frozenset((int,))
 

@@ -1,0 +1,1 @@
+"""The calls of a backend, a family in each file."""
