@@ -290,6 +290,35 @@ def test_an_elementwise_update_is_written_in_place():
     np.testing.assert_allclose(x.data, np.tanh(was + y.data), rtol=1e-5)
 
 
+def test_what_is_made_for_an_array_that_nothing_reads_is_written_in_place():
+    x, y, z = array(3, 4), array(4, 5, seed=1), array(3, 5, seed=2)
+    storage = z.cell.storage
+    d = Description(CPU)
+    d.assign(d.leaf(z), d.call("BatchMatmul", d.leaf(x), d.leaf(y)))
+    d.run()
+    assert z.cell.storage is storage
+    assert [step.name for step in d.plan.steps] == ["BatchMatmul"]
+    np.testing.assert_allclose(z.data, x.data @ y.data, rtol=1e-4, atol=1e-5)
+
+
+@PLACES
+def test_what_else_is_computed_of_an_array_is_so_of_its_old_values(context):
+    x, y, z = array(3, 3), array(3, 3, seed=1), array(3, 3, seed=2)
+    was = z.data.copy()
+    d = Description(context)
+    c, product = d.leaf(z), d.call("BatchMatmul", d.leaf(x), d.leaf(y))
+    d.assign(c, product)
+    d.assign(y, c)
+    d.result(d.call("Sum", product, axes=(1,)))
+    d.result(d.call("Tanh", d.leaf(View(z)[1:])))
+    product = x.data @ y.data
+    sums, tanh = d.run()
+    np.testing.assert_allclose(z.data, product, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(y.data, was)
+    np.testing.assert_allclose(sums.data, product.sum(1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tanh.data, np.tanh(was[1:]), rtol=1e-5)
+
+
 def test_what_no_elementwise_step_makes_is_swapped_in():
     x, y = array(3, 3), array(3, 3, seed=1)
     was, storage = x.data.copy(), x.cell.storage

@@ -82,9 +82,9 @@ class Program:
         made = [ArrayCell(value.size) for value, _ in self.results]
         Binding(plan, self.cells, made, [source[1] for source in plan.floats]).run()
         for cell, wanted in zip(self.cells, self.wanted, strict=True):
-            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5)
+            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5, atol=1e-6)
         for cell, (_, wanted) in zip(made, self.results, strict=True):
-            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5)
+            np.testing.assert_allclose(cell.host().array(wanted.shape, wanted.dtype), wanted, rtol=1e-5, atol=1e-6)
         return plan
 
 

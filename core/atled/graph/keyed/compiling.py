@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
+from atled.arrays.place import HOST
 from atled.graph.compile.lowering import lower
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Step
@@ -34,14 +36,16 @@ class Compiled(NamedTuple):
 def compile_entries(entries: Sequence[Entry], leaves: Leaves, context: Context) -> Compiled:
     """The plan of a description.
 
-    What is assigned is written in place, by the step that makes it, where that is elementwise. Else it is made in new
-    memory, which the array has from then on. Views are written in place; but nothing that may fail runs behind the
-    first step that writes one: then they are written in a copy of their array, which that has from then on.
+    What is assigned is written in place, by the step that makes it, where that is elementwise, or makes it for that
+    array only and does not read it. Else it is made in new memory, which the array has from then on. Views are written
+    in place; but nothing that may fail runs behind the first step that writes one: then they are written in a copy of
+    their array, which that has from then on.
     """
     described = Described(entries, leaves, context)
     views = frozenset(n for n, each in enumerate(described.assigned) if not each.is_whole)
     elementwise = frozenset(n for n, each in enumerate(described.assigned) if _is_elementwise(each))
-    tried = dict.fromkeys(((views | elementwise, False), (views, False), (views, True)))
+    direct = views | elementwise | _made_for_one(described)
+    tried = dict.fromkeys(((direct, False), (views | elementwise, False), (views, False), (views, True)))
     whole = {each.number for each in described.assigned if each.is_whole}
     compiled = None
     for number, (in_place, is_apart) in enumerate(tried):
@@ -63,6 +67,27 @@ def _is_elementwise(assigned: Assigned) -> bool:
         return False
     spec = value.node.spec
     return value.shape == assigned.target.shape and (spec.program is not None or spec.copies)
+
+
+def _made_for_one(described: Described) -> frozenset[int]:
+    """The assignments to whole arrays that nothing reads, of what a node makes in host memory for nobody else.
+
+    It may write that there; where it does not, a copy is found (`_copies`).
+    """
+    assigned = described.assigned
+    read = Counter(value.base for node in described.graph.nodes for value in node.inputs if value is not None)
+    read.update(value.base for value in described.results)
+    read.update(each.value.base for each in assigned if not isinstance(each.value, Number))
+    return frozenset(n for n, each in enumerate(assigned) if each.is_whole and _is_only_for(each, read))
+
+
+def _is_only_for(assigned: Assigned, read: Counter[IRValue]) -> bool:
+    """Whether a node makes all that an array is to hold, which nothing else reads, nor what the array holds."""
+    target, value = assigned.target, assigned.value
+    if isinstance(value, Number) or value.node is None or value.is_view or value.place is not HOST:
+        return False
+    fits = (value.shape, value.dtype) == (target.shape, target.dtype)
+    return fits and read[target.base] == 0 and read[value] == 1
 
 
 def _lowered(described: Described, in_place: frozenset[int], is_apart: bool) -> Compiled:
