@@ -53,6 +53,5 @@ def _instead(registry: Registry, kind: str) -> tuple[str, str]:
         if kind in kinds and not record.usable:
             considered.append(f"{record.title} is {record.state}: {record.reason}")
             remedies.append(record.remedy)
-    return "; ".join(considered), "; ".join(
-        filter(None, remedies)
-    ) or "install a plugin for it, or ask for another kind"
+    different = [remedy for remedy in dict.fromkeys(remedies) if remedy]
+    return "; ".join(considered), "; ".join(different) or "install a plugin for it, or ask for another kind"

@@ -8,8 +8,9 @@ from typing import Any
 from atled.arrays import preference as array_preference
 from atled.arrays.memory import clear_host_memory_cache
 from atled.arrays.place import ArrayClass, place_on
+from atled.devices import device_arrays
 from atled.logger import logger
-from atled_contexts import Context, PluginError, array_class, backend_info, devices, extension_names, plugins
+from atled_contexts import Context, PluginError, backend_info, devices, extension_names, plugins
 from atled_contexts import get_extension_context as _preset
 
 __all__ = [
@@ -101,12 +102,7 @@ class _Extension:
     @property
     def _array_class(self) -> ArrayClass | None:
         """What holds its arrays; None for host memory."""
-        context = _preset(self._name)
-        if backend_info(context.backends[0][0]).host:
-            return None
-        found = array_class(context.array_class)
-        assert isinstance(found, ArrayClass)
-        return found
+        return device_arrays(_preset(self._name))
 
     def context(self, type_config: str = "float", device_id: str | int = "0", **kw: Any) -> Context:
         """The Context that the extension proposes."""

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from atled.devices import clear_kept_memory
+from atled.errors import did_you_mean, four_parts, listing
+from atled.neon.backends.arguments import declared_arguments
+from atled.neon.backends.contexts import check_datatype
 from atled.neon.calls.allocation import AllocationCalls
+from atled.neon.calls.distribution import DistributionCalls
+from atled.neon.calls.hints import Hints, check_compat_mode
+from atled.neon.calls.marks import Block, Marks
+from atled.neon.calls.random import RandomCalls
 from atled.neon.calls.trees import TreeCalls
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor
-from atled_contexts import Context, get_current_context
+from atled_contexts import Context, backend_info, get_current_context
 
-__all__ = ["Backend", "OpTreeNode", "Tensor"]
+__all__ = ["Backend", "Block", "OpTreeNode", "Tensor"]
 
 
-class Backend(AllocationCalls, TreeCalls):
+class Backend(
+    AllocationCalls,
+    TreeCalls,
+    RandomCalls,
+    Marks,
+    Hints,
+    DistributionCalls,
+):
     """A place to compute: it makes tensors, and runs op-trees and layer calls on them.
 
-    context: who computes, in order of preference.
+    A subclass that has a `backend_name` is entered in `backends` when it is defined; `gen_backend` finds it by it.
+
+    Attributes:
+        backends: registered classes by name.
+        backend_name: the name it was registered under; else that of the first backend of its Context.
+        tensor_cls: class of the tensors it makes.
+        context: who computes, in order of preference.
+        device_type: 0 where it computes in host memory, else 1.
+        default_dtype: of tensors for which none is given.
+        bsz: batch size, the last axis of what `iobuf` makes.
+        rng: the numpy RandomState of masks and initial values; init_rng_state: its state at construction.
+        compat_mode: None, or "caffe" for the output sizes and drop-out of caffe.
+        deterministic: whether it was given a seed.
+        closed: whether it was cleaned up; its tensors take part in nothing then.
     """
+
+    backends: ClassVar[dict[str, type[Backend]]] = {}
+    backend_name: str = ""
+    tensor_cls: type[Tensor] = Tensor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # The class's own: one that inherits a name would take the place of its parent.
+        if cls.__dict__.get("backend_name"):
+            Backend.backends[cls.backend_name] = cls
 
     def __init__(
         self,
@@ -30,9 +68,59 @@ class Backend(AllocationCalls, TreeCalls):
         *,
         context: Context | None = None,
     ) -> None:
-        self.context = get_current_context() if context is None else context
-        self.default_dtype = np.dtype(default_dtype)
-        self.rng = np.random.RandomState(rng_seed)
+        """A backend.
+
+        rng_seed: of `rng`; None for fresh entropy.  default_dtype: float16, float32 or float64.
+        compat_mode: None or "caffe".  deterministic: no effect, as in neon since 2.0: `gen_backend` warns of it.
+        context: None for the Context in force.
+
+        ValueError: another dtype or mode, or a seed that numpy's RandomState refuses.
+        """
+        check_compat_mode(compat_mode)
+        self.default_dtype = check_datatype(default_dtype)
+        self.context = (get_current_context() if context is None else context).frozen
+        self.gen_rng(rng_seed)
+        preferred = self.context.backends[0][0]
+        self.device_type = 0 if backend_info(preferred).host else 1
+        self.backend_name = type(self).backend_name or preferred
         self.bsz = 0
         self.compat_mode = compat_mode
-        self.deterministic = rng_seed is not None if deterministic is None else deterministic
+        self.deterministic = rng_seed is not None
+        self.closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.context!r})"
+
+    @staticmethod
+    def backend_choices() -> list[str]:
+        """Names of the registered classes, sorted."""
+        return sorted(Backend.backends)
+
+    @staticmethod
+    def allocate_backend(name: str, **kargs: Any) -> Backend:
+        """A backend of the class registered under a name.
+
+        kargs: for its constructor; of those that `gen_backend` hands on, a class gets what it declares.
+        ValueError: an unknown name.  TypeError: an argument that the class does not take.
+        """
+        registered = Backend.backends.get(name)
+        if registered is None:
+            known = Backend.backend_choices()
+            raise ValueError(
+                four_parts(
+                    f"allocate_backend({name!r})",
+                    "no class is registered under that name",
+                    f"registered: {listing(known)}",
+                    did_you_mean(name, known, "use one of these, or define a subclass of Backend with a backend_name"),
+                )
+            )
+        return registered(**declared_arguments(registered, kargs))
+
+    def cleanup_backend(self) -> None:
+        """Close it: its tensors are refused in operations from now on, and memory kept for later ones is given back.
+
+        A second time it does nothing.
+        """
+        if not self.closed:
+            self.closed = True
+            clear_kept_memory(self.context)

@@ -1,0 +1,60 @@
+"""The Contexts of backends: by the kind of what computes, or by the name of an atled backend, and a dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atled.errors import four_parts, shortened
+from atled.type_configs import standard_config
+from atled_contexts import Context, backend_info, best_context, extension_names, get_extension_context
+
+_DTYPES = (np.float16, np.float32, np.float64)
+
+
+def check_datatype(datatype: Any) -> np.dtype:
+    """The default dtype of a backend; ValueError for all but float16, float32 and float64."""
+    try:
+        dtype = np.dtype(datatype)
+    except TypeError as error:
+        raise ValueError(_refusal(datatype)) from error
+    if datatype is None or dtype not in _DTYPES:
+        raise ValueError(_refusal(datatype))
+    return dtype
+
+
+def _refusal(datatype: Any) -> str:
+    return four_parts(
+        f"a backend with datatype {shortened(datatype)}",
+        "it computes in floating-point numbers of 16, 32 or 64 bits",
+        "",
+        "use numpy.float16, numpy.float32 or numpy.float64; tensors of other dtypes are made with their own dtype=",
+    )
+
+
+def context_of_kind(kind: str, datatype: Any, device_id: int | None = 0, **options: Any) -> Context:
+    """The best Context of a kind of backend, "cpu" or "gpu", for tensors of a dtype.
+
+    PluginError where no usable backend is of that kind, with what to install.
+    """
+    config = standard_config(check_datatype(datatype))
+    return best_context(kind, type_config=config, device_id=str(device_id or 0), **options)
+
+
+def context_named(name: str, datatype: Any, device_id: int | None = 0) -> Context:
+    """The Context that a backend's plugin proposes, else that backend alone; ContextError as of `Context`.
+
+    name: of a backend, or "name:type_config"; then it is taken as it is.
+    """
+    if ":" in name:
+        return Context(name)
+    config = standard_config(check_datatype(datatype))
+    if name in extension_names():
+        return get_extension_context(name, type_config=config, device_id=_device(name, device_id))
+    return Context(f"{name}:{config}", device_id=str(device_id or 0))
+
+
+def _device(name: str, device_id: int | None) -> str:
+    """The id given; the host has one device, whichever was asked for."""
+    return "0" if backend_info(name).host else str(device_id or 0)

@@ -1,0 +1,107 @@
+"""Calls that draw: from `be.rng`, a numpy RandomState, so that one seed gives the same bits on every device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atled.errors import four_parts, shortened
+
+if TYPE_CHECKING:
+    from atled.neon.trees.tensor import Tensor
+
+
+class RandomCalls:
+    """Holds a generator, and fills tensors with what it draws."""
+
+    rng: np.random.RandomState
+    init_rng_state: Any  # as of RandomState.get_state
+
+    def gen_rng(self, seed: int | None = None) -> np.random.RandomState:
+        """Make `be.rng` from a seed (None: fresh entropy), and return it; its state is kept for `rng_reset`.
+
+        ValueError: what RandomState does not take, such as a negative number.
+        """
+        try:
+            made = np.random.RandomState(seed)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                four_parts(f"a generator with seed {shortened(seed)}", str(error), "", "use 0 to 2**32 - 1, or None")
+            ) from error
+        self.rng = made
+        self.init_rng_state = made.get_state()
+        return made
+
+    def rng_reset(self) -> None:
+        """Draw again what was drawn since the generator was made."""
+        self.rng.set_state(self.init_rng_state)
+
+    def rng_get_state(self, state: Any = None) -> Any:
+        """The state of the generator, as `RandomState.get_state` gives it; for `rng_set_state`.
+
+        state: no effect; neon's documentation has the argument, its code has not.
+        """
+        return self.rng.get_state()
+
+    def rng_set_state(self, state: Any) -> None:
+        """Draw again what was drawn since `rng_get_state` gave that state.
+
+        state: of `rng_get_state`, or a pair of which that is the first, as neon's GPU class has it.
+        ValueError: anything else; the generator stays as it was.
+        """
+        of_host = state[0] if isinstance(state, tuple | list) and len(state) == 2 else state
+        try:
+            np.random.RandomState(0).set_state(of_host)  # RandomState sets some of it before it refuses the rest
+        except (TypeError, ValueError, LookupError) as error:
+            raise ValueError(
+                four_parts(
+                    f"rng_set_state({shortened(state)})",
+                    f"it is no state of a RandomState: {error}",
+                    "",
+                    "give what rng_get_state returned",
+                )
+            ) from error
+        self.rng.set_state(of_host)
+
+    def make_binary_mask(self, out: Tensor, keepthresh: float = 0.5) -> Tensor:
+        """Fill a tensor with 1 where a uniform number of [0, 1) is below a threshold, else with 0; returns it.
+
+        out: any shape.  keepthresh: the probability of a 1.
+
+            be.rng.uniform(size=out.shape) < keepthresh
+        """
+        self._check_target("make_binary_mask", out)
+        if not keepthresh == keepthresh:  # NaN
+            raise ValueError(four_parts("make_binary_mask", "keepthresh is NaN", "", "give a number from 0 to 1"))
+        out[:] = (self.rng.uniform(size=out.shape) < keepthresh).astype(out.dtype)
+        return out
+
+    def fill_normal(self, ary: Tensor, mean: float = 0, stdv: float = 1) -> Tensor:
+        """Fill a tensor with normally distributed numbers; returns it.
+
+        mean, stdv: of the distribution, any number and one that is not negative.
+
+            be.rng.normal(mean, stdv, ary.shape)
+        """
+        self._check_target("fill_normal", ary)
+        if not stdv >= 0:
+            raise ValueError(four_parts("fill_normal", f"stdv is {stdv}", "", "give a number that is not negative"))
+        ary[:] = self.rng.normal(mean, stdv, ary.shape).astype(ary.dtype)
+        return ary
+
+    def _check_target(self, asked: str, target: Any) -> None:
+        """What is to be filled is a tensor of this backend: nothing is drawn for anything else."""
+        owner = getattr(target, "backend", None)
+        if owner is self and not self.closed:
+            return
+        wrong = "what to fill is no tensor" if owner is None else "its tensor is another backend's"
+        wrong = "the backend was cleaned up" if owner is self else wrong
+        raise (TypeError if owner is None else ValueError)(
+            four_parts(
+                f"{asked}({shortened(target)})", wrong, "", "give a tensor of this backend, as be.empty makes it"
+            )
+        )
+
+    if TYPE_CHECKING:
+        closed: bool
