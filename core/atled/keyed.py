@@ -17,6 +17,7 @@ from atled.calling.cached_calls import in_force, keep, table_of
 from atled.errors import four_parts
 from atled.explanation import CallExplanation, Explanation
 from atled.graph.compile.plan import Plan
+from atled.graph.keyed.calls import CallMade, Calls, calls_of
 from atled.graph.keyed.entries import (
     ASSIGN,
     BRANCH,
@@ -36,7 +37,7 @@ from atled.graph.keyed.entries import (
     number_entry,
     spec_of,
 )
-from atled.graph.keyed.programs import Program, described, program_of
+from atled.graph.keyed.programs import Program, described, leaves_of, program_of
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
 from atled.ops.own import OWN
@@ -46,7 +47,7 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["Description", "LoopValues", "NdArray", "View"]
+__all__ = ["CallMade", "Calls", "Description", "LoopValues", "NdArray", "View"]
 
 _INTS = frozenset((int,))
 
@@ -196,9 +197,13 @@ class Description:
         self._entries.append((OUTPUT, call, position))
         return len(self._entries) - 1
 
-    def gradients(self, value: int, wanted: Sequence[int]) -> list[int]:
-        """The gradients of the sum of a value with respect to others; zeros where it does not depend on one."""
-        self._entries.append((GRADIENTS, value, tuple(wanted)))
+    def gradients(self, value: int, wanted: Sequence[int], error: int | None = None) -> list[int]:
+        """The gradients of the sum of a value with respect to others; zeros where it does not depend on one.
+
+        error: a value of the same shape, by which the elements are multiplied before they are summed; a constant, also
+            where it depends on what is wanted.
+        """
+        self._entries.append((GRADIENTS, value, tuple(wanted), error))
         return self._outputs(len(self._entries) - 1, len(wanted))
 
     def loop(
@@ -388,6 +393,12 @@ class Description:
             if cell.pending is not None or cell.storage is None:
                 cell.settle(compute_dtype(context.backends[0][1]))
         return context
+
+    def calls(self, values: Sequence[int], given: Sequence[int]) -> Calls:
+        """How values, such as gradients, are computed from others: the calls that make them, for who reads on."""
+        cells = list(self._leaves)
+        context = self._settled(cells)
+        return calls_of(self._entries, leaves_of(cells), context, self._floats, values, given)
 
     @property
     def plan(self) -> Plan:

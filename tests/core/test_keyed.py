@@ -169,6 +169,27 @@ def test_gradients_are_values(context):
     np.testing.assert_array_equal(gc.data, np.zeros(4))
 
 
+@PLACES
+def test_an_error_is_a_constant_that_arrives_at_the_value(context):
+    x, y = array(2, 3), array(2, 3, seed=1)
+    d = Description(context)
+    a, b = d.leaf(x), d.leaf(y)
+    error = d.call("Mul2", a, b)
+    for each in d.gradients(d.call("Mul2", a, a), [a, b], error):
+        d.result(each)
+    ga, gb = d.run()
+    np.testing.assert_allclose(ga.data, 2 * x.data * x.data * y.data, rtol=1e-5)
+    np.testing.assert_array_equal(gb.data, np.zeros((2, 3)))
+
+
+def test_an_error_of_another_shape_than_the_value_is_refused():
+    d = Description()
+    a = d.leaf(array(2, 3))
+    d.result(d.gradients(a, [a], d.leaf(array(2, 1)))[0])
+    with pytest.raises(ValueError, match="their shapes differ"):
+        d.run()
+
+
 @pytest.mark.parametrize("context", [CPU, SIM], ids=["cpu", "sim"])
 def test_traces_and_verifications_see_the_steps(context):
     x, y = array(3, 4), array(3, 4, seed=1)

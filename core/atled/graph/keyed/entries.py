@@ -25,7 +25,7 @@ Entry = tuple[Any, ...]
 """`(op, operands)`, for a call with attributes `(op, operands, attributes)`; the shape of a leaf; or one of
 
     (VIEW, leaf, shape, strides, offset), (NUMBER, float), (NUMBER, int, bits), (NUMBER, int, value, leaf of it),
-    (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values)
+    (OUTPUT, call, position), (RESULT, value), (ASSIGN, leaf, value), (GRADIENTS, value, values, error or None)
     (LOOP, sequences, states, count, length, backwards), the entries of its step, (END_LOOP, states, rows, until)
     (BRANCH, condition), the entries of one side, (OTHERWISE, values), those of the other one, (END_BRANCH, values)
 
@@ -98,8 +98,9 @@ class Described:
     lows: per array the element, counted from the first one of its first leaf, at which the graph has it begin.
     """
 
-    def __init__(self, entries: Sequence[Entry], leaves: Leaves, context: Context) -> None:
-        self.graph = Graph(context, by_operands=True)
+    def __init__(self, entries: Sequence[Entry], leaves: Leaves, context: Context, graph: type[Graph] = Graph) -> None:
+        """graph: of which class it is to be."""
+        self.graph = graph(context, by_operands=True)
         self.results: list[IRValue] = []
         self.assigned: list[Assigned] = []
         self._values: list[Sequence[IRValue | Number]] = []
@@ -180,7 +181,8 @@ class Described:
         elif kind == ASSIGN:
             self._assign(entry[1], entry[2])
         elif kind == GRADIENTS:
-            return self._gradients(self.value(entry[1]), [self.value(number) for number in entry[2]])
+            error = None if entry[3] is None else self.value(entry[3])
+            return self._gradients(self.value(entry[1]), [self.value(number) for number in entry[2]], error)
         elif kind == LOOP:
             return self._loop(*entry[1:])
         elif kind == END_LOOP:
@@ -437,9 +439,15 @@ class Described:
         self._scopes.append(Side(side.graph, side.condition, side))
         return ()
 
-    def _gradients(self, value: IRValue, wanted: Sequence[IRValue]) -> Sequence[IRValue]:
+    def _gradients(self, value: IRValue, wanted: Sequence[IRValue], error: IRValue | None = None) -> Sequence[IRValue]:
         graph = self._inner
-        start = graph.op("Constant", val=1.0, shape=value.shape, dtype=value.dtype)
+        if error is None:
+            start = graph.op("Constant", val=1.0, shape=value.shape, dtype=value.dtype)
+        elif error.shape != value.shape:
+            asked = f"gradients of a value {value.desc} for an error {error.desc}"
+            raise RefusedError(four_parts(asked, "their shapes differ", "", "give an error of the shape of the value"))
+        else:
+            start = graph.coerce(error, None, value.dtype, graph.context)
         found = backpropagate(graph, list(graph.nodes), {value: start}, wanted)
         return [found[each] if each in found else self._zeros(each.desc) for each in wanted]
 

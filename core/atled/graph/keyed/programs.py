@@ -39,7 +39,7 @@ class Source:
         self._key = "program", context, plugin_generation(), key
         self._entries = tuple(entries)
         self.has_views = any(entry[:1] == (VIEW,) for entry in self._entries)
-        self._leaves = _leaves(cells)
+        self._leaves = leaves_of(cells)
         self._context = context
 
     def compiled(self) -> Compiled:
@@ -62,7 +62,8 @@ class Source:
         return Described(self._entries, self._leaves, self._context)
 
 
-def _leaves(cells: Cells) -> Leaves:
+def leaves_of(cells: Cells) -> Leaves:
+    """What arrays are like, to which a run adds where views begin."""
     dtypes = [cell.dtype for cell in cells if cell.dtype is not None]
     assert len(dtypes) == len(cells), "settled"
     return Leaves(dtypes, [cell.size for cell in cells], None)
@@ -70,7 +71,7 @@ def _leaves(cells: Cells) -> Leaves:
 
 def described(entries: Sequence[Entry], cells: Cells, context: Context) -> Described:
     """The graph of a description, on arrays with the dtypes of these."""
-    return Described(entries, _leaves(cells), context)
+    return Described(entries, leaves_of(cells), context)
 
 
 def program_of(key: object, entries: Sequence[Entry], cells: Cells, context: Context) -> Program:
