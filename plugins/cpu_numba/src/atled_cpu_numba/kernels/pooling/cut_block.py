@@ -25,3 +25,6 @@ class Block:
     pad: int = AXES
     average: int = 1  # whether sums are divided
     wide: int = 1  # whether places are int32
+    least: int = 1  # elements of any window; these three: for windows in vectors
+    workspace: int = 1  # address
+    share_bytes: int = 1  # of the workspace, per share

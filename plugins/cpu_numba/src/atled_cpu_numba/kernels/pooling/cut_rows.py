@@ -17,6 +17,7 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     """One result per window: its maximum, sum, average or norm, or the element at its place."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
@@ -25,12 +26,6 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     @inlined
     def along(w, word, axis):
         return w[word + axis]
-
-    @inlined
-    def cut(w, axis, window):
-        start = window * w[Block.stride + axis] - w[Block.pad + axis]
-        begin = max(start, 0)
-        return begin, min(start + w[Block.kernel + axis], w[Block.sizes + axis]) - begin
 
     @kernel
     def pool_rows(block, part, parts):
@@ -104,6 +99,7 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
 def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     """One result per element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
@@ -112,19 +108,6 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     @inlined
     def along(w, word, axis):
         return w[word + axis]
-
-    @inlined
-    def seeing(w, axis, at):
-        place, stride = at + w[Block.pad + axis], w[Block.stride + axis]
-        missed = place - w[Block.kernel + axis]
-        first = 0 if missed < 0 else missed // stride + 1
-        return first, min(place // stride + 1, w[Block.windows + axis])
-
-    @inlined
-    def cut(w, axis, window):
-        start = window * w[Block.stride + axis] - w[Block.pad + axis]
-        begin = max(start, 0)
-        return begin, min(start + w[Block.kernel + axis], w[Block.sizes + axis]) - begin
 
     @kernel
     def pool_rows_back(block, part, parts):

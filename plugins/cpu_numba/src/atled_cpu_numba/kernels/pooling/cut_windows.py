@@ -1,7 +1,8 @@
 """Pooling of windows cut to the array, over up to four axes: maxima, sums, averages, norms and their gradients.
 
 An image lies as (outer, four axes, inner), inner being what a last channel axis has: mostly the batch. Loops over it
-are innermost, in vectors. Gradients are sums over the windows that see an element, so shares never write the same one.
+are innermost; where it fills vectors of float32, `cut_lanes` has the kernels. Gradients are sums over the windows that
+see an element, so shares never write the same one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from atled.plugin import ArrayDesc, Call, Prepared, op_spec
-from atled_cpu_numba.kernels.pooling import planes
+from atled_cpu_numba.kernels.pooling import cut_lanes, planes
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, GATHER, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
 from atled_cpu_numba.kernels.pooling.cut_rows import ELEMENTS, WINDOWS
 from atled_cpu_numba.kernels.shared.launch import REALS, kernels_by_dtype, launch, refuse_floats, share_count
@@ -129,6 +130,7 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
 def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     """One result per element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
@@ -137,20 +139,6 @@ def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     @inlined
     def along(w, word, axis):
         return w[word + axis]
-
-    @inlined
-    def seeing(w, axis, at):
-        """The windows that see an element of an axis."""
-        place, stride = at + w[Block.pad + axis], w[Block.stride + axis]
-        missed = place - w[Block.kernel + axis]
-        first = 0 if missed < 0 else missed // stride + 1
-        return first, min(place // stride + 1, w[Block.windows + axis])
-
-    @inlined
-    def cut(w, axis, window):
-        start = window * w[Block.stride + axis] - w[Block.pad + axis]
-        begin = max(start, 0)
-        return begin, min(start + w[Block.kernel + axis], w[Block.sizes + axis]) - begin
 
     @inlined
     def are_places(w, first, after, each):
@@ -307,6 +295,9 @@ def prepare(call: Call) -> Prepared:
         for axis, value in enumerate((*[missing] * (AXES - axes), *values)):
             words[word + axis] = value
     seen = small.size * math.prod(attributes["kernel"])
+    if large.dtype == np.float32 and cut_lanes.fits(name, words):
+        errors = _ERRORS if name == "WindowMaxGrad" else None
+        return cut_lanes.prepare(name, words, _ARGUMENTS[name], seen + large.size, errors)
     by_row = {**WINDOWS, **ELEMENTS}.get(name) if not is_last else None
     kernel = (by_row or _KERNELS[name])[large.dtype.name]
     units = result.size // max(result.shape[-1], 1)  # rows, or what lies between channels

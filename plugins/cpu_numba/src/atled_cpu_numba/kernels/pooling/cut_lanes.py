@@ -1,0 +1,247 @@
+"""Pooling of float32 windows cut to the array where images lie side by side, in vectors of them.
+
+So is the batch innermost. What is computed of a window, or of an element, stays in registers; where its elements are
+is in a table, made anew only where a window is cut otherwise than the one before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from atled.plugin import Prepared
+from atled_cpu_numba.kernels.pooling.cut_block import AXES, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
+from atled_cpu_numba.store import Kernel
+
+_ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
+_TABLE_BYTES = 40  # per place of a window: its entry, the number beside it, and three words of a row of windows
+
+_WAYS = {"WindowMax": MAX, "WindowMaxGrad": MAX, "WindowNorm": NORM, "WindowSum": SUM, "WindowSumGrad": SUM}
+
+
+def _are_places() -> Callable[..., bool]:
+    """A piece of kernels: whether all places of some rows of windows are those of elements of them."""
+    from atled_cpu_numba.codegen import bytes8
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    @inlined
+    def are_places(w, first, after):
+        inner, along, place = w[Block.inner], w[Block.windows + 3], bytes8(w[Block.place])
+        windows1, windows2 = w[Block.windows + 1], w[Block.windows + 2]
+        if first >= after:
+            return True
+        most = place[first * along * inner]
+        for n in range(first * along * inner, after * along * inner):
+            most = max(most, place[n])
+        if most < w[Block.least]:
+            return True
+        for row in range(first, after):
+            rest = row // windows2
+            outside = cut(w, 2, row - rest * windows2)[1] * cut(w, 1, rest % windows1)[1]
+            outside *= cut(w, 0, rest // windows1 % w[Block.windows])[1]
+            for i in range(along):
+                count = outside * cut(w, 3, i)[1]
+                for n in range((row * along + i) * inner, (row * along + i + 1) * inner):
+                    if place[n] >= count:
+                        return False
+        return True
+
+    return are_places
+
+
+def _build_windows(way: int, *, back: bool) -> Callable[..., int]:
+    """Window by window: what is made of it; back: the gradient of its elements, which no other window sees."""
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling import window_lanes
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    are_places = _are_places()
+    max_of_window, max_to_elements = window_lanes.max_of_window, window_lanes.max_to_elements
+    sum_to_elements, sum_of_window = window_lanes.sum_to_elements, window_lanes.make_sum_of_window(squares=way == NORM)
+
+    @kernel
+    def pool_lanes(block, part, parts):
+        w = words(block)
+        inner, windows0, windows1, windows2 = (
+            w[Block.inner],
+            w[Block.windows],
+            w[Block.windows + 1],
+            w[Block.windows + 2],
+        )
+        along, sizes0, sizes1 = w[Block.windows + 3], w[Block.sizes], w[Block.sizes + 1]
+        sizes2, sizes3 = w[Block.sizes + 2], w[Block.sizes + 3]
+        table = w[Block.workspace] + part * w[Block.share_bytes]
+        offsets = words(table)
+        rows = w[Block.outer] * windows0 * windows1 * windows2
+        first, after = rows * part // parts, rows * (part + 1) // parts
+        if back and way == MAX and not are_places(w, first, after):
+            return PLACE_OUT_OF_RANGE
+        known0, known1, known2, known3 = 0, 0, 0, 0  # the extents that the table is for
+        for row in range(first, after):
+            rest = row // windows2
+            begin2, extent2 = cut(w, 2, row - rest * windows2)
+            begin1, extent1 = cut(w, 1, rest % windows1)
+            rest //= windows1
+            image = rest // windows0
+            begin0, extent0 = cut(w, 0, rest - image * windows0)
+            line = ((image * sizes0 + begin0) * sizes1 + begin1) * sizes2 + begin2
+            for i in range(along):
+                begin3, extent3 = cut(w, 3, i)
+                count = extent0 * extent1 * extent2 * extent3
+                if extent3 != known3 or extent2 != known2 or extent1 != known1 or extent0 != known0:
+                    known0, known1, known2, known3 = extent0, extent1, extent2, extent3
+                    entry = 0
+                    for at0 in range(extent0):
+                        for at1 in range(extent1):
+                            for at2 in range(extent2):
+                                for at3 in range(extent3):
+                                    offsets[entry] = (((at0 * sizes1 + at1) * sizes2 + at2) * sizes3 + at3) * inner
+                                    entry += 1
+                large = w[Block.large] + 4 * (line * sizes3 + begin3) * inner
+                window = (row * along + i) * inner
+                small, place = w[Block.small] + 4 * window, w[Block.place] + window
+                divisor = count if way == SUM and w[Block.average] != 0 else 1
+                if back and way == MAX:
+                    max_to_elements((table, count, small, place, large, inner))
+                elif back:
+                    sum_to_elements((table, count, small, divisor, large, inner))
+                elif way == MAX:
+                    max_of_window((table, count, large, small, place, inner))
+                else:
+                    sum_of_window((table, count, large, small, divisor, inner))
+        return 0
+
+    return pool_lanes
+
+
+def _build_elements(way: int) -> Callable[..., int]:
+    """Element by element: the sum of the gradients of the windows that see it, or whose place it is."""
+    from atled_cpu_numba.codegen import words
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
+    from atled_cpu_numba.kernels.pooling.window_lanes import make_element_sum
+    from atled_cpu_numba.kernels.shared.options import kernel
+
+    are_places, element_sum = _are_places(), make_element_sum(placed=way == MAX)
+
+    @kernel
+    def pool_lanes_back(block, part, parts):
+        w = words(block)
+        inner, windows0, windows1, windows2 = (
+            w[Block.inner],
+            w[Block.windows],
+            w[Block.windows + 1],
+            w[Block.windows + 2],
+        )
+        along, sizes0, sizes1 = w[Block.windows + 3], w[Block.sizes], w[Block.sizes + 1]
+        sizes2, sizes3, pad, stride = w[Block.sizes + 2], w[Block.sizes + 3], w[Block.pad + 3], w[Block.stride + 3]
+        table = w[Block.workspace] + part * w[Block.share_bytes]
+        most = 8 * w[Block.kernel] * w[Block.kernel + 1] * w[Block.kernel + 2] * w[Block.kernel + 3]
+        numbers, row_table = table + most, table + 2 * most
+        # Per row of windows that sees a row of elements: which one, the place before it, and its elements.
+        offsets, given, lines = words(table), words(numbers), words(row_table)
+        if way == MAX:
+            rows = w[Block.outer] * windows0 * windows1 * windows2
+            if not are_places(w, rows * part // parts, rows * (part + 1) // parts):
+                return PLACE_OUT_OF_RANGE
+        rows = w[Block.outer] * sizes0 * sizes1 * sizes2
+        for row in range(rows * part // parts, rows * (part + 1) // parts):
+            rest = row // sizes2
+            at2 = row - rest * sizes2
+            at1 = rest % sizes1
+            rest //= sizes1
+            image = rest // sizes0
+            at0 = rest - image * sizes0
+            low0, high0 = seeing(w, 0, at0)
+            low1, high1 = seeing(w, 1, at1)
+            low2, high2 = seeing(w, 2, at2)
+            line_count = 0
+            for i0 in range(low0, high0):
+                begin0, extent0 = cut(w, 0, i0)
+                for i1 in range(low1, high1):
+                    begin1, extent1 = cut(w, 1, i1)
+                    for i2 in range(low2, high2):
+                        begin2, extent2 = cut(w, 2, i2)
+                        lines[3 * line_count] = (((image * windows0 + i0) * windows1 + i1) * windows2 + i2) * along
+                        lines[3 * line_count + 1] = ((at0 - begin0) * extent1 + at1 - begin1) * extent2 + at2 - begin2
+                        lines[3 * line_count + 2] = extent0 * extent1 * extent2
+                        line_count += 1
+            low3, high3 = 0, 0
+            for at3 in range(sizes3):
+                while low3 < along and low3 * stride - pad + w[Block.kernel + 3] <= at3:
+                    low3 += 1
+                while high3 < along and high3 * stride - pad <= at3:
+                    high3 += 1
+                count = 0
+                for number in range(line_count):
+                    for i3 in range(low3, high3):
+                        begin3, extent3 = cut(w, 3, i3)
+                        offsets[count] = (lines[3 * number] + i3) * inner
+                        if way == MAX:
+                            given[count] = lines[3 * number + 1] * extent3 + at3 - begin3
+                        else:
+                            given[count] = lines[3 * number + 2] * extent3 if w[Block.average] != 0 else 1
+                        count += 1
+                large = w[Block.large] + 4 * (row * sizes3 + at3) * inner
+                element_sum((table, numbers, count, w[Block.small], w[Block.place], large, inner))
+        return 0
+
+    return pool_lanes_back
+
+
+_WINDOWS = {
+    name: Kernel(f"{name}_lanes", partial(_build_windows, way, back=name.endswith("Grad")))
+    for name, way in _WAYS.items()
+}
+_ELEMENTS = {
+    name: Kernel(f"{name}_lanes_gathered", partial(_build_elements, way))
+    for name, way in _WAYS.items()
+    if name.endswith("Grad")
+}
+
+
+def fits(name: str, words: Sequence[int]) -> bool:
+    """Whether there is a kernel for a pooling of float32; words: the block so far."""
+    return name in _WAYS and words[Block.inner] >= host_lanes().vector and not words[Block.wide]
+
+
+def prepare(
+    name: str, words: list[int], arguments: Sequence[int], seen: int, errors: Mapping[int, str] | None
+) -> Prepared:
+    """The launch for a block, of which the words for windows in vectors are still missing.
+
+    seen: elements that are read or written, counted each time.  errors: see `launch`.
+    """
+    geometry = Block.sizes, Block.windows, Block.kernel, Block.stride, Block.pad
+    axes = list(zip(*(words[word : word + AXES] for word in geometry), strict=True))
+    share_bytes = in_lines(_TABLE_BYTES * math.prod(words[Block.kernel : Block.kernel + AXES]))
+    words[Block.least] = math.prod(_least_extent(*axis) for axis in axes)
+    words[Block.share_bytes] = share_bytes
+    gathers = name.endswith("Grad") and not all(_is_divided(*axis) for axis in axes)
+    # The rows that shares are made of: of elements or of windows.
+    rows = words[Block.outer] * math.prod(axis[0 if gathers else 1] for axis in axes[:-1])
+    parts = fitting_shares(share_count(seen / _ELEMENTS_PER_US, max(rows, 1)), share_bytes)
+    return launch(
+        (_ELEMENTS if gathers else _WINDOWS)[name],
+        words,
+        (*arguments, Block.workspace),
+        parts=parts,
+        workspace=parts * share_bytes,
+        errors=errors,
+        note="images in vectors",
+    )
+
+
+def _least_extent(size: int, windows: int, kernel: int, stride: int, pad: int) -> int:
+    """How many elements a window has at least."""
+    starts = [window * stride - pad for window in (0, max(windows - 1, 0))]
+    return min(min(start + kernel, size) - max(start, 0) for start in starts)
+
+
+def _is_divided(size: int, windows: int, kernel: int, stride: int, pad: int) -> bool:
+    """Whether each element is seen by one window."""
+    return kernel == stride and windows * stride - pad >= size

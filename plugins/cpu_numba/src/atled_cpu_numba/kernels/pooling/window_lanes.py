@@ -1,0 +1,206 @@
+"""numba intrinsics for one window, or one element, of many images at once: those lie side by side, in vectors.
+
+Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
+A table has int64 offsets in elements: of a window's elements in their C order, or of the windows that see an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from atled_cpu_numba.kernels.shared.lanes import host_lanes
+from atled_cpu_numba.kernels.shared.vectors import Writer, vector_intrinsic
+
+_WIDTH = host_lanes().vector
+_AT_ONCE = 4  # vectors: so many hide the latency of what is computed on one
+_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_VECTOR, _LANES = ir.VectorType(_FLOAT, _WIDTH), ir.VectorType(_INT32, _WIDTH)
+_PLACES = ir.VectorType(ir.IntType(8), _WIDTH)
+_ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
+
+
+def _pieces(w: Writer, inner: Any, write: Callable[[list[Any]], None]) -> None:
+    """Have `write` emit code for the vectors at given elements: together all of `inner`, a vector's width or more.
+
+    The last vector may overlap the one before; so what is written must not be read.
+    """
+    builder = w.builder
+    step = _WIDTH * _AT_ONCE
+    rounds = builder.sdiv(inner, w.number(step))
+    with w.counted(rounds, []) as (i, _, _following):
+        start = builder.mul(i, w.number(step))
+        write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)])
+    begun = builder.mul(rounds, w.number(step))
+    left = builder.add(builder.sub(inner, begun), w.number(_WIDTH - 1))
+    last = builder.sub(inner, w.number(_WIDTH))
+    with w.counted(builder.sdiv(left, w.number(_WIDTH)), []) as (i, _, _following):
+        at = builder.add(begun, builder.mul(i, w.number(_WIDTH)))
+        write([builder.select(builder.icmp_signed("<", at, last), at, last)])
+
+
+def _entry(w: Writer, table: Any, number: Any) -> Any:
+    """An entry of a table."""
+    return w.builder.load(w.builder.gep(table, [number]), typ=_INT64)
+
+
+def _table(w: Writer, address: Any) -> Any:
+    return w.builder.inttoptr(address, _INT64.as_pointer())
+
+
+def _lanes_of(w: Writer, number: Any) -> Any:
+    """An int64 as a vector of int32."""
+    return w.splat(w.builder.trunc(number, _INT32), _LANES)
+
+
+def _load_places(w: Writer, place: Any, at: Any) -> Any:
+    address = w.builder.inttoptr(w.builder.add(place, at), _PLACES.as_pointer())
+    return w.builder.zext(w.builder.load(address, align=1, typ=_PLACES), _LANES)
+
+
+def _generate_max(w, table, count, x, y, place, inner):
+    builder = w.builder
+    table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
+
+    def write(places):
+        begin = w.at(x, _entry(w, table, w.number(0)))
+        first = [w.load(w.at(begin, at)) for at in places]
+        none = [ir.Constant(_LANES, [0] * _WIDTH)] * len(places)
+        with w.counted(builder.sub(count, w.number(1)), [*first, *none]) as (i, phis, following):
+            number = builder.add(i, w.number(1))
+            begin, own = w.at(x, _entry(w, table, number)), _lanes_of(w, number)
+            best, found = phis[: len(places)], phis[len(places) :]
+            values = [w.load(w.at(begin, at)) for at in places]
+            # Greater, or the first NaN.
+            wins = [
+                builder.and_(builder.fcmp_unordered(">", value, one), builder.fcmp_ordered("ord", one, one))
+                for value, one in zip(values, best, strict=True)
+            ]
+            following += [builder.select(*each) for each in zip(wins, values, best, strict=True)]
+            following += [builder.select(win, own, one) for win, one in zip(wins, found, strict=True)]
+        for at, best, found in zip(places, following, following[len(places) :], strict=False):
+            w.store(best, w.at(y, at))
+            address = builder.inttoptr(builder.add(place, at), _PLACES.as_pointer())
+            builder.store(builder.trunc(found, _PLACES), address, align=1)
+
+    _pieces(w, inner, write)
+
+
+max_of_window = vector_intrinsic(
+    "max_of_window",
+    6,
+    _generate_max,
+    """max_of_window((table, count, x, y, place, inner)): y the maxima of `count` >= 1 elements, place which they are.
+
+    The first of equal ones, the first NaN if there is one.  place: address of uint8.
+    """,
+)
+
+
+def make_sum_of_window(*, squares: bool) -> Any:
+    """An intrinsic sum((table, count, x, y, divisor, inner)): y the sums of `count` elements, divided.
+
+    squares: of the squares, and y the root of that, which is not divided.
+    """
+
+    def generate(w, table, count, x, y, divisor, inner):
+        builder = w.builder
+        table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
+        divisors = w.splat(builder.sitofp(divisor, _FLOAT))
+
+        def write(places):
+            with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
+                begin = w.at(x, _entry(w, table, i))
+                values = [w.load(w.at(begin, at)) for at in places]
+                for value, total in zip(values, sums, strict=True):
+                    following.append(w.multiply_add(value, value, total) if squares else builder.fadd(total, value))
+            root = w.declare(f"llvm.sqrt.v{_WIDTH}f32", _VECTOR, [_VECTOR]) if squares else None
+            for at, total in zip(places, following, strict=True):
+                made = builder.fdiv(total, divisors) if root is None else builder.call(root, [total])
+                w.store(made, w.at(y, at))
+
+        _pieces(w, inner, write)
+
+    return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.")
+
+
+def _generate_max_back(w, table, count, gy, place, gx, inner):
+    builder = w.builder
+    table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
+
+    def write(places):
+        values = [w.load(w.at(gy, at)) for at in places]
+        found = [_load_places(w, place, at) for at in places]
+        with w.counted(count, []) as (i, _, _following):
+            begin, own = w.at(gx, _entry(w, table, i)), _lanes_of(w, i)
+            for at, value, one in zip(places, values, found, strict=True):
+                w.store(builder.select(builder.icmp_signed("==", one, own), value, _ZEROS), w.at(begin, at))
+
+    _pieces(w, inner, write)
+
+
+max_to_elements = vector_intrinsic(
+    "max_to_elements",
+    6,
+    _generate_max_back,
+    "max_to_elements((table, count, gy, place, gx, inner)): gx of a window's elements, gy where `place` is theirs.",
+)
+
+
+def _generate_sum_back(w, table, count, gy, divisor, gx, inner):
+    builder = w.builder
+    table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
+    divisors = w.splat(builder.sitofp(divisor, _FLOAT))
+
+    def write(places):
+        values = [builder.fdiv(w.load(w.at(gy, at)), divisors) for at in places]
+        with w.counted(count, []) as (i, _, _following):
+            begin = w.at(gx, _entry(w, table, i))
+            for at, value in zip(places, values, strict=True):
+                w.store(value, w.at(begin, at))
+
+    _pieces(w, inner, write)
+
+
+sum_to_elements = vector_intrinsic(
+    "sum_to_elements",
+    6,
+    _generate_sum_back,
+    "sum_to_elements((table, count, gy, divisor, gx, inner)): gx of all elements of a window, gy divided.",
+)
+
+
+def make_element_sum(*, placed: bool) -> Any:
+    """An intrinsic sum((table, numbers, count, gy, place, gx, inner)): gx of an element, the sums over some windows.
+
+    numbers: per window an int64: with `placed` the element's own place, elsewhere gy counts as 0; else the divisor.
+    """
+
+    def generate(w, table, numbers, count, gy, place, gx, inner):
+        builder = w.builder
+        table, numbers, gy, gx = _table(w, table), _table(w, numbers), w.pointer(gy), w.pointer(gx)
+
+        def write(places):
+            with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
+                window, number = _entry(w, table, i), _entry(w, numbers, i)
+                begin = w.at(gy, window)
+                values = [w.load(w.at(begin, at)) for at in places]
+                if placed:
+                    own = _lanes_of(w, number)
+                    found = [_load_places(w, builder.add(place, window), at) for at in places]
+                    are_own = [builder.icmp_signed("==", one, own) for one in found]
+                    values = [builder.select(is_own, v, _ZEROS) for is_own, v in zip(are_own, values, strict=True)]
+                else:
+                    divisor = builder.sitofp(number, _FLOAT)
+                    # One division, not one per element; of averages over a power of two it is exact.
+                    factors = w.splat(builder.fdiv(ir.Constant(_FLOAT, 1.0), divisor))
+                    values = [builder.fmul(value, factors) for value in values]
+                following += [builder.fadd(total, value) for total, value in zip(sums, values, strict=True)]
+            for at, total in zip(places, following, strict=True):
+                w.store(total, w.at(gx, at))
+
+        _pieces(w, inner, write)
+
+    return vector_intrinsic("element_sum", 7, generate, "Sums over windows; see make_element_sum.")
