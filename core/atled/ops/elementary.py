@@ -27,6 +27,7 @@ define(
             doc="Natural logarithm of x, but -50 below exp(-50), where the gradient is zero.",
             data={"x": within(0.3, 3.0)}, brief=True,
         ),
+        Row("Neg", "", "-x", {"x": "-gy"}, doc="x with the other sign.", brief=True),
         Row("Square", "", "x * x", {"x": "2 * gy * x"}, doc="Square.", brief=True),
         Row(
             "Sqrt", "", "sqrt(x)", {"x": "0.5 * gy / y"},

@@ -7,28 +7,40 @@ from atled.ops.elementwise import Row, away, define, grid
 _MEETING = {"x0": grid(), "x1": grid()}
 
 
-def _comparison(name: str, operator: str, doc: str) -> Row:
+_COMPARISONS = (
+    ("Equal", "==", "equal to x1"),
+    ("NotEqual", "!=", "not equal to x1"),
+    ("Less", "<", "less than x1"),
+    ("LessEqual", "<=", "less than x1 or equal"),
+    ("Greater", ">", "greater than x1"),
+    ("GreaterEqual", ">=", "greater than x1 or equal"),
+)
+
+
+def _comparison(name: str, operator: str, doc: str, *, predicate: bool) -> Row:
     """A comparison of two arrays as 0 or 1, through which no gradient flows."""
+    dtype = "" if predicate else " of the operands' dtype"
     return Row(
         name, "", f"where(x0 {operator} x1, 1, 0)", {"x0": None, "x1": None},
-        doc=f"Whether x0 is {doc}: 1 where it is, else 0; the gradients are zero.", data=_MEETING,
-        no_gradient="stops", brief=True, predicate=True,
+        doc=f"Whether x0 is {doc}: 1{dtype} where it is, else 0; the gradients are zero.", data=_MEETING,
+        no_gradient="stops", brief=True, predicate=predicate,
     )  # fmt: skip
 
 
 define(
     "logical",
     (
-        _comparison("IsEqual", "==", "equal to x1"),
-        _comparison("IsNotEqual", "!=", "not equal to x1"),
-        _comparison("IsLess", "<", "less than x1"),
-        _comparison("IsLessEqual", "<=", "less than x1 or equal"),
-        _comparison("IsGreater", ">", "greater than x1"),
-        _comparison("IsGreaterEqual", ">=", "greater than x1 or equal"),
+        *(_comparison(f"Is{name}", operator, doc, predicate=True) for name, operator, doc in _COMPARISONS),
+        *(_comparison(f"OneWhere{name}", operator, doc, predicate=False) for name, operator, doc in _COMPARISONS),
         Row(
             "IsFinite", "", "where(abs(x) < inf, 1, 0)", {"x": None},
             doc="Whether x is a number and not infinite: 1 where it is, else 0; the gradient is zero.",
             no_gradient="stops", brief=True, predicate=True,
+        ),
+        Row(
+            "OneWhereFinite", "", "where(abs(x) < inf, 1, 0)", {"x": None},
+            doc="1 of the dtype of x where that is a number and not infinite, else 0; the gradient is zero.",
+            no_gradient="stops", brief=True,
         ),
         Row(
             "IsClose", "", "where(x0 == x1 or (abs(x0 - x1) <= atol + rtol * abs(x1) and abs(x1) < inf), 1, 0)",

@@ -25,6 +25,8 @@ def slopes(name, *arrays):
         ("Trunc", np.trunc),
         ("Sgn", np.sign),
         ("IsFinite", np.isfinite),
+        ("OneWhereFinite", np.isfinite),
+        ("Neg", np.negative),
         ("Binarize", lambda x: np.where(x >= 0, 1, -1)),
         ("Square", np.square),
         ("Sqrt", np.sqrt),
@@ -50,6 +52,12 @@ def test_rows_of_one_array_are_numpys(name, expected):
         ("IsGreater", np.greater),
         ("IsGreaterEqual", np.greater_equal),
         ("IsClose", np.isclose),
+        ("OneWhereEqual", np.equal),
+        ("OneWhereNotEqual", np.not_equal),
+        ("OneWhereLess", np.less),
+        ("OneWhereLessEqual", np.less_equal),
+        ("OneWhereGreater", np.greater),
+        ("OneWhereGreaterEqual", np.greater_equal),
     ],
 )
 def test_comparisons_are_numpys(name, compare):

@@ -15,17 +15,20 @@ from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
 from atled.neon.calls.marks import Block, Marks
 from atled.neon.calls.random import RandomCalls
+from atled.neon.calls.reductions import ReductionCalls
 from atled.neon.calls.trees import TreeCalls
 from atled.neon.trees.nodes import OpTreeNode
+from atled.neon.trees.rows import OpCollection
 from atled.neon.trees.tensor import Tensor
 from atled_contexts import Context, backend_info, get_current_context
 
-__all__ = ["Backend", "Block", "OpTreeNode", "Tensor"]
+__all__ = ["Backend", "Block", "OpCollection", "OpTreeNode", "Tensor"]
 
 
 class Backend(
     AllocationCalls,
     TreeCalls,
+    ReductionCalls,
     RandomCalls,
     Marks,
     Hints,

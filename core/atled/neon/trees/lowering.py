@@ -1,51 +1,272 @@
-"""From op-trees to programs of the core."""
+"""From op-trees to descriptions of programs: each node is described once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from atled.keyed import Description
+import numpy as np
+
+from atled.errors import four_parts
+from atled.keyed import Description, NdArray
+from atled.neon.trees.building import NUMBERS, Shape, axes_of, shape_of, squeezed, transposed_axes
+from atled.neon.trees.rows import ELEMENTWISE, REDUCTIONS
 
 if TYPE_CHECKING:
+    from atled.neon.backends.backend import Backend
     from atled.neon.trees.tensor import Tensor
 
-_OPS = {
-    "add": "Add2",
-    "sub": "Sub2",
-    "mul": "Mul2",
-    "div": "Div2",
-    "neg": "Neg",
-    "tanh": "Tanh",
-    "exp": "Exp",
-    "sum": "Sum",
-    "max": "MaxTies",
-    "dot": "Dot",
-    "maximum": "MaximumTies",
-    "minimum": "MinimumTies",
-    "gt": "IsGreater",
-    "lt": "IsLess",
-}
 
-
-def lowered(d: Description, tree: Any, known: Mapping[Any, int] | None = None) -> int:
+def lowered(d: Description, tree: Any, known: Mapping[Any, int] | None = None, target: Tensor | None = None) -> int:
     """The value, in a description, of an op-tree, a tensor or a number.
 
     known: values in it that stand for some tensors or nodes, by identity.
+    target: what it is assigned to, which says the shape of random numbers and the count of a onehot, and whose backend
+        draws.
+
+    ValueError: a tensor is of another backend than the target.
     """
-    if known and tree in known:
-        return known[tree]
-    if isinstance(tree, tuple):
-        about, a, b = tree
-        operands = [lowered(d, each, known) for each in (a, b) if each is not None]
-        if "axis" in about:
-            return d.call(_OPS[about["op"]], *operands, axes=about["axis"], keep_dims=True)
-        return d.call(_OPS[about["op"]], *operands)
-    return d.leaf(tree.view) if hasattr(tree, "view") else d.number(tree)
+    return Lowering(d, known, target).value(tree)
 
 
-def assign(target: Tensor, tree: Any) -> None:
-    """Have a tensor hold what an op-tree gives."""
-    d = Description(target.backend.context)
-    d.assign(target.view, lowered(d, tree))
-    d.run()
+class Lowering:
+    """Describes op-trees in one description; equal sub-trees become one value.
+
+    drew: whether there were random numbers in them, which a description has drawn when it runs.
+    """
+
+    __slots__ = ("_backend", "_calls", "_d", "_done", "_draws", "_numbers", "_target", "_wanted", "drew")
+
+    def __init__(
+        self,
+        d: Description,
+        known: Mapping[Any, int] | None = None,
+        target: Tensor | None = None,
+        *,
+        draws: bool = True,
+    ) -> None:
+        """draws: whether random numbers are drawn; for plans zeros stand for them."""
+        self._d = d
+        self._draws = draws
+        self._target = target
+        self._backend: Backend | None = None if target is None else target.backend
+        # By identity of tensors, nodes and numbers; all of them are alive as long as the tree.
+        self._done: dict[int, int] = {id(each): value for each, value in known.items()} if known else {}
+        self._calls: dict[Any, int] = {}  # by op and operands
+        self._numbers: dict[tuple[type, Any], int] = {}
+        self._wanted: dict[int, Shape | None] = {}
+        self.drew = False
+
+    def value(self, root: Any) -> int:
+        """The value of an op-tree, a tensor or a number."""
+        done = self._done
+        if not isinstance(root, tuple):
+            return self._leaf(root)
+        found = done.get(id(root))
+        if found is not None:
+            return found
+        calls, call, elementwise = self._calls, self._d.call, ELEMENTWISE
+        # Without recursion: trees that loops have built are deeper than Python's stack.
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            about, a, b = node
+            if type(b) is tuple:
+                waiting = [each for each in b[::-1] if isinstance(each, tuple) and id(each) not in done]
+                right = None
+            else:
+                right, waiting = done.get(id(b)), []
+                if right is None and b is not None:
+                    if isinstance(b, tuple):
+                        waiting = [b]
+                    else:
+                        right = self._leaf(b)
+            left = done.get(id(a))
+            if left is None and a is not None:
+                if isinstance(a, tuple):
+                    waiting.append(a)  # the last, so that it is the first: random numbers are drawn from left to right
+                else:
+                    left = self._leaf(a)
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            op = about["op"]
+            spec = elementwise.get(op)
+            if spec is None:
+                made = self._other(root, node, left, right)
+            else:
+                key = (op, left, right)
+                made = calls.get(key, -1)
+                if made < 0:
+                    made = calls[key] = call(spec, left) if b is None else call(spec, left, right)
+            done[id(node)] = made
+        return made
+
+    def _leaf(self, leaf: Any) -> int:
+        done = self._done
+        found = done.get(id(leaf))
+        if found is not None:
+            return found
+        if isinstance(leaf, NUMBERS):
+            value: Any = leaf.item() if isinstance(leaf, np.generic) else leaf
+            key = type(value), value
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._d.number(value)
+                if value != 0:  # 0.0 and -0.0 are equal, and not the same
+                    self._numbers[key] = number
+        else:
+            if self._backend is not None and leaf.backend is not self._backend:
+                raise _foreign(leaf, self._target)
+            number = self._d.leaf(leaf.view)
+        done[id(leaf)] = number
+        return number
+
+    def _call(self, spec: Any, *operands: int | None, **attributes: Any) -> int:
+        """A call of an op spec, or the value of an equal one."""
+        key = (spec, operands, *attributes.items())
+        found = self._calls.get(key)
+        if found is None:
+            found = self._calls[key] = self._d.call(spec, *operands, **attributes)
+        return found
+
+    def _other(self, root: Any, node: Any, left: int | None, right: int | None) -> int:
+        """The value of a node that is not elementwise, of a random one, or of one that names an op spec."""
+        op = node[0]["op"]
+        if op in REDUCTIONS:
+            return self._reduction(node, left)
+        method = _OTHERS.get(op)
+        if method is not None:
+            made: int = method(self, root, node, left, right)
+            return made
+        further = (
+            [None if each is None else self.value(each) for each in node[2]] if type(node[2]) is tuple else [right]
+        )
+        if further == [None]:
+            further = []
+        operands = [] if left is None and not further else [left, *further]
+        called = self._call(op, *operands, **dict(node[0].get("attributes", ())))
+        return self._d.output(called, node[0]["output"]) if "output" in node[0] else called
+
+    def _reduction(self, node: Any, x: int | None) -> int:
+        about, shape = node[0], shape_of(node[1])
+        assert shape is not None
+        axes = axes_of(about["axis"], len(shape))
+        keeps = len(about["shape"]) == len(shape)
+        called = self._call(REDUCTIONS[about["op"]], x, axes=axes, keep_dims=keeps)
+        if keeps or len(shape) - len(axes) == len(about["shape"]):
+            return called
+        return self._call("Reshape", called, shape=about["shape"])
+
+    def _transpose(self, root: Any, node: Any, x: int | None, _: int | None) -> int:
+        return self._call("Transpose", x, axes=transposed_axes(len(node[0]["shape"])))
+
+    def _dot(self, root: Any, node: Any, x: int | None, y: int | None) -> int:
+        return self._call("Dot", x, y)
+
+    def _shift(self, root: Any, node: Any, x: int | None, by: int | None) -> int:
+        return self._call("ShiftByValue" if node[0].get("value", True) else "ShiftByExponent", x, by)
+
+    def _take(self, root: Any, node: Any, x: int | None, index: int | None) -> int:
+        axis, shapes = node[0]["axis"], [shape_of(each) for each in node[1:]]
+        assert shapes[0] is not None and shapes[1] is not None
+        if axis is None:
+            flat = self._call("Reshape", x, shape=(int(np.prod(shapes[0], dtype=int)),))
+            return self._call("Take", flat, index, axis=0)
+        return self._call("Take", x, self._call("Reshape", index, shape=squeezed(shapes[1])), axis=axis)
+
+    def _onehot(self, root: Any, node: Any, indices: int | None, _: int | None) -> int:
+        shape = self._wanted_of(root, node)
+        axis, index = node[0]["axis"], node[1]
+        count = shape[-2 + axis]
+        assert count is not None
+        index_count = node[0]["shape"][1 - axis]
+        dtype = str(np.dtype(index.backend.default_dtype))
+        rows = self._call("Reshape", indices, shape=(index_count, 1))
+        made = self._call("OneHot", rows, shape=(count,), dtype=dtype)
+        return made if axis == 1 else self._call("Transpose", made, axes=(1, 0))
+
+    def _rand(self, root: Any, node: Any, _: int | None, __: int | None) -> int:
+        return self._drawn(self._wanted_of(root, node))
+
+    def _binarize(self, root: Any, node: Any, x: int | None, _: int | None) -> int:
+        if not node[0].get("stochastic"):
+            return self._call("Binarize", x)
+        number = self._leaf
+        half = self._call("Div2", self._call("Add2", x, number(1)), number(2))
+        likely = self._call("MinimumTies", self._call("MaximumTies", half, number(0)), number(1))
+        shape = shape_of(node[1])
+        drawn = self._drawn(self._wanted_of(root, node) if shape is None or None in shape else shape)
+        is_positive = self._call("OneWhereLess", drawn, likely)
+        return self._call("Sub2", self._call("Mul2", is_positive, number(2)), number(1))
+
+    def _drawn(self, shape: Shape) -> int:
+        """Uniform numbers of the backend's generator, as a leaf."""
+        self.drew = True
+        assert self._target is not None
+        values = self._target.backend.rng.uniform(size=shape) if self._draws else np.zeros(shape)
+        return self._d.leaf(NdArray.from_numpy_array(values))
+
+    def _wanted_of(self, root: Any, node: Any) -> Shape:
+        """The shape of a node that has it from its surroundings; ValueError where these do not have it."""
+        if id(node) not in self._wanted:
+            self._wanted |= wanted(root, None if self._target is None else self._target.shape)
+        shape = self._wanted[id(node)]
+        if shape is None or (node[0]["op"] == "onehot" and shape[-2 + node[0]["axis"]] is None):
+            asked = f"op-tree node {node[0]['op']!r}"
+            remedy = "assign the tree to a tensor"
+            raise ValueError(four_parts(asked, "it has the size of its target, and there is none", "", remedy))
+        return shape
+
+
+_OTHERS = {
+    "transpose": Lowering._transpose,
+    "dot": Lowering._dot,
+    "shift": Lowering._shift,
+    "take": Lowering._take,
+    "onehot": Lowering._onehot,
+    "rand": Lowering._rand,
+    "binarize": Lowering._binarize,
+}
+
+
+def wanted(root: Any, shape: Shape | None) -> dict[int, Shape | None]:
+    """By identity of the nodes of a tree the shapes that they are to have, for a target of a shape."""
+    found: dict[int, Shape | None] = {}
+    stack: list[tuple[Any, Shape | None]] = [(root, shape)]
+    while stack:
+        node, shape = stack.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = shape
+        about, a, b = node
+        if about["op"] == "dot":
+            m, n = shape_of(a), shape_of(b)
+            assert m is not None and n is not None
+            shapes: list[Shape | None] = [
+                (*m[:-1], n[-2] if m[-1] is None else m[-1]),
+                (*n[:-2], m[-1] if n[-2] is None else n[-2], n[-1]),
+            ]
+        elif about["op"] in ELEMENTWISE or about["op"] in ("shift", "binarize"):
+            shapes = [shape if shape is not None else about["shape"]] * 2
+        else:
+            shapes = [shape_of(a) if isinstance(a, tuple) else None] * 2
+        stack += [
+            (each, size)
+            for each, size in zip((b, a), shapes[::-1], strict=True)
+            if isinstance(each, tuple) and type(each) is not tuple
+        ]
+    return found
+
+
+def _foreign(leaf: Any, target: Any) -> ValueError:
+    """The error of a tensor of another backend than its target's."""
+    return ValueError(
+        four_parts(
+            f"an assignment to a tensor of shape {target.shape}",
+            f"the op-tree has a tensor of shape {leaf.shape} of another backend, maybe of one that was cleaned up",
+            "",
+            "make all tensors of one backend; copy values of others by get() and array()",
+        )
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.keyed import View
-from atled.neon.trees.lowering import assign
+from atled.neon.trees.assignment import assign
 from atled.neon.trees.operand import Operand
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Tensor(Operand):
         return Tensor(self.backend, self.view[kept], self.name, self.base or self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        target = self if index == slice(None) else self[index]
+        target = self if isinstance(index, slice) and index == slice(None) else self[index]
         if isinstance(value, Operand | int | float):
             assign(target, value)
         else:

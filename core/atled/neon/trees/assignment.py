@@ -1,0 +1,100 @@
+"""Assignment of op-trees to tensors: each runs as one program, which a tree that is kept keeps, too."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from atled.errors import four_parts
+from atled.keyed import Description
+from atled.neon.nervana_object import NervanaObject
+from atled.neon.trees.building import Shape, shape_of
+from atled.neon.trees.lowering import Lowering
+from atled.neon.trees.walks import tensors_of
+
+if TYPE_CHECKING:
+    from atled.neon.trees.tensor import Tensor
+
+_KEPT_COUNT = 4
+"""Targets for which a tree keeps its descriptions: more are described anew, which takes three times as long."""
+
+
+def assign(target: Tensor, tree: Any) -> None:
+    """Have a tensor hold what an op-tree, a tensor or a number gives, cast to its dtype.
+
+    ValueError: the shape does not broadcast to the target's, or a tensor is of another backend. Where it fails, the
+    target is as it was.
+    """
+    if not isinstance(tree, tuple):
+        _described(target, tree)[0].run()
+        return
+    kept: dict[Any, Any] = tree.__dict__  # a node, which alone is a tuple here
+    found = kept.get(id(target))
+    if found is not None and found[0]() is target:
+        found[1].run()
+        return
+    d, drew = _described(target, tree)
+    d.run()
+    if drew:
+        return
+    if "is_known" in kept:
+        _keep(kept, target, d)
+    kept["is_known"] = True  # assigned a second time it is worth keeping
+
+
+def assigned_anew(tree: Any) -> Tensor:
+    """A new tensor with the values of an op-tree, in the default dtype of its backend."""
+    backend, shape = _surroundings(tree)
+    made: Tensor = backend.empty(shape)
+    assign(made, tree)
+    return made
+
+
+def plan_of(tree: Any) -> Any:  # a plan of the core, which front ends do not import
+    """The plan of an assignment, or of the assignment of another tree to a new tensor."""
+    if tree[0]["op"] == "assign":
+        _, target, value = tree
+    else:
+        backend, shape = _surroundings(tree)
+        target, value = backend.empty(shape), tree
+    return _described(target, value, is_run=False)[0].plan
+
+
+def _surroundings(tree: Any) -> tuple[Any, tuple[int, ...]]:
+    """The backend and the shape of an op-tree; ValueError where the tree does not have them."""
+    tensors, shape = tensors_of(tree), shape_of(tree)
+    backend = tensors[0].backend if tensors else NervanaObject.be
+    if backend is not None and shape is not None and None not in shape:
+        return backend, shape
+    wrong = "it has no tensor, and there is no backend" if backend is None else "only a target gives its shape"
+    asked = f"a new tensor for op-tree node {tree[0]['op']!r}"
+    raise ValueError(four_parts(asked, wrong, "", "make a tensor, and assign the tree to that"))
+
+
+def _keep(kept: dict[Any, Any], target: Tensor, d: Description) -> None:
+    """Note the description of a tree for a target, as long as that lives."""
+    if len(kept) > _KEPT_COUNT:
+        kept.clear()
+    key = id(target)
+    kept[key] = weakref.ref(target, lambda _: kept.pop(key, None)), d
+
+
+def _described(target: Tensor, tree: Any, *, is_run: bool = True) -> tuple[Description, bool]:
+    """The description of an assignment, and whether random numbers were drawn for it, which they are if it is run."""
+    _check_shape(target.shape, shape_of(tree))
+    d = Description(target.backend.context)
+    lowering = Lowering(d, None, target, draws=is_run)
+    d.assign(target.view, lowering.value(tree))
+    return d, lowering.drew
+
+
+def _check_shape(target: tuple[int, ...], shape: Shape | None) -> None:
+    """Refuse what does not broadcast to a target; what is not known yet of a shape will be that of the target."""
+    if shape == target or shape is None:
+        return
+    behind = target[len(target) - len(shape) :]
+    if len(shape) <= len(target) and all(n in (1, None, size) for n, size in zip(shape, behind, strict=True)):
+        return
+    asked = f"an assignment of an op-tree of shape {shape} to a tensor of shape {target}"
+    remedy = "make the target of the tree's shape, or reshape it"
+    raise ValueError(four_parts(asked, "the one does not broadcast to the other", "", remedy))
