@@ -215,6 +215,7 @@ generated: $(VENV)/.ready-test
 	@$(RUN) tools/cpu_page.py
 	@$(RUN) tools/tables.py
 	@$(RUN) tools/accuracy.py
+	@$(RUN) tools/neon_coverage.py
 	@$(RUN) tools/house.py --write
 	@$(RUN) -m atled pages cpu-numba sim --out docs/functions --differences docs/nnabla_differences.md
 

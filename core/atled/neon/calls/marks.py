@@ -39,22 +39,22 @@ class Marks:
         """A mark for a time, not yet recorded."""
         return {"time": None}
 
-    def record_mark(self, marker: dict[str, float | None]) -> None:
+    def record_mark(self, m: dict[str, float | None]) -> None:
         """Write down when all work so far is done; waits for it where a device computes."""
         synchronize(self.context)
-        marker["time"] = time.perf_counter()
+        m["time"] = time.perf_counter()
 
-    def synchronize_mark(self, marker: dict[str, float | None]) -> None:
+    def synchronize_mark(self, m: dict[str, float | None]) -> None:
         """Wait for the work in front of a mark; `record_mark` has done so. ValueError for one without a time."""
-        _time_of("synchronize_mark", marker)
+        _time_of("synchronize_mark", m)
 
     def get_time(self, start: dict[str, float | None], end: dict[str, float | None]) -> float:
         """Milliseconds between two marks; ValueError for one that was not recorded."""
         return 1000 * (_time_of("get_time", end) - _time_of("get_time", start))
 
 
-def _time_of(asked: str, marker: dict[str, float | None]) -> float:
-    found = marker.get("time")
+def _time_of(asked: str, m: dict[str, float | None]) -> float:
+    found = m.get("time")
     if found is None:
         raise ValueError(four_parts(asked, "the mark was not recorded", "", "call be.record_mark(mark) before"))
     return found

@@ -1,0 +1,70 @@
+"""neon's API on the device: short programs, as NumPy computes them, with nothing on the host."""
+
+import numpy as np
+import pytest
+
+from atled.neon.backends import cleanup_backend, gen_backend
+from atled.neon.backends.nervanagpu import NervanaGPU
+from atled.neon.backends.util.check_gpu import get_device_count
+from atled_contexts import best_backend
+
+
+@pytest.fixture
+def be(cuda):
+    """What raises where an op is not computed on the device."""
+    yield gen_backend(cuda, rng_seed=1, batch_size=4)
+    cleanup_backend()
+
+
+@pytest.fixture
+def x(be):
+    """Values of either sign, a third of them equal."""
+    return be.array(np.random.RandomState(2).randint(-3, 3, (6, 8)) / 4)
+
+
+def test_gpu_means_the_best_backend_on_one():
+    be = gen_backend("nervanagpu", rng_seed=1)
+    assert type(be) is NervanaGPU
+    assert be.context.backends[0][0] == best_backend("gpu")
+    assert be.context.deterministic
+    assert be.device_type == 1
+    assert get_device_count() >= 1
+    cleanup_backend()
+
+
+def test_a_context_on_a_gpu_makes_a_nervanagpu(be, cuda):
+    assert type(be) is NervanaGPU
+    assert be.context == cuda
+
+
+def test_a_tree_is_computed_on_the_device(be, x):
+    out = be.zeros((6, 8))
+    out[:] = be.tanh(x) * x - be.sum(x, axis=1) / 8 + be.maximum(x, 0.25)
+    a = x.get()
+    np.testing.assert_allclose(out.get(), np.tanh(a) * a - a.sum(1, keepdims=True) / 8 + np.maximum(a, 0.25), rtol=1e-5)
+
+
+def test_views_are_operands_and_targets(be, x):
+    a = x.get()
+    x[::2, 1:] = x[1::2, :-1] * 2
+    a[::2, 1:] = a[1::2, :-1] * 2
+    np.testing.assert_array_equal(x.get(), a)
+
+
+def test_products_are_parts_of_trees(be, x):
+    out = be.zeros((6, 6))
+    out[:] = be.dot(x, x.T) * 0.5 + 1
+    np.testing.assert_allclose(out.get(), x.get() @ x.get().T * 0.5 + 1, rtol=1e-5)
+
+
+def test_masks_are_those_of_the_host(be):
+    mask = be.make_binary_mask(be.empty((5, 7)), 0.4)
+    np.testing.assert_array_equal(mask.get(), np.random.RandomState(1).uniform(size=(5, 7)) < 0.4)
+
+
+def test_times_wait_for_the_device(be, x):
+    start, end = be.init_mark(), be.init_mark()
+    be.record_mark(start)
+    x[:] = x + 1
+    be.record_mark(end)
+    assert be.get_time(start, end) > 0
