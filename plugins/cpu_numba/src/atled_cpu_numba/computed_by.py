@@ -102,6 +102,8 @@ INTEGERS = frozenset(
 """The modules among them that compute integers, or move them as floats of their size; their `accepts` says which."""
 
 STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "kernels.convolution.choice": {"Convolution": ("x", "weight", "y"), "ConvolutionDataGrad": ("gy", "weight", "gx")},
+    "kernels.convolution.weight": {"ConvolutionWeightGrad": ("x", "gy", "gw")},
     "kernels.products.matmul": {"Affine": ("x", "weight", "y"), "BatchMatmul": ("a", "b", "y")},
     "kernels.reduction.any_axes": {"Sum": ("x",), "Mean": ("x",)},
 }

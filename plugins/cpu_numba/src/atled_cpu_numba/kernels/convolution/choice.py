@@ -1,9 +1,9 @@
 """Convolution and its adjoint (its gradient with respect to x, and deconvolution), in float32.
 
-Here it is chosen how a call is computed. Three axes and more, and groups that Winograd suits, are brought to two axes
-by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`, filters of single planes to
-`depthwise`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides, short sums and wide kernels on
-small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`.
+Here it is chosen how a call is computed. Strided arrays go to `chwn`. Three axes and more, and groups that Winograd
+suits, are brought to two axes by `slices`. Kernels of 3 x 3 with stride 1 go to `winograd` or `depthwise.squares`,
+filters of single planes to `depthwise`, kernels of 1 x 1 to `pointwise`, rows of whole vectors to `rows`; strides,
+short sums and wide kernels on small images to `map_lanes` or `adjoint_lanes`; everything else to `direct`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.chwn import choice as chwn
 from atled_cpu_numba.kernels.convolution import adjoint_lanes, direct, map_lanes, pointwise, rows, slices
 from atled_cpu_numba.kernels.convolution.problem import Problem, Task, problem_of, task_of
 from atled_cpu_numba.kernels.depthwise import filters, squares, strided
@@ -29,11 +30,15 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, ("float32",), floats=range(len(call.inputs)))
     if refused:
         return refused
-    return "takes no empty arrays" if has_empty(call) else True
+    if has_empty(call):
+        return "takes no empty arrays"
+    return (chwn.refused(call) or True) if chwn.is_strided(call) else True
 
 
 def prepare(call: Call) -> Prepared:
     """x, weight, bias? -> y.  ConvolutionDataGrad: gy, weight -> gx."""
+    if chwn.is_strided(call):
+        return chwn.prepare(call)
     problem = problem_of(call)
     # Winograd takes no groups: one by one they are slices, too.
     suits_winograd = _winograd(task_of(problem)) is not None

@@ -1,7 +1,7 @@
 """The gradient of a convolution with respect to its weight, in float32.
 
 Here it is chosen how a call is computed. Three axes and more, and groups that Winograd suits, are brought to two axes
-by `weight_slices`; several kernels suit some shapes; `weight_dots` takes everything else.
+by `weight_slices`, strided arrays go to `chwn`; several kernels suit some shapes; `weight_dots` takes everything else.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from atled.plugin import Call, Prepared
+from atled_cpu_numba.kernels.chwn import choice as chwn
 from atled_cpu_numba.kernels.convolution import weight_dots, weight_lanes, weight_pointwise, weight_slices
 from atled_cpu_numba.kernels.depthwise import squares, strided
 from atled_cpu_numba.kernels.shared.launch import has_empty, refuse_floats
@@ -22,11 +23,15 @@ def accepts(call: Call) -> bool | str:
     refused = refuse_floats(call, ("float32",), floats=(0, 1))
     if refused:
         return refused
-    return "takes no empty arrays" if has_empty(call) else True
+    if has_empty(call):
+        return "takes no empty arrays"
+    return (chwn.weight_refused(call) or True) if chwn.is_strided(call) else True
 
 
 def prepare(call: Call) -> Prepared:
     """ConvolutionWeightGrad: x, gy -> gw."""
+    if chwn.is_strided(call):
+        return chwn.prepare_weight(call)
     attributes = call.attributes
     x, gy = call.inputs[0], call.inputs[1]
     assert x is not None

@@ -109,26 +109,36 @@ def _both_ways(s: _Sums, line: Callable[..., list[Any]], square: Sequence[Sequen
     return [line(s, *(column[i] for column in columns)) for i in range(len(columns[0]))]
 
 
-def _generate_input_tile(w, source, row, target, step):
+def _load_square(w, side, source, row, column):
+    """Rows of vectors that begin `row` and `column` apart."""
+    starts = [w.at(source, w.builder.mul(row, w.number(i))) for i in range(side)]
+    return [[w.load(w.at(start, w.builder.mul(column, w.number(j)))) for j in range(side)] for start in starts]
+
+
+def _generate_input_tile(w, source, row, column, target, step):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    square = []
-    for i in range(SIDE):
-        start = w.at(source, builder.mul(row, w.number(i)))
-        square.append([w.load(w.at(start, j * _WIDTH)) for j in range(SIDE)])
+    square = _load_square(w, SIDE, source, row, column)
     for i, line in enumerate(_both_ways(_Sums(w), _input_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
 
 
+apart_input_tile = vector_intrinsic(
+    "apart_input_tile",
+    5,
+    _generate_input_tile,
+    """apart_input_tile((source, row, column, target, step)): B' d B of a vector of channels or images.
+
+    source: 6 rows, `row` apart, of 6 vectors, `column` apart.  target: 36 vectors, `step` apart.
+    """,
+)
+
 input_tile = vector_intrinsic(
     "input_tile",
     4,
-    _generate_input_tile,
-    """input_tile((source, row, target, step)): B' d B of a vector of channels.
-
-    source: 6 rows, `row` apart, of 6 vectors.  target: 36 vectors, `step` apart.
-    """,
+    lambda w, source, row, target, step: _generate_input_tile(w, source, row, w.number(_WIDTH), target, step),
+    """input_tile((source, row, target, step)): `apart_input_tile` of rows of vectors side by side.""",
 )
 
 
@@ -152,7 +162,7 @@ weight_tile = vector_intrinsic(
 )
 
 
-def _generate_output_tile(w, source, step, target, row, bias):
+def _generate_output_tile(w, source, step, target, row, column, bias):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
     values = [w.load(w.at(source, builder.mul(step, w.number(i)))) for i in range(SIDE * SIDE)]
@@ -161,28 +171,34 @@ def _generate_output_tile(w, source, step, target, row, bias):
     for i, line in enumerate(_both_ways(_Sums(w), _output_line, square)):
         start = w.at(target, builder.mul(row, w.number(i)))
         for j, value in enumerate(line):
-            w.store(builder.fadd(value, increment), w.at(start, j * _WIDTH))
+            w.store(builder.fadd(value, increment), w.at(start, builder.mul(column, w.number(j))))
 
+
+apart_output_tile = vector_intrinsic(
+    "apart_output_tile",
+    6,
+    _generate_output_tile,
+    """apart_output_tile((source, step, target, row, column, bias)): A' m A + bias of a vector of maps or images.
+
+    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors, `column` apart; stores ascend by row,
+    so that rows may overlap.  bias: a vector.
+    """,
+)
 
 output_tile = vector_intrinsic(
     "output_tile",
     5,
-    _generate_output_tile,
-    """output_tile((source, step, target, row, bias)): A' m A + bias of a vector of maps.
-
-    source: 36 vectors, `step` apart.  target: 4 rows, `row` apart, of 4 vectors; stores ascend by row, so that rows may
-    overlap.  bias: a vector.
-    """,
+    lambda w, source, step, target, row, bias: _generate_output_tile(
+        w, source, step, target, row, w.number(_WIDTH), bias
+    ),
+    """output_tile((source, step, target, row, bias)): `apart_output_tile` of rows of vectors side by side.""",
 )
 
 
 def _generate_gradient_tile(w, source, row, target, step):
     builder = w.builder
     source, target = w.pointer(source), w.pointer(target)
-    square = []
-    for i in range(STEP):
-        start = w.at(source, builder.mul(row, w.number(i)))
-        square.append([w.load(w.at(start, j * _WIDTH)) for j in range(STEP)])
+    square = _load_square(w, STEP, source, row, w.number(_WIDTH))
     for i, line in enumerate(_both_ways(_Sums(w), _gradient_line, square)):
         for j, value in enumerate(line):
             w.store(value, w.at(target, builder.mul(step, w.number(i * SIDE + j))))
