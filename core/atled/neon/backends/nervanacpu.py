@@ -8,10 +8,10 @@ import numpy as np
 
 from atled.neon.backends.backend import Backend
 from atled.neon.backends.contexts import context_of_kind
-from atled.neon.trees.tensor import Tensor
+from atled.neon.backends.tensor_kinds import CPUTensor
 from atled_contexts import Context
 
-CPUTensor = Tensor
+__all__ = ["CPUTensor", "NervanaCPU"]
 
 
 class NervanaCPU(Backend):

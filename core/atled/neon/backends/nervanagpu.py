@@ -8,10 +8,10 @@ import numpy as np
 
 from atled.neon.backends.backend import Backend
 from atled.neon.backends.contexts import context_of_kind
-from atled.neon.trees.tensor import Tensor
+from atled.neon.backends.tensor_kinds import GPUTensor
 from atled_contexts import Context
 
-GPUTensor = Tensor
+__all__ = ["GPUTensor", "NervanaGPU"]
 
 
 class NervanaGPU(Backend):
