@@ -207,6 +207,15 @@ def _layers() -> list[Row]:
     return rows
 
 
+def _neon_convolutions() -> list[Row]:
+    case, rows = "bench_rows.neon_convolution:convolution", []
+    for kind in ("fprop", "bprop", "update"):
+        name = f"conv of neon 64x32x16x16, 32 3x3, {kind}"
+        rows.append(Row(name, case, ("atled", *_EAGER), {"kind": kind}, goal=Goal(0.8, _EAGER)))
+        rows.append(Row(f"{name}, as (N, C, H, W)", case, ("atled",), {"kind": kind, "order": "planes"}))
+    return rows
+
+
 def _training() -> list[Row]:
     def step(name: str, network: str, libraries: Sequence[str], goal: Goal | None, dynamic: bool = False) -> Row:
         arguments = {"network": network, **({"dynamic": True} if dynamic else {})}
@@ -313,4 +322,13 @@ def _devices() -> list[Row]:
 
 
 DEVICE_ROWS = _devices()
-ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_loops(), *_processes(), *DEVICE_ROWS]
+ROWS = [
+    *_ops(),
+    *_elementwise(),
+    *_layers(),
+    *_neon_convolutions(),
+    *_training(),
+    *_loops(),
+    *_processes(),
+    *DEVICE_ROWS,
+]
