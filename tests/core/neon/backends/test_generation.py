@@ -70,6 +70,16 @@ def test_the_device_is_chosen_where_there_are_several():
         gen_backend("sim", device_id=7)
 
 
+def test_none_is_the_context_in_force():
+    with nn.context_scope(nn.Context("sim:half")):
+        assert gen_backend(None).context == nn.Context("sim:half")
+
+
+def test_what_names_no_backend_is_refused():
+    with pytest.raises(TypeError, match="not a string or a list"):
+        gen_backend(3)
+
+
 def test_a_context_on_the_host_makes_a_nervanacpu():
     assert type(gen_backend(nn.Context("reference:float"))) is NervanaCPU
 
