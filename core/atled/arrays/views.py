@@ -213,7 +213,9 @@ def _cut(desc: ArrayDesc, cuts: tuple[Any, ...]) -> tuple[ArrayDesc, int]:
 
 
 def _slice(start: int, stop: int, step: int) -> slice:
-    """The slice of a range within an axis: one that goes back ends in front of the axis at -1, which a slice counts."""
+    """The slice of a range that `slice.indices` gave: -1 is in front of the axis there, where a slice means its end."""
+    if start < 0:
+        return slice(0, 0)
     return slice(start, None if stop < 0 else stop, step)
 
 

@@ -11,8 +11,10 @@ from atled.errors import did_you_mean, four_parts, listing
 from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.contexts import check_datatype
 from atled.neon.calls.allocation import AllocationCalls
+from atled.neon.calls.copying import CopyCalls
 from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
+from atled.neon.calls.histograms import HistogramCalls
 from atled.neon.calls.marks import Block, Marks
 from atled.neon.calls.random import RandomCalls
 from atled.neon.calls.reductions import ReductionCalls
@@ -27,6 +29,8 @@ __all__ = ["Backend", "Block", "OpCollection", "OpTreeNode", "Tensor"]
 
 class Backend(
     AllocationCalls,
+    CopyCalls,
+    HistogramCalls,
     TreeCalls,
     ReductionCalls,
     RandomCalls,
