@@ -88,6 +88,70 @@ def _views() -> list[Row]:
     return [*rows, product]
 
 
+def _neon() -> list[Row]:
+    """What neon's op-trees and layer calls compute."""
+    numpy, torch = ("atled", "numpy"), ("atled", *_EAGER)
+    trees, products = "bench_rows.neon_trees:", "bench_rows.neon_products:"
+    chains = [
+        Row(
+            f"tree x*y + tanh(x)*z - 0.5*y, {side}x{side}",
+            f"{trees}chain",
+            ("atled", "torch", "jax", "numpy"),
+            {"side": side},
+            unit="us",
+            goal=Goal(0.6, ["jax"]),
+        )
+        for side in (256, 1024)
+    ]
+    normalized = [
+        Row(
+            f"batch-norm tree and gradients, {side}x{side}",
+            f"{trees}batch_norm",
+            ("atled", "torch", "numpy"),
+            {"side": side},
+            unit="us",
+            tolerance=_LOOSE,
+            goal=Goal(0.35, ["numpy"]),
+        )
+        for side in (256, 1024)
+    ]
+    kinds = {"plain": "", "transposed": " of A.T", "scaled": " with alpha and beta", "view": " into a view"}
+    dots = [
+        Row(
+            f"compound_dot 1024^3{text}",
+            f"{products}compound_dot",
+            numpy,
+            {"kind": kind},
+            goal=Goal(1.05 if kind == "view" else 1.15, ["numpy"]),
+        )
+        for kind, text in kinds.items()
+    ]
+    uses = {1: "A.B", 2: "A.T.B", 3: "sum of A.B.T"}
+    batches = [
+        Row(
+            f"batched_dot {text}, 32 of 128^3",
+            f"{products}batched_dot",
+            numpy,
+            {"use": use},
+            unit="us",
+            goal=Goal(1.05, ["numpy"]),
+        )
+        for use, text in uses.items()
+    ]
+    pools = [
+        Row(
+            f"{op} pool {size}x{size} stride 2, both ways",
+            "bench_rows.neon_pooling:pooling",
+            torch,
+            {"op": op, "size": size, "stride": 2},
+            unit="us",
+            goal=Goal(0.6, ["torch", "torch-nhwc"]) if (op, size) == ("max", 2) else None,
+        )
+        for op, size in (("max", 2), ("max", 3), ("average", 2))
+    ]
+    return [*chains, *normalized, *dots, *batches, *pools]
+
+
 def _ops() -> list[Row]:
     chain = "bench_rows.chain:chain"
     per_op = {"unit": "us", "of": "op", "tolerance": _LOOSE}
@@ -326,6 +390,7 @@ ROWS = [
     *_ops(),
     *_elementwise(),
     *_layers(),
+    *_neon(),
     *_neon_convolutions(),
     *_training(),
     *_loops(),
