@@ -11,12 +11,16 @@ from atled.errors import did_you_mean, four_parts, listing
 from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.contexts import check_datatype
 from atled.neon.calls.allocation import AllocationCalls
-from atled.neon.calls.copying import CopyCalls
+from atled.neon.calls.bias import BiasCalls
 from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
-from atled.neon.calls.histograms import HistogramCalls
+from atled.neon.calls.hooks import LayerHooks
+from atled.neon.calls.lookup import LookupCalls
 from atled.neon.calls.marks import Block, Marks
+from atled.neon.calls.matrix import MatrixCalls
+from atled.neon.calls.normalization import NormalizationCalls
 from atled.neon.calls.random import RandomCalls
+from atled.neon.calls.recurrent import RecurrentCalls
 from atled.neon.calls.reductions import ReductionCalls
 from atled.neon.calls.trees import TreeCalls
 from atled.neon.trees.nodes import OpTreeNode
@@ -29,14 +33,18 @@ __all__ = ["Backend", "Block", "OpCollection", "OpTreeNode", "Tensor"]
 
 class Backend(
     AllocationCalls,
-    CopyCalls,
-    HistogramCalls,
     TreeCalls,
     ReductionCalls,
     RandomCalls,
     Marks,
     Hints,
     DistributionCalls,
+    MatrixCalls,
+    NormalizationCalls,
+    RecurrentCalls,
+    LookupCalls,
+    BiasCalls,
+    LayerHooks,
 ):
     """A place to compute: it makes tensors, and runs op-trees and layer calls on them.
 

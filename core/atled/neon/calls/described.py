@@ -1,0 +1,149 @@
+"""Layer calls: methods that describe what they compute, which then runs, is kept, or is shown as a plan."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from atled.errors import four_parts
+from atled.neon.transforms.transform import Transform
+from atled.neon.trees.tensor import Tensor
+
+_LIMIT = 512
+"""So many calls are kept by a backend; a network of some hundred layers makes fewer."""
+
+_IGNORED = ("layer", "ngLayer")
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+class Program(Protocol):
+    """What a call does: a `Description` of the core, or what runs in the same way."""
+
+    def run(self) -> Any:
+        """Compute and write the results; where that fails, every tensor is as it was."""
+
+    @property
+    def plan(self) -> Any:
+        """What is run: `print` shows its steps, and who runs them."""
+
+
+class Described(NamedTuple):
+    """What a layer call is to do, and what it gives back.
+
+    is_kept: whether it does the same when it is called with the same arguments again.
+    """
+
+    program: Program
+    result: Tensor | None = None
+    is_kept: bool = True
+
+
+class _Kept(NamedTuple):
+    """A call that was made: its program, and the tensor that it gives back."""
+
+    run: Callable[[], Any]
+    result: Callable[[], Tensor | None] | None
+    tensors: list[weakref.ref[Tensor]]  # with the last of which it is forgotten
+
+
+class _NotKeptError(Exception):
+    """An argument about which it cannot be told that it says the same again."""
+
+
+def layer_call(describe: Callable[..., Described]) -> Any:  # Any: a function with `describe` as an attribute
+    """Make a method of a backend that runs what `describe` says, and keeps that while the tensors in question live.
+
+    describe: a method with the arguments of the call. It checks them, and writes nothing; `layer` and `ngLayer`, which
+        neon's layers pass, count for nothing.
+    """
+    name, signature = describe.__name__, inspect.signature(describe)
+    ignored = [position for position, each in enumerate([*signature.parameters][1:]) if each in _IGNORED]
+
+    @functools.wraps(describe)
+    def call(self: DescribedCalls, *given: Any, **named: Any) -> Any:
+        if ignored:
+            given = tuple([None if position in ignored else each for position, each in enumerate(given)])
+            named = {of: each for of, each in named.items() if of not in _IGNORED}
+        try:
+            key = (name, *[each if type(each) in _PLAIN else _part(each) for each in given])
+            if named:
+                key += tuple([(of, each if type(each) in _PLAIN else _part(each)) for of, each in named.items()])
+            found = self._kept_calls.get(key)
+        except _NotKeptError:
+            key, found = (), None
+        if found is None or self.closed:
+            return self._run_first(key, describe(self, *given, **named), (*given, *named.values()))
+        found.run()
+        return None if found.result is None else found.result()
+
+    call.describe = describe  # type: ignore[attr-defined]
+    # `describe` returns what is to be done; whoever calls the method gets a tensor or nothing.
+    call.__signature__ = signature.replace(return_annotation=signature.empty)  # type: ignore[attr-defined]
+    return call
+
+
+class DescribedCalls:
+    """Runs layer calls, keeps them, and shows their plans."""
+
+    closed = False
+
+    @functools.cached_property
+    def _kept_calls(self) -> dict[tuple[Any, ...], _Kept]:
+        """By what was given: tensors by identity, numbers by value."""
+        return {}
+
+    def plan(self, call: str | Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a layer call would run with these arguments; nothing is computed.
+
+        `print(be.plan(be.compound_dot, a, b, c, beta=1.0))` shows its steps and who runs them, or why it runs step by
+        step in Python.
+
+        call: a layer call of this backend, or its name.  ValueError: it is none, or one that is no single program.
+        """
+        method = getattr(type(self), call, None) if isinstance(call, str) else getattr(call, "__func__", call)
+        describe = getattr(method, "describe", None)
+        if describe is None:
+            remedy = "name a layer call, such as compound_dot; an op-tree has a plan of its own"
+            raise ValueError(four_parts(f"the plan of {call!r}", "it is no call with one", "", remedy))
+        return describe(self, *args, **kwargs).program.plan
+
+    def _run_first(self, key: tuple[Any, ...], described: Described, given: Sequence[Any]) -> Tensor | None:
+        """Run what is not known; keep it where it will be found."""
+        described.program.run()
+        result = described.result
+        if key and described.is_kept:
+            kept = self._kept_calls
+            if len(kept) >= _LIMIT:
+                kept.clear()
+
+            def forget(_: object, forget_key: Callable[..., Any] = kept.pop) -> None:
+                forget_key(key, None)
+
+            tensors = [weakref.ref(each, forget) for each in _tensors(given)]
+            kept[key] = _Kept(described.program.run, None if result is None else weakref.ref(result), tensors)
+        return result
+
+
+def _part(given: Any) -> Any:
+    """An argument as a part of a key: equal parts, equal calls."""
+    if isinstance(given, Tensor):
+        return id(given)
+    if isinstance(given, list | tuple):
+        return tuple([each if type(each) in _PLAIN else _part(each) for each in given])
+    if isinstance(given, Transform):
+        state = vars(given)
+        if all(type(each) in _PLAIN for each in state.values()):
+            return (type(given), *state.items())
+    raise _NotKeptError
+
+
+def _tensors(given: Sequence[Any]) -> Iterator[Tensor]:
+    for each in given:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, list | tuple):
+            yield from _tensors(each)

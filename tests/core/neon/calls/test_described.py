@@ -1,0 +1,57 @@
+"""Layer calls are kept while their tensors live, and show their plans."""
+
+import gc
+import inspect
+
+import numpy as np
+import pytest
+
+
+def tensors(be):
+    return [be.array(np.full((2, 2), value, np.float32)) for value in (1.0, 2.0, 0.0)]
+
+
+def test_a_call_that_comes_again_computes_with_what_its_tensors_hold_then(cpu):
+    a, b, c = tensors(cpu)
+    cpu.compound_dot(a, b, c)
+    a[:] = 3
+    for factors in ({}, {"alpha": 2.0}, {}):
+        cpu.compound_dot(a, b, c, **factors)
+        np.testing.assert_array_equal(c.get(), 12 * factors.get("alpha", 1))
+
+
+def test_no_tensor_is_kept_alive_by_a_call(cpu):
+    a, b, c = tensors(cpu)
+    cpu.compound_dot(a, b, c)
+    cpu.compound_dot(a, b, c, alpha=2.0)
+    assert len(cpu._kept_calls) == 2
+    del c
+    gc.collect()
+    assert not cpu._kept_calls
+
+
+def test_so_many_calls_are_kept(cpu, monkeypatch):
+    monkeypatch.setattr("atled.neon.calls.described._LIMIT", 4)
+    a, b, c = tensors(cpu)
+    for factor in range(20):
+        cpu.compound_dot(a, b, c, alpha=float(factor))
+        assert len(cpu._kept_calls) <= 4
+    np.testing.assert_array_equal(c.get(), 19 * 4)
+
+
+def test_a_plan_is_shown_and_nothing_computed(cpu):
+    a, b, c = tensors(cpu)
+    assert "BatchMatmul" in str(cpu.plan(cpu.compound_dot, a, b, c, beta=1.0))
+    assert "BatchMatmul" in str(cpu.plan("compound_dot", a, b, c))
+    np.testing.assert_array_equal(c.get(), 0)
+
+
+def test_what_is_no_layer_call_has_no_plan(cpu):
+    for call in (cpu.tanh, "tanh", "no_such_call"):
+        with pytest.raises(ValueError, match="no call with one"):
+            cpu.plan(call)
+
+
+def test_help_shows_the_arguments(cpu):
+    assert [*inspect.signature(cpu.compound_dot).parameters][:5] == ["A", "B", "C", "alpha", "beta"]
+    assert "C = alpha * A B" in cpu.compound_dot.__doc__
