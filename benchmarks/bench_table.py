@@ -88,6 +88,70 @@ def _views() -> list[Row]:
     return [*rows, product]
 
 
+def _neon() -> list[Row]:
+    """What neon's op-trees and layer calls compute."""
+    numpy, torch = ("atled", "numpy"), ("atled", *_EAGER)
+    trees, products = "bench_rows.neon_trees:", "bench_rows.neon_products:"
+    chains = [
+        Row(
+            f"tree x*y + tanh(x)*z - 0.5*y, {side}x{side}",
+            f"{trees}chain",
+            ("atled", "torch", "jax", "numpy"),
+            {"side": side},
+            unit="us",
+            goal=Goal(0.6, ["jax"]),
+        )
+        for side in (256, 1024)
+    ]
+    normalized = [
+        Row(
+            f"batch-norm tree and gradients, {side}x{side}",
+            f"{trees}batch_norm",
+            ("atled", "torch", "numpy"),
+            {"side": side},
+            unit="us",
+            tolerance=_LOOSE,
+            goal=Goal(0.35, ["numpy"]),
+        )
+        for side in (256, 1024)
+    ]
+    kinds = {"plain": "", "transposed": " of A.T", "scaled": " with alpha and beta", "view": " into a view"}
+    dots = [
+        Row(
+            f"compound_dot 1024^3{text}",
+            f"{products}compound_dot",
+            numpy,
+            {"kind": kind},
+            goal=Goal(1.05 if kind == "view" else 1.15, ["numpy"]),
+        )
+        for kind, text in kinds.items()
+    ]
+    uses = {1: "A.B", 2: "A.T.B", 3: "sum of A.B.T"}
+    batches = [
+        Row(
+            f"batched_dot {text}, 32 of 128^3",
+            f"{products}batched_dot",
+            numpy,
+            {"use": use},
+            unit="us",
+            goal=Goal(1.05, ["numpy"]),
+        )
+        for use, text in uses.items()
+    ]
+    pools = [
+        Row(
+            f"{op} pool {size}x{size} stride 2, both ways",
+            "bench_rows.neon_pooling:pooling",
+            torch,
+            {"op": op, "size": size, "stride": 2},
+            unit="us",
+            goal=Goal(0.6, ["torch", "torch-nhwc"]) if (op, size) == ("max", 2) else None,
+        )
+        for op, size in (("max", 2), ("max", 3), ("average", 2))
+    ]
+    return [*chains, *normalized, *dots, *batches, *pools]
+
+
 def _ops() -> list[Row]:
     chain = "bench_rows.chain:chain"
     per_op = {"unit": "us", "of": "op", "tolerance": _LOOSE}
@@ -207,6 +271,15 @@ def _layers() -> list[Row]:
     return rows
 
 
+def _neon_convolutions() -> list[Row]:
+    case, rows = "bench_rows.neon_convolution:convolution", []
+    for kind in ("fprop", "bprop", "update"):
+        name = f"conv of neon 64x32x16x16, 32 3x3, {kind}"
+        rows.append(Row(name, case, ("atled", *_EAGER), {"kind": kind}, goal=Goal(0.8, _EAGER)))
+        rows.append(Row(f"{name}, as (N, C, H, W)", case, ("atled",), {"kind": kind, "order": "planes"}))
+    return rows
+
+
 def _training() -> list[Row]:
     def step(name: str, network: str, libraries: Sequence[str], goal: Goal | None, dynamic: bool = False) -> Row:
         arguments = {"network": network, **({"dynamic": True} if dynamic else {})}
@@ -313,4 +386,14 @@ def _devices() -> list[Row]:
 
 
 DEVICE_ROWS = _devices()
-ROWS = [*_ops(), *_elementwise(), *_layers(), *_training(), *_loops(), *_processes(), *DEVICE_ROWS]
+ROWS = [
+    *_ops(),
+    *_elementwise(),
+    *_layers(),
+    *_neon(),
+    *_neon_convolutions(),
+    *_training(),
+    *_loops(),
+    *_processes(),
+    *DEVICE_ROWS,
+]

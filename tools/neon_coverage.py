@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from atled.neon.backends import cleanup_backend, gen_backend
+from atled.neon.trees.rows import NAMES
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = _DOCS / "neon_coverage.md"
@@ -125,6 +126,11 @@ def missing_of_modules() -> list[str]:
         for name in names
         if not hasattr(_at(module), name)
     ]
+
+
+def missing_ops() -> list[str]:
+    """Names of ops that an op-tree cannot have."""
+    return [name for name in SURFACE["op_names"] if name not in NAMES]
 
 
 def page() -> str:

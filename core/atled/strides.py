@@ -157,7 +157,9 @@ def _sizes(window: Window, shape: Sequence[int]) -> tuple[int, ...]:
         sizes[sizes.index(-1)] = window.size // rest
     if math.prod(sizes) != window.size or any(size < 0 for size in sizes):
         asked = f"shape {window.shape} as {tuple(sizes)}"
-        wrong = f"{window.size} elements do not fill that"
+        wrong = f"{window.size} elements do not fill " + (
+            "that" if min(sizes, default=0) < 0 else str(math.prod(sizes))
+        )
         raise ValueError(four_parts(asked, wrong, "", f"use sizes whose product is {window.size}; one may be -1"))
     return tuple(sizes)
 

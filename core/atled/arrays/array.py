@@ -74,6 +74,14 @@ class NdArray(ArrayOperators):
         array._write(values, values.dtype)
         return array
 
+    @classmethod
+    def full(cls, shape: int | Sequence[int], value: float, dtype: Any) -> NdArray:
+        """An array with a number in all elements."""
+        array = cls(shape)
+        wanted = _dtype(dtype)
+        array.cell.output(HOST, wanted).array(array.shape, wanted).fill(value)
+        return array
+
     @property
     def size(self) -> int:
         """Count of elements."""

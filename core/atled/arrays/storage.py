@@ -244,6 +244,8 @@ class HostStorage:
     def window(self, desc: ArrayDesc, offset: int) -> np.ndarray:
         """Elements of the memory, from number `offset` on, by their strides; for the engine's own use."""
         itemsize = desc.dtype.itemsize
+        if desc.strides is None:
+            return np.ndarray(desc.shape, desc.dtype, self._buffer[0].data, offset * itemsize)
         steps = tuple(step * itemsize for step in desc.written_strides)
         return np.ndarray(desc.shape, desc.dtype, self._buffer[0].data, offset * itemsize, steps)
 

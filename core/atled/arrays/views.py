@@ -102,19 +102,27 @@ class View:
     def __getitem__(self, key: Any) -> View:  # Any: what NumPy takes for a basic index
         """The view that NumPy's basic indexing makes; of one element, too."""
         keys = key if type(key) is tuple else (key,)
-        # With types: 1, 1.0 and True are equal, but not alike as an index.
-        named = tuple(
-            [
-                (slice, item.start, item.stop, item.step, type(item.start), type(item.stop), type(item.step))
-                if type(item) is slice
-                else (type(item), item)
-                for item in keys
-            ]
-        )
-        try:
-            return self._with(_indexed(self.desc, named))
-        except TypeError:  # not hashable: no basic index
-            return self._with(_shown(self.desc, strides.index(_window(self.desc), key)))
+        desc = self.desc
+        sizes = desc.shape
+        cuts: list[tuple[int, int, int] | int] = []
+        if len(keys) <= len(sizes):
+            for axis, item in enumerate(keys):
+                if type(item) is slice:
+                    cuts.append(item.indices(sizes[axis]))
+                elif type(item) is int:
+                    cuts.append(item)
+                else:
+                    break
+            else:
+                return self._with(_cut(desc, tuple(cuts)))
+        return self._with(_shown(desc, strides.index(_window(desc), key)))
+
+    def cut(self, cuts: tuple[tuple[int, int, int] | int, ...]) -> View:
+        """The view that first axes have of ranges of themselves, of which an int takes one element, without the axis.
+
+        cuts: of ranges what `slice.indices` gives for the axis.  IndexError: an int is not within its axis.
+        """
+        return self._with(_cut(self.desc, cuts))
 
     def transpose(self, axes: Sequence[int] | None = None) -> View:
         """Axis i is axis `axes[i]` of this one; None turns the order of all round."""
@@ -140,20 +148,47 @@ class View:
 
     def numpy(self) -> np.ndarray:
         """The values, as a new array."""
-        storage = self.cell.copy_at(HOST, self.dtype)
+        storage = self.cell.copy_at(HOST, self.desc.dtype)
         assert isinstance(storage, HostStorage)
         return storage.window(self.desc, self.offset).copy(order="C")
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the array has its values in host memory, or none yet: what is written to it moves there."""
+        return self.cell.place is HOST
+
+    def export(self) -> np.ndarray:
+        """The elements themselves, moved to host memory: what is written into them is seen by every later op."""
+        cell = self.cell
+        storage = cell.host()
+        cell.touched()
+        itemsize, desc = self.dtype.itemsize, self.desc
+        steps = tuple(step * itemsize for step in desc.written_strides)
+        whole = storage.export((cell.size,), desc.dtype)
+        return np.ndarray(desc.shape, desc.dtype, whole, self.offset * itemsize, steps)
+
     def write(self, values: Any) -> None:  # Any: what NumPy makes an array of
-        """Have the view hold values, cast and broadcast as NumPy does."""
-        if not strides.is_injective(self.window):
-            wrong = "elements of the view are one element of the array"
-            raise ValueError(four_parts(f"writing to a view {self.desc}", wrong, "", "write to that one"))
-        if self.cell.dtype is None:
-            self.cell.settle(self.dtype)
-        storage = self.cell.host()
-        np.copyto(storage.window(self.desc, self.offset), values, casting="unsafe")
+        """Have the view hold values, cast and broadcast as NumPy does where it assigns, with the errors that it has."""
+        self._written()[...] = values
         self.cell.touched()
+
+    def copy_from(self, other: View) -> None:
+        """Have the view hold the elements of another, cast and broadcast, in host memory; they may be one array's."""
+        target, cell = self._written(), other.cell
+        storage = cell.copy_at(HOST, other.desc.dtype)
+        assert isinstance(storage, HostStorage)
+        target[...] = storage.window(other.desc, other.offset)
+        self.cell.touched()
+
+    def _written(self) -> np.ndarray:
+        """The elements in host memory, to be written."""
+        desc, cell = self.desc, self.cell
+        if desc.strides is not None and not _is_injective(desc):
+            wrong = "elements of the view are one element of the array"
+            raise ValueError(four_parts(f"writing to a view {desc}", wrong, "", "write to that one"))
+        if cell.dtype is None:
+            cell.settle(desc.dtype)
+        return cell.host().window(desc, self.offset)
 
     def __repr__(self) -> str:
         return f"<View {self.desc} offset {self.offset} of {self.cell.size} elements>"
@@ -171,19 +206,30 @@ def _shown(desc: ArrayDesc, window: Window) -> tuple[ArrayDesc, int]:
     return ArrayDesc(window.shape, desc.dtype, window.strides), window.offset if window.size else 0
 
 
-@lru_cache(1024)
-def _indexed(desc: ArrayDesc, named: tuple[tuple[Any, ...], ...]) -> tuple[ArrayDesc, int]:
-    """named: types and what they hold, of slices start, stop and step first."""
-    key = tuple(slice(*item[:3]) if kind is slice else item[0] for kind, *item in named)
+@lru_cache(4096)
+def _cut(desc: ArrayDesc, cuts: tuple[Any, ...]) -> tuple[ArrayDesc, int]:
+    key = tuple(item if type(item) is int else _slice(*item) for item in cuts)
     return _shown(desc, strides.index(_window(desc), key))
 
 
-@lru_cache(256)
+def _slice(start: int, stop: int, step: int) -> slice:
+    """The slice of a range that `slice.indices` gave: -1 is in front of the axis there, where a slice means its end."""
+    if start < 0:
+        return slice(0, 0)
+    return slice(start, None if stop < 0 else stop, step)
+
+
+@lru_cache(1024)
+def _is_injective(desc: ArrayDesc) -> bool:
+    return strides.is_injective(_window(desc))
+
+
+@lru_cache(1024)
 def _transposed(desc: ArrayDesc, axes: tuple[int, ...] | None) -> tuple[ArrayDesc, int]:
     return _shown(desc, strides.transpose(_window(desc), axes))
 
 
-@lru_cache(256)
+@lru_cache(1024)
 def _reshaped(desc: ArrayDesc, shape: tuple[int, ...]) -> tuple[ArrayDesc, int] | None:
     window = strides.reshape(_window(desc), shape)
     return None if window is None else _shown(desc, window)

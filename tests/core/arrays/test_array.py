@@ -390,3 +390,9 @@ def test_what_is_no_number_or_array_of_atled_is_refused_and_changes_nothing(call
 def test_numpy_gets_no_other_dtype_without_a_copy():
     with pytest.raises(ValueError, match="allow the copy"):
         np.asarray(nn.NdArray((2,)), dtype=np.float64, copy=False)
+
+
+def test_a_full_array_has_one_number_in_the_dtype_asked_for():
+    array = nn.NdArray.full((2, 3), 7, np.int16)
+    assert (array.shape, array.dtype) == ((2, 3), np.int16)
+    assert array.data.tolist() == [[7, 7, 7], [7, 7, 7]]

@@ -26,8 +26,9 @@ def both():
         lambda x: x[:, 1:].reshape((2, 8)),
         lambda x: x.diagonal(1, 1, 2),
         lambda x: x[1, 2, 3],
+        lambda x: x[-5:-6:-1, :, 9::-3],
     ],
-    ids=["steps", "new axis", "turned", "permuted", "reshaped", "diagonal", "element"],
+    ids=["steps", "new axis", "turned", "permuted", "reshaped", "diagonal", "element", "outside"],
 )
 def test_views_have_the_values_of_numpys(both, make):
     view, values = both
@@ -96,3 +97,27 @@ def test_views_of_repeated_elements_are_not_written():
     with pytest.raises(ValueError, match="one element of the array"):
         View(base)[:1].broadcast_to((2,)).write([5, 6])
     assert base.data.tolist() == [0, 1, 2]
+
+
+def test_a_view_has_the_elements_of_another_even_of_its_own_array(both):
+    view, values = both
+    view[:, :, 1:].copy_from(view[:, :, :-1])
+    values[:, :, 1:] = values[:, :, :-1].copy()
+    np.testing.assert_array_equal(view.numpy(), values)
+
+
+def test_what_is_exported_is_the_memory_itself(both):
+    view, values = both
+    part = view[1, :, ::-2].export()
+    np.testing.assert_array_equal(part, values[1, :, ::-2])
+    part[0] = 7
+    values[1, 0, ::-2] = 7
+    np.testing.assert_array_equal(view.numpy(), values)
+
+
+def test_a_number_that_the_dtype_does_not_hold_is_refused_as_by_numpy():
+    view = View(ArrayCell(3), ArrayDesc((3,), np.int8))
+    for value, error in ((300, OverflowError), (float("nan"), ValueError)):
+        with pytest.raises(error):
+            view.write(value)
+    assert view.numpy().tolist() == [0, 0, 0]

@@ -12,8 +12,10 @@ from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.contexts import check_datatype
 from atled.neon.calls.allocation import AllocationCalls
 from atled.neon.calls.bias import BiasCalls
+from atled.neon.calls.copying import CopyCalls
 from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
+from atled.neon.calls.histograms import HistogramCalls
 from atled.neon.calls.hooks import LayerHooks
 from atled.neon.calls.lookup import LookupCalls
 from atled.neon.calls.marks import Block, Marks
@@ -33,6 +35,8 @@ __all__ = ["Backend", "Block", "OpCollection", "OpTreeNode", "Tensor"]
 
 class Backend(
     AllocationCalls,
+    CopyCalls,
+    HistogramCalls,
     TreeCalls,
     ReductionCalls,
     RandomCalls,

@@ -8,7 +8,7 @@ import numpy as np
 
 from atled.errors import four_parts, shortened
 from atled.type_configs import standard_config
-from atled_contexts import Context, backend_info, best_context, extension_names, get_extension_context
+from atled_contexts import Context, backend_status, best_context, extension_names, get_extension_context
 
 _DTYPES = (np.float16, np.float32, np.float64)
 
@@ -45,16 +45,17 @@ def context_of_kind(kind: str, datatype: Any, device_id: int | None = 0, **optio
 def context_named(name: str, datatype: Any, device_id: int | None = 0) -> Context:
     """The Context that a backend's plugin proposes, else that backend alone; ContextError as of `Context`.
 
-    name: of a backend, or "name:type_config"; then it is taken as it is.
+    name: of a backend, or "name:type_config"; then that backend alone, whatever the dtype.
     """
-    if ":" in name:
-        return Context(name)
+    backend, colon, _ = name.partition(":")
     config = standard_config(check_datatype(datatype))
-    if name in extension_names():
-        return get_extension_context(name, type_config=config, device_id=_device(name, device_id))
-    return Context(f"{name}:{config}", device_id=str(device_id or 0))
+    device = _device(backend, device_id)
+    if not colon and backend in extension_names():
+        return get_extension_context(backend, type_config=config, device_id=device)
+    return Context(name if colon else f"{name}:{config}", device_id=device)
 
 
-def _device(name: str, device_id: int | None) -> str:
+def _device(backend: str, device_id: int | None) -> str:
     """The id given; the host has one device, whichever was asked for."""
-    return "0" if backend_info(name).host else str(device_id or 0)
+    info = backend_status(backend).info
+    return "0" if info is not None and info.host else str(device_id or 0)

@@ -18,14 +18,14 @@ from atled.neon.backends.nervanagpu import NervanaGPU
 from atled.neon.backends.nervanamkl import NervanaMKL
 from atled.neon.message_log import logger
 from atled.neon.nervana_object import NervanaObject
-from atled_contexts import Context, backend_info, backend_status, backends
+from atled_contexts import Context, backend_info, backend_status, backends, get_current_context
 
 _CLASS_NAMES = {"nervanacpu": NervanaCPU, "nervanamkl": NervanaMKL, "nervanagpu": NervanaGPU}
 """What classes are called without regard to case: neon's guide writes backend='nervanagpu'."""
 
 
 def gen_backend(
-    backend: str | Context | list[str] | tuple[str, ...] = "cpu",
+    backend: str | Context | list[str] | tuple[str, ...] | None = "cpu",
     rng_seed: int | None = None,
     datatype: Any = np.float32,
     batch_size: int = 0,
@@ -43,7 +43,7 @@ def gen_backend(
     Args:
         backend: "cpu" or "mkl": the best backend on the host. "gpu" or "nervanagpu": the best one on a GPU. Or the name
             of a registered subclass of Backend, of any atled backend ("sim", "opencl", "reference"), such a name with a
-            type config ("cpu:half"), a list of these, or a Context.
+            type config ("cpu:half"), a list of these, or a Context. None: the Context in force.
         rng_seed: of `be.rng`; None for fresh entropy.
         datatype: dtype of tensors for which none is given: numpy.float16, float32 or float64. It chooses the type
             config, too, but for a Context and for names that have one.
@@ -108,6 +108,8 @@ def _checked_batch(batch_size: Any) -> int:
 
 def _made(asked: Any, given: dict[str, Any]) -> Backend:
     """A backend of the class and the Context that a request means."""
+    if asked is None:
+        return _with_context(get_current_context(), given)
     if not isinstance(asked, str):
         return _with_context(asked if isinstance(asked, Context) else Context(asked), given)
     registered = Backend.backends.get(asked) or _CLASS_NAMES.get(asked)

@@ -9,6 +9,7 @@ from atled.errors import four_parts
 from atled.keyed import Description
 from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees.building import Shape, shape_of
+from atled.neon.trees.filling import refuse_target
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.walks import tensors_of
 
@@ -22,9 +23,11 @@ _KEPT_COUNT = 4
 def assign(target: Tensor, tree: Any) -> None:
     """Have a tensor hold what an op-tree, a tensor or a number gives, cast to its dtype.
 
-    ValueError: the shape does not broadcast to the target's, or a tensor is of another backend. Where it fails, the
-    target is as it was.
+    ValueError: the shape does not broadcast to the target's, a tensor is of another backend, the target's was cleaned
+    up, or the target is a copy that stands for a view. Where it fails, the target is as it was.
     """
+    if target.backend.closed or target.copied:
+        refuse_target(target)
     if not isinstance(tree, tuple):
         _described(target, tree)[0].run()
         return

@@ -62,6 +62,24 @@ def test_a_context_and_its_description_are_kept(asked):
     assert be.backend_name == "sim"
 
 
+def test_the_device_is_chosen_where_there_are_several():
+    assert gen_backend("sim", device_id=1).context.device_id == "1"
+    assert gen_backend("sim:half", device_id=1).context.device_id == "1"
+    assert gen_backend("reference", device_id=1).context.device_id == "0"
+    with pytest.raises(ValueError, match="has a device '7'"):
+        gen_backend("sim", device_id=7)
+
+
+def test_none_is_the_context_in_force():
+    with nn.context_scope(nn.Context("sim:half")):
+        assert gen_backend(None).context == nn.Context("sim:half")
+
+
+def test_what_names_no_backend_is_refused():
+    with pytest.raises(TypeError, match="not a string or a list"):
+        gen_backend(3)
+
+
 def test_a_context_on_the_host_makes_a_nervanacpu():
     assert type(gen_backend(nn.Context("reference:float"))) is NervanaCPU
 
