@@ -17,6 +17,7 @@ from atled.neon.calls.distribution import DistributionCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
 from atled.neon.calls.histograms import HistogramCalls
 from atled.neon.calls.hooks import LayerHooks
+from atled.neon.calls.images import ImageCalls
 from atled.neon.calls.lookup import LookupCalls
 from atled.neon.calls.marks import Block, Marks
 from atled.neon.calls.matrix import MatrixCalls
@@ -49,6 +50,7 @@ class Backend(
     LookupCalls,
     BiasCalls,
     LayerHooks,
+    ImageCalls,
 ):
     """A place to compute: it makes tensors, and runs op-trees and layer calls on them.
 

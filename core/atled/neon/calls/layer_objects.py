@@ -1,0 +1,103 @@
+"""What the parameter objects of layer calls have in common: checked sizes, and the calls that were made last."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.errors import four_parts, shortened
+from atled.keyed import Description
+from atled.neon.trees.tensor import Tensor
+
+_KEPT = 8
+
+
+class LayerObject:
+    """Sizes of a layer; made by a backend, for calls of that.
+
+    dtype: of its tensors, as it was asked for; calls take tensors of any float dtype.  N: images of a batch.
+    """
+
+    maker = ""  # the call that makes such objects
+
+    def __init__(self, dtype: Any, N: int) -> None:
+        self.dtype = np.dtype(dtype)
+        self.N = N
+        # A training makes the same calls with the same tensors at each step: what was described once runs again.
+        self._kept: dict[tuple[Any, ...], tuple[Description, Sequence[Any]]] = {}
+
+    def run(
+        self,
+        backend: Any,  # its calls are in mixins
+        call: str,
+        tensors: tuple[Tensor | None, ...],
+        options: tuple[Any, ...],
+        describe: Callable[..., None],
+    ) -> None:
+        """Run a call: as it was described for these tensors and options, else described anew.
+
+        describe: `describe(backend, layer, d, *tensors, *options)` checks them and describes the call.
+        """
+        key = (call, options, *map(id, tensors))
+        kept = self._kept.get(key)
+        if kept is not None and not getattr(backend, "closed", False):
+            kept[0].run()
+            return
+        d = Description(backend.context)
+        describe(backend, self, d, *tensors, *options)
+        d.run()
+        while len(self._kept) >= _KEPT:
+            del self._kept[next(iter(self._kept))]
+        # With the tensors: as long as they are held, nothing else has their ids.
+        self._kept[key] = d, tensors
+
+    def __repr__(self) -> str:
+        told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in told.items())})"
+
+
+def check_layer(call: str, layer: Any, wanted: type[LayerObject]) -> None:
+    """TypeError for what is no parameter object of that kind."""
+    if not isinstance(layer, wanted):
+        raise TypeError(
+            four_parts(
+                f"{call}({shortened(layer)}, ...)",
+                f"its first argument is no {wanted.__name__}",
+                "",
+                f"pass what be.{wanted.maker} gives",
+            )
+        )
+
+
+def checked_sizes(call: str, least: int, given: Mapping[str, Any]) -> list[int]:
+    """Sizes as ints; TypeError for what is none, ValueError below the least one."""
+    sizes = []
+    for name, value in given.items():
+        try:
+            size = operator.index(value)
+        except TypeError as error:
+            wrong = four_parts(f"{call}({name}={shortened(value)})", "it is no whole number", "", "give an int")
+            raise TypeError(wrong) from error
+        if size < least:
+            raise ValueError(
+                four_parts(f"{call}({name}={size})", f"it is below {least}", "", f"give a number from {least} on")
+            )
+        sizes.append(size)
+    return sizes
+
+
+def check_counts(call: str, sizes: Sequence[int], window: Sequence[int], counts: Sequence[int], axes: str) -> None:
+    """ValueError where no window fits along an axis."""
+    for axis, size, width, count in zip(axes.split(), sizes, window, counts, strict=True):
+        if count < 1:
+            raise ValueError(
+                four_parts(
+                    f"{call}({axis}={size})",
+                    f"no window of {width} elements fits",
+                    "",
+                    "use a larger image, a smaller window or more padding",
+                )
+            )

@@ -1,0 +1,161 @@
+"""Local response normalization across maps, and its gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from atled.errors import four_parts
+from atled.neon.calls.layer_objects import LayerObject, check_layer, checked_sizes
+from atled.neon.calls.operands import Operand, added, as_number, check_operands, give, scaled, taken
+
+if TYPE_CHECKING:
+    from atled.keyed import Description
+    from atled.neon.backends.backend import Backend
+    from atled.neon.trees.tensor import Tensor
+
+_IMAGES = "C D H W N"
+
+
+class LRNLayer(LayerObject):
+    """Sizes of a local response normalization: images (C, D, H, W, N), J maps around each one.
+
+    DHW: sizes of image and output.  dimI, dimO: shapes as above; dimI2, dimO2: with two axes; sizeI, sizeO: counts of
+    elements.  nOut: elements that the layer gives per image.
+    """
+
+    maker = "lrn_layer"
+
+    def __init__(self, dtype: Any, N: int, C: int, image: tuple[int, ...], J: int) -> None:
+        super().__init__(dtype, N)
+        self.C = self.K = C
+        self.D, self.H, self.W = self.DHW = image
+        self.M, self.P, self.Q = self.MPQ = image
+        self.J = J
+        self.dimI = self.dimO = (C, *image, N)
+        self.sizeI = self.sizeO = math.prod(self.dimI)
+        self.nOut = self.sizeO // N
+        self.dimI2 = self.dimO2 = (self.nOut, N)
+        self.maps = (C, math.prod(image), N)  # how ops see them
+
+
+class LocalResponseCalls:
+    """Normalizes by the squares of neighbouring maps."""
+
+    def lrn_layer(self, dtype: Any, N: int, C: int, D: int = 1, H: int = 1, W: int = 1, J: int = 1) -> LRNLayer:
+        """The parameter object of a local response normalization.
+
+        dtype: of its tensors.  N: images of a batch.  C, D, H, W: maps, depth, height, width.
+        J: how many maps count, J // 2 on either side; odd.
+
+        TypeError, ValueError: sizes that are none, an even J.
+        """
+        sizes = checked_sizes("lrn_layer", 1, {"N": N, "C": C, "D": D, "H": H, "W": W, "J": J})
+        if J % 2 == 0:
+            raise ValueError(four_parts(f"lrn_layer(J={J})", "it is even", "", "use an odd number of maps"))
+        return LRNLayer(dtype, sizes[0], sizes[1], tuple(sizes[2:5]), sizes[5])
+
+    def fprop_lrn(
+        self,
+        layer: LRNLayer,
+        I: Tensor,  # noqa: E741  the API's name
+        O: Tensor,  # noqa: E741  the API's name
+        denom: Tensor,
+        alpha: float | None = None,
+        beta: float | None = None,
+        ascale: float = 1,
+        bpower: float = 1,
+    ) -> None:
+        """Elements divided by a power of what is around them.
+
+            denom = 1 + ascale / J * sum of I^2 over the J maps around;  O = alpha * I * denom^-bpower + beta * O
+
+        Args:
+            layer: of `lrn_layer`.
+            I: (C, D, H, W, N) float.  O, denom: (C, D, H, W, N); are overwritten.
+            alpha, beta: None for 1 and 0.
+
+        Raises:
+            TypeError: layer or tensors that are none.  ValueError: a tensor of another size or backend.
+        """
+        check_layer("fprop_lrn", layer, LRNLayer)
+        layer.run(self, "fprop_lrn", (I, O, denom), (alpha, beta, ascale, bpower), _fprop)
+
+    def bprop_lrn(
+        self,
+        layer: LRNLayer,
+        I: Tensor,  # noqa: E741  the API's name
+        O: Tensor,  # noqa: E741  the API's name
+        E: Tensor,
+        delta: Tensor,
+        denom: Tensor,
+        alpha: float | None = None,
+        beta: float | None = None,
+        ascale: float = 1,
+        bpower: float = 1,
+    ) -> None:
+        """Gradient of `fprop_lrn` with respect to I, from what that gave.
+
+            gradient = E * denom^-bpower - 2 bpower ascale / J * I * (sum of O * E / denom over the J maps around)
+            delta = alpha * gradient + beta * delta
+
+        Args:
+            layer: of `lrn_layer`.
+            I, O, E, denom: (C, D, H, W, N) float.  delta: (C, D, H, W, N); is overwritten.
+            alpha, beta: None for 1 and 0.
+
+        Raises as `fprop_lrn`.
+        """
+        check_layer("bprop_lrn", layer, LRNLayer)
+        layer.run(self, "bprop_lrn", (I, O, E, delta, denom), (alpha, beta, ascale, bpower), _bprop)
+
+
+def _fprop(
+    backend: Backend,
+    layer: LRNLayer,
+    d: Description,
+    images: Any,
+    result: Any,
+    denom: Any,
+    *factors: Any,
+) -> None:
+    names = {"I": images, "O": result, "denom": denom}
+    check_operands(backend, "fprop_lrn", *(Operand(name, each, _IMAGES, layer.dimI) for name, each in names.items()))
+    alpha, beta, scale, power = _numbers("fprop_lrn", *factors)
+    value = d.call("LRN", taken(d, images, layer.maps), size=layer.J, axis=0, scale=scale, power=power, bias=1.0)
+    give(d, denom, layer.maps, d.output(value, 1))
+    give(d, result, layer.maps, added(d, scaled(d, value, alpha), beta, result, layer.maps))
+
+
+def _bprop(
+    backend: Backend,
+    layer: LRNLayer,
+    d: Description,
+    images: Any,
+    result: Any,
+    E: Any,
+    delta: Any,
+    denom: Any,
+    *factors: Any,
+) -> None:
+    names = {"I": images, "O": result, "E": E, "delta": delta, "denom": denom}
+    check_operands(backend, "bprop_lrn", *(Operand(name, each, _IMAGES, layer.dimI) for name, each in names.items()))
+    alpha, beta, scale, power = _numbers("bprop_lrn", *factors)
+    x, y, error, below = (taken(d, each, layer.maps) for each in (images, result, E, denom))
+    shares = d.call("Div2", d.call("Mul2", y, error), below)
+    around = {"kernel": (layer.J, 1), "stride": (1, 1), "pad": (layer.J // 2, 0), "channel_last": True}
+    sums = d.call("WindowSum", shares, average=False, **around)
+    direct = d.call("Mul2", error, d.call("Pow2", below, d.number(-power)))
+    by_squares = d.call("Mul2", d.call("Mul2", x, sums), d.number(2 * power * scale / layer.J))
+    value = d.call("Sub2", direct, by_squares)
+    give(d, delta, layer.maps, added(d, scaled(d, value, alpha), beta, delta, layer.maps))
+
+
+def _numbers(call: str, alpha: Any, beta: Any, scale: Any, power: Any) -> list[float]:
+    given = {
+        "alpha": 1.0 if alpha is None else alpha,
+        "beta": 0.0 if beta is None else beta,
+        "ascale": scale,
+        "bpower": power,
+    }
+    return [as_number(call, name, value) for name, value in given.items()]

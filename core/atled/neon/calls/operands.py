@@ -1,0 +1,107 @@
+"""Tensors that layer calls take: checked before anything is written, and seen in the order of the core's axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from atled.errors import four_parts, shortened
+from atled.neon.trees.tensor import Tensor
+
+if TYPE_CHECKING:
+    from atled.keyed import Description
+    from atled.neon.backends.backend import Backend
+
+
+class Operand(NamedTuple):
+    """A tensor of a call, and what the call takes it for.
+
+    name: of the argument.  axes: what its axes are called, such as "C D H W N".  dims: their sizes; a tensor of any
+    shape with so many elements is taken.
+    """
+
+    name: str
+    tensor: Any
+    axes: str
+    dims: tuple[int, ...]
+
+
+def check_operands(backend: Backend, call: str, *operands: Operand) -> None:
+    """Refuse tensors of other sizes or of other backends.
+
+    TypeError: what is no tensor.  ValueError: a tensor of another size, of another backend, or of one that was cleaned
+    up.
+    """
+    for name, tensor, axes, dims in operands:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                four_parts(
+                    asked(call, operands), f"{name} is {shortened(tensor)}", "", "give a tensor, as be.array makes it"
+                )
+            )
+        wrong, remedy = "", "give tensors of this backend, as be.array makes them"
+        if tensor.backend is not backend:
+            wrong = f"{name} is a tensor of another backend"
+        elif getattr(backend, "closed", False):
+            wrong = "the backend was cleaned up"
+            remedy = "make another one by gen_backend, and tensors of it"
+        elif tensor.view.size != math.prod(dims):
+            wrong = f"{name} has shape {list(tensor.shape)}, {tensor.view.size} elements"
+            remedy = f"give it {math.prod(dims)} elements: ({', '.join(axes.split())}) = {dims}, or two axes of them"
+        if wrong:
+            raise ValueError(four_parts(asked(call, operands), wrong, "", remedy))
+
+
+def asked(call: str, operands: Sequence[Operand]) -> str:
+    """A call with the shapes and dtypes of its tensors."""
+    told = (
+        f"{each.name}: {list(each.tensor.shape)} {each.tensor.dtype}" for each in operands if _is_tensor(each.tensor)
+    )
+    return f"{call}({', '.join(told)})"
+
+
+def _is_tensor(given: Any) -> bool:
+    return isinstance(given, Tensor)
+
+
+def as_number(call: str, name: str, given: Any) -> float:
+    """A factor of a call as a Python number; TypeError for what is none."""
+    if isinstance(given, int | float | np.integer | np.floating):
+        return float(given)
+    raise TypeError(four_parts(f"{call}({name}={shortened(given)})", "it is no number", "", "give an int or a float"))
+
+
+def taken(d: Description, tensor: Tensor, dims: tuple[int, ...], axes: Sequence[int] | None = None) -> int:
+    """The value of a tensor under other sizes, its axes then in another order: a view, wherever there is one.
+
+    axes: axis i of the value is axis `axes[i]` of dims.
+    """
+    view = tensor.view.reshape(dims)
+    if view is not None:
+        return d.leaf(view if axes is None else view.transpose(axes))
+    value = d.call("Reshape", d.leaf(tensor.view), shape=dims)
+    return value if axes is None else d.call("Transpose", value, axes=tuple(axes))
+
+
+def give(d: Description, tensor: Tensor, dims: tuple[int, ...], value: int, axes: Sequence[int] | None = None) -> None:
+    """Have a tensor hold a value of those sizes, whose axis i is axis `axes[i]` of dims."""
+    view = tensor.view.reshape(dims)
+    if view is not None:
+        d.assign(view if axes is None else view.transpose(axes), value)
+        return
+    if axes is not None:
+        value = d.call("Transpose", value, axes=tuple(int(axis) for axis in np.argsort(axes)))
+    d.assign(tensor.view, d.call("Reshape", value, shape=tensor.shape))
+
+
+def scaled(d: Description, value: int, alpha: float) -> int:
+    """`alpha * value`."""
+    return value if alpha == 1.0 else d.call("Mul2", value, d.number(alpha))
+
+
+def added(d: Description, value: int, beta: float, tensor: Tensor, dims: tuple[int, ...], axes: Any = None) -> int:
+    """`value + beta * tensor`; with beta 0 the tensor is not read, whatever it holds."""
+    return value if beta == 0.0 else d.call("Add2", value, scaled(d, taken(d, tensor, dims, axes), beta))
