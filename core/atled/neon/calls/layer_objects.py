@@ -43,7 +43,7 @@ class LayerObject:
         """
         key = (call, options, *map(id, tensors))
         kept = self._kept.get(key)
-        if kept is not None and not getattr(backend, "closed", False):
+        if kept is not None and not backend.closed:
             kept[0].run()
             return
         d = Description(backend.context)

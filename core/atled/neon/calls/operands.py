@@ -45,7 +45,7 @@ def check_operands(backend: Backend, call: str, *operands: Operand) -> None:
         wrong, remedy = "", "give tensors of this backend, as be.array makes them"
         if tensor.backend is not backend:
             wrong = f"{name} is a tensor of another backend"
-        elif getattr(backend, "closed", False):
+        elif backend.closed:
             wrong = "the backend was cleaned up"
             remedy = "make another one by gen_backend, and tensors of it"
         elif tensor.view.size != math.prod(dims):
