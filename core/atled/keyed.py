@@ -40,6 +40,7 @@ from atled.graph.keyed.entries import (
 from atled.graph.keyed.programs import Program, described, leaves_of, program_of
 from atled.graph.nodes.dispatch import BetweenTransposes
 from atled.graph.nodes.ir import IRNode
+from atled.limits.caches import Generations
 from atled.ops.own import OWN
 from atled.ops.spec import OpSpec
 from atled.type_configs import compute_dtype
@@ -47,7 +48,7 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["CallMade", "Calls", "Description", "LoopValues", "NdArray", "View"]
+__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "View"]
 
 _INTS = frozenset((int,))
 

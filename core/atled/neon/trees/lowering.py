@@ -94,7 +94,8 @@ class Lowering:
             op = about["op"]
             spec = elementwise.get(op)
             if spec is None:
-                made = self._other(root, node, left, right)
+                # Two nodes may have waited for it: what it draws is drawn once.
+                made = done[id(node)] if id(node) in done else self._other(root, node, left, right)
             else:
                 key = (op, left, right)
                 made = calls.get(key, -1)

@@ -1,0 +1,211 @@
+"""Gradients of op-trees as op-trees: by the rules of the core, once for all trees of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from atled.errors import four_parts
+from atled.keyed import Description, Generations
+from atled.neon.trees.building import NUMBERS
+from atled.neon.trees.lowering import Lowering
+from atled.neon.trees.nodes import OpTreeNode
+from atled.neon.trees.parts import Shared, groups
+from atled.neon.trees.tensor import Tensor
+from atled.neon.trees.translation import Translation
+
+_RECIPES_LIMIT = 256
+
+_new = tuple.__new__
+
+
+class Form:
+    """What trees consist of: their nodes and tensors, and what is equal for trees that differ in their tensors only.
+
+    parts: nodes and tensors, these also by themselves, in the order in which they are met first.
+    key: of ops, attributes, shapes, dtypes, and of which tensors are the same or have which elements of one memory.
+    """
+
+    __slots__ = ("_cells", "_known", "key", "parts", "tensors")
+
+    def __init__(self, start: Form | None = None) -> None:
+        """start: what it consists of at first."""
+        self.parts: list[Any] = [] if start is None else start.parts.copy()
+        self.tensors: list[Any] = [] if start is None else start.tensors.copy()
+        self.key: list[Any] = [] if start is None else start.key.copy()
+        self._known: dict[int, int] = {} if start is None else start._known.copy()
+        self._cells: dict[int, tuple[int, int]] = {} if start is None else start._cells.copy()
+
+    def read(self, root: Any) -> None:
+        """Take in a tree, a tensor or a number; TypeError where there is something else in it."""
+        parts, known, key = self.parts, self._known, self.key
+        stack = [root]
+        while stack:
+            part = stack.pop()
+            number = known.get(id(part))
+            if number is not None:
+                key.append(number)
+            elif type(part) is OpTreeNode:
+                known[id(part)] = len(parts)
+                parts.append(part)
+                about, a, b = part
+                key.append((*about.items(),))
+                stack += (b, a)
+            elif type(part) is tuple:
+                key.append(len(part) + 0.5)  # no number of a part
+                stack += part[::-1]
+            elif isinstance(part, Tensor):
+                known[id(part)] = len(parts)
+                parts.append(part)
+                self.tensors.append(part)
+                view = part.view
+                cell, offset = self._cells.setdefault(id(view.cell), (len(parts), view.offset))
+                key.append((view.desc, cell, view.offset - offset))
+            elif part is None or isinstance(part, NUMBERS):
+                key.append((type(part), part))
+            else:
+                asked = f"an op-tree with an operand of type {type(part).__name__}"
+                remedy = "make the tree of tensors, op-trees and numbers"
+                raise TypeError(four_parts(asked, "that is no tensor, op-tree or number", "", remedy))
+
+
+class Recipe(NamedTuple):
+    """How the gradients of trees of a form are made of their parts.
+
+    numbers: further operands.  made: per node its dictionary and the numbers of its operands, or of several as a tuple:
+        of parts, then numbers, then nodes that were made.  results: the numbers of the gradients.
+    """
+
+    numbers: list[Any]
+    made: list[tuple[dict[str, Any], int, Any]]
+    results: list[int]
+
+    def of(self, parts: Sequence[Any]) -> list[Any]:
+        """The gradients of a tree with these parts."""
+        values = [*parts, *self.numbers]
+        for about, a, b in self.made:
+            right = values[b] if type(b) is int else tuple([values[each] for each in b])
+            values.append(_new(OpTreeNode, (about, values[a], right)))
+        return [values[number] for number in self.results]
+
+
+_RECIPES: Generations[Recipe] = Generations("gradients of op-trees", _RECIPES_LIMIT)
+
+
+def gradients(form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
+    """The gradients of a tree with respect to tensors, as op-trees, or as the tensor that one is.
+
+    form: of the tree and the error.
+    error: what arrives at the tree, an op-tree or tensor; None for ones.
+    """
+    form = Form(form)
+    form.key.append("wanted")
+    for tensor in wanted:
+        form.read(tensor)
+    key = (backend.context.frozen, backend.default_dtype, *form.key)
+    recipe = _RECIPES.get(key) or _RECIPES.find_old(key)
+    if recipe is None:
+        found = _derived(form, root, error, backend, wanted)
+        recipe = _RECIPES.add(key, _recipe(form, found))
+    return recipe.of(form.parts)
+
+
+def _derived(form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
+    """The gradients, by the rules of the core."""
+    d = Description(backend.context)
+    tensors = form.tensors
+    known: dict[Any, int] = {}
+    shared: dict[Any, Shared] = {}
+    for group in groups([tensor.view for tensor in tensors]):
+        within = [tensor for tensor in tensors if any(tensor.view is view for view in group)]
+        if any(view.window != group[0].window for view in group):
+            memory = Shared(d, group)
+            for tensor in within:
+                shared[tensor] = memory
+                known[tensor] = memory.part(memory.value, tensor.view.window)
+        else:
+            known |= dict.fromkeys(within, d.leaf(group[0]))
+    # Random numbers are not drawn: they stand for those of when the gradients are computed.
+    lowering = Lowering(d, known, backend.empty(root.shape), draws=False)
+    value, arriving = lowering.value(root), None if error is None else lowering.value(error)
+    complete = _completed(form.parts, lambda part: d.desc(lowering.value(part)).shape)
+    given = {lowering.value(part): complete.get(id(part), part) for part in reversed(form.parts)}
+    floats = [tensor for tensor in wanted if tensor.dtype.kind == "f"]
+    of = [shared[tensor].value if tensor in shared else known[tensor] for tensor in floats]
+    arrived = dict(zip(of, d.gradients(value, of, arriving), strict=True))
+    found = {
+        tensor: shared[tensor].part(arrived[number], tensor.view.window) if tensor in shared else arrived[number]
+        for tensor, number in zip(floats, of, strict=True)
+    }
+    calls = d.calls(list(found.values()), list(given) + of)
+    translation = Translation(given)
+    for call in calls.made:
+        translation.take(call)
+    numbers = dict(zip(found, calls.values, strict=True))
+    return [_result(translation, tensor, numbers.get(tensor)) for tensor in wanted]
+
+
+def _completed(parts: Sequence[Any], shape_of: Callable[[Any], tuple[int, ...]]) -> dict[int, Any]:
+    """Nodes with all of their shape for those that have some of it from around them, by the identity of these.
+
+    In a gradient others may be around them.
+    """
+    if all(part.shape is not None and None not in part.shape for part in parts):
+        return {}
+    found: dict[int, Any] = {}
+    stack = list(parts)
+    while stack:
+        part = stack[-1]
+        missing = [each for each in _operands(part) if type(each) is OpTreeNode and id(each) not in found]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if type(part) is OpTreeNode:
+            about, a, b = part
+            right = tuple(found.get(id(each), each) for each in b) if type(b) is tuple else found.get(id(b), b)
+            found[id(part)] = OpTreeNode({**about, "shape": shape_of(part)}, found.get(id(a), a), right)
+    return found
+
+
+def _result(translation: Translation, tensor: Any, number: int | None) -> Any:
+    """The gradient with respect to a tensor; what nothing flows to gets zeros."""
+    tree = 0 if number is None else translation.tree(number)
+    if not isinstance(tree, int | float):
+        return tree
+    return tensor * 0 if tree == 0 else translation.constant(tree, tensor.shape, tensor.dtype)
+
+
+def _recipe(form: Form, trees: Sequence[Any]) -> Recipe:
+    """How to make trees of the parts of a form."""
+    known = {id(part): number for number, part in enumerate(form.parts)}
+    nodes: list[Any] = []
+    numbers: dict[int, Any] = {}
+    stack = list(trees)
+    while stack:
+        part = stack[-1]
+        missing = [each for each in _operands(part) if id(each) not in known] if id(part) not in known else []
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if id(part) not in known:
+            assert not isinstance(part, Tensor), "tensors are parts"
+            known[id(part)] = -1  # until all are counted
+            if type(part) is OpTreeNode:
+                nodes.append(part)
+            else:
+                numbers[id(part)] = part
+    for number, each in enumerate((*numbers, *map(id, nodes))):
+        known[each] = len(form.parts) + number
+    made = []
+    for about, a, b in nodes:
+        made.append((about, known[id(a)], tuple(known[id(each)] for each in b) if type(b) is tuple else known[id(b)]))
+    return Recipe(list(numbers.values()), made, [known[id(tree)] for tree in trees])
+
+
+def _operands(part: Any) -> Sequence[Any]:
+    """Of a node, those of a call with more than two as well; of anything else none."""
+    if type(part) is not OpTreeNode:
+        return ()
+    return (part[1], *part[2]) if type(part[2]) is tuple else part[1:]
