@@ -284,8 +284,10 @@ class Description:
         """Have an array hold a value behind the run, broadcast and cast to what it holds.
 
         All new values are computed from those before; then they are assigned at once.
-        target: an array or a view of one, or the value that `leaf` gave for it.
+        target: an array or a view of one, or the value that `leaf` gave for it.  ValueError: a read-only view.
         """
+        if type(target) is View and target.read_only:
+            target.refuse()
         leaf = target if type(target) is int else self.leaf(target)  # type: ignore[arg-type]
         self._entries.append((ASSIGN, leaf, value))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,10 @@ class View:
     Views of views are views of the same array, which graphs take for one value.
 
     cell: the array.  desc: shape, dtype and strides.  offset: elements of the array in front of its first one.
+    read_only: why nothing may be written through it, nor through its views; empty where it may.
     """
 
-    __slots__ = ("cell", "desc", "offset")
+    __slots__ = ("cell", "desc", "offset", "read_only")
 
     def __init__(self, base: NdArray | ArrayCell, desc: ArrayDesc | None = None, offset: int = 0) -> None:
         """desc: None for all of an NdArray.
@@ -35,6 +36,7 @@ class View:
         RefusedError: it names elements that the array does not have, or another dtype.
         """
         self.cell = base.cell if isinstance(base, NdArray) else base
+        self.read_only = ""
         is_all = desc is None and not offset
         if desc is None:
             shape = base.shape if isinstance(base, NdArray) else (base.size,)
@@ -97,6 +99,7 @@ class View:
         made.cell = self.cell
         made.desc, skipped = shown
         made.offset = self.offset + skipped
+        made.read_only = self.read_only
         return made
 
     def __getitem__(self, key: Any) -> View:  # Any: what NumPy takes for a basic index
@@ -180,9 +183,15 @@ class View:
         target[...] = storage.window(other.desc, other.offset)
         self.cell.touched()
 
+    def refuse(self) -> NoReturn:
+        """Raise the ValueError of what is written through a view that is read-only."""
+        raise ValueError(four_parts(f"writing to a view {self.desc}", self.read_only, "", "write to another array"))
+
     def _written(self) -> np.ndarray:
         """The elements in host memory, to be written."""
         desc, cell = self.desc, self.cell
+        if self.read_only:
+            self.refuse()
         if desc.strides is not None and not _is_injective(desc):
             wrong = "elements of the view are one element of the array"
             raise ValueError(four_parts(f"writing to a view {desc}", wrong, "", "write to that one"))

@@ -121,3 +121,13 @@ def test_a_number_that_the_dtype_does_not_hold_is_refused_as_by_numpy():
         with pytest.raises(error):
             view.write(value)
     assert view.numpy().tolist() == [0, 0, 0]
+
+
+def test_nothing_is_written_through_a_read_only_view_nor_its_views(both):
+    view, values = both
+    view.read_only = "it is shown to others"
+    for each in (view, view.T, view[1:], view.reshape((24,))):
+        for write in (lambda view: view.write(1), lambda view: view.copy_from(view)):
+            with pytest.raises(ValueError, match="it is shown to others"):
+                write(each)
+    np.testing.assert_array_equal(view.numpy(), values)

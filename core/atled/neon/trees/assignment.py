@@ -26,7 +26,7 @@ def assign(target: Tensor, tree: Any) -> None:
     ValueError: the shape does not broadcast to the target's, a tensor is of another backend, the target's was cleaned
     up, or the target is a copy that stands for a view. Where it fails, the target is as it was.
     """
-    if target.backend.closed or target.copied:
+    if target.backend.closed or target.view.read_only:
         refuse_target(target)
     if not isinstance(tree, tuple):
         _described(target, tree)[0].run()

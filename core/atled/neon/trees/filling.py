@@ -30,7 +30,7 @@ def put(target: Tensor, value: Any) -> None:  # Any: what a program assigns, may
     target that is a copy or whose backend was cleaned up, NaN for integers.  OverflowError: a number that the dtype
     does not hold. Nothing is written then.
     """
-    if target.backend.closed or target.copied:
+    if target.backend.closed or target.view.read_only:
         refuse_target(target)
     kind = type(value)
     if kind is float or kind is int:
@@ -47,8 +47,8 @@ def put(target: Tensor, value: Any) -> None:  # Any: what a program assigns, may
 
 def refuse_target(target: Tensor) -> NoReturn:
     """Raise ValueError for a tensor to which nothing may be assigned: it is a copy, or its backend was cleaned up."""
-    if target.copied:
-        wrong = f"it is a copy: {target.copied}, so that the values would not reach the tensor it was made of"
+    if target.view.read_only:
+        wrong = f"{target.view.read_only}, so that the values would not reach the tensor it was made of"
         remedy = "assign to that tensor, or reshape one that is contiguous"
     else:
         wrong = "its backend was cleaned up"

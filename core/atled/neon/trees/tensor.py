@@ -40,13 +40,11 @@ class Tensor(Operand):
         shape: sizes per axis.  dtype: of the elements.
         name: shown in op-trees; views have that of their base.
         base: the tensor that it is a view of; None for one with memory of its own.
-        copied: why it is a copy in spite of being asked for as a view; empty for all others. Nothing is assigned to it.
         persist_values, rounding: without effect, for programs that read or set them.
     """
 
     name: str | None = None
     base: Tensor | None = None
-    copied: str = ""
     persist_values: bool = True
     rounding: Any = 0
 
@@ -72,8 +70,6 @@ class Tensor(Operand):
         made.base = self if base is None else base
         if self.name is not None:
             made.name = self.name
-        if self.copied:
-            made.copied = self.copied
         return made
 
     @property
@@ -191,7 +187,7 @@ class Tensor(Operand):
         d = Description(self.backend.context)
         d.result(d.call("Reshape", d.leaf(self.view), shape=shape, inplace=False))
         made = Tensor(self.backend, View(d.run()[0]), self.name)
-        made.copied = f"no view of {self!r} has shape {made.shape}"
+        made.view.read_only = f"it is a copy: no view of {self!r} has shape {made.shape}"
         warnings.warn(
             four_parts(
                 f"{self!r}.reshape({', '.join(map(str, shape))})",
@@ -250,7 +246,7 @@ class Tensor(Operand):
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" {self.name}"
-        note = " (a copy)" if self.copied else ""
+        note = " (a copy)" if self.view.read_only else ""
         return f"<Tensor{name} {self.dtype.name}{list(self.shape)}{note}>"
 
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from atled.keyed import Description
 from atled.neon.backends import cleanup_backend
 from atled.neon.backends.nervanacpu import NervanaCPU
 
@@ -171,6 +172,27 @@ def test_nothing_is_assigned_to_a_copy_that_stands_for_a_view(cpu):
             with pytest.raises(ValueError, match="it is a copy: no view of"):
                 target[:] = value
     assert not flat.get().any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda be, x, out: be.tanh(x, out=out),
+        lambda be, x, out: be.compound_dot(x, be.ones((4, 4)), out),
+        lambda be, x, out: be.add_fc_bias(out, be.ones((3, 1))),
+        lambda be, x, out: be.make_binary_mask(out),
+        lambda be, x, out: be.copy_transpose(x.T, out),
+        lambda be, x, out: Description(be.context).assign(out.view, 0),
+    ],
+    ids=["tree", "product", "in place", "mask", "copy", "program"],
+)
+def test_no_call_writes_into_such_a_copy(cpu, call):
+    x = cpu.ones((3, 4))
+    with pytest.warns(UserWarning, match="it is a copy"):
+        out = x.T.reshape(3, 4)
+    with pytest.raises(ValueError, match="it is a copy: no view of"):
+        call(cpu, x, out)
+    assert (out.get() == 1).all()
 
 
 @pytest.mark.parametrize("method", ["set", "copy", "copy_from"])
