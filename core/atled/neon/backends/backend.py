@@ -144,4 +144,6 @@ class Backend(
         """
         if not self.closed:
             self.closed = True
+            self._kept_calls.clear()
+            self._histograms = self._histogram_rows = None
             clear_kept_memory(self.context)

@@ -42,5 +42,4 @@ class NervanaCPU(Backend):
         """
         found = context_of_kind("cpu", default_dtype) if context is None else context
         super().__init__(rng_seed, default_dtype, compat_mode, deterministic, context=found)
-        self.hist_bins = hist_bins
-        self.hist_offset = hist_offset
+        self.set_hist_buffers(hist_bins, hist_offset)

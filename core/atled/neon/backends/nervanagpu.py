@@ -45,5 +45,4 @@ class NervanaGPU(Backend):
         if context is None:
             context = context_of_kind("gpu", default_dtype, device_id, deterministic=rng_seed is not None or None)
         super().__init__(rng_seed, default_dtype, compat_mode, deterministic, context=context)
-        self.hist_bins = hist_bins
-        self.hist_offset = hist_offset
+        self.set_hist_buffers(hist_bins, hist_offset)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from atled.errors import four_parts, shortened
 from atled.neon.trees.tensor import Tensor
 
-if TYPE_CHECKING:
-    from atled.neon.calls.described import DescribedCalls
+
+class MayBeClosed(Protocol):
+    """A backend, as far as tensors are concerned.
+
+    closed: whether it was cleaned up.
+    """
+
+    closed: bool
 
 
 def asked(call: str, **given: Any) -> str:
@@ -25,7 +31,7 @@ def _shown(given: Any) -> str:
     return shortened(given)
 
 
-def check_tensors(backend: DescribedCalls, call: str, **given: Any) -> None:
+def check_tensors(backend: MayBeClosed, call: str, **given: Any) -> None:
     """Refuse what is no tensor of this backend, and everything once that was cleaned up; None is left out.
 
     TypeError: no tensor.  ValueError: a tensor of another backend, or of one that was cleaned up.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts, shortened
-
-if TYPE_CHECKING:
-    from atled.neon.trees.tensor import Tensor
+from atled.neon.calls.checks import check_numbers, check_tensors
+from atled.neon.trees.tensor import Tensor
 
 
 class RandomCalls:
     """Holds a generator, and fills tensors with what it draws."""
 
+    closed: bool = False
     rng: np.random.RandomState
     init_rng_state: Any  # as of RandomState.get_state
 
@@ -71,8 +71,9 @@ class RandomCalls:
 
             be.rng.uniform(size=out.shape) < keepthresh
         """
-        self._check_target("make_binary_mask", out)
-        if not keepthresh == keepthresh:  # NaN
+        check_tensors(self, "make_binary_mask", out=out)
+        check_numbers("make_binary_mask", keepthresh=keepthresh)
+        if keepthresh != keepthresh:  # NaN
             raise ValueError(four_parts("make_binary_mask", "keepthresh is NaN", "", "give a number from 0 to 1"))
         out[:] = (self.rng.uniform(size=out.shape) < keepthresh).astype(out.dtype)
         return out
@@ -84,24 +85,9 @@ class RandomCalls:
 
             be.rng.normal(mean, stdv, ary.shape)
         """
-        self._check_target("fill_normal", ary)
+        check_tensors(self, "fill_normal", ary=ary)
+        check_numbers("fill_normal", mean=mean, stdv=stdv)
         if not stdv >= 0:
             raise ValueError(four_parts("fill_normal", f"stdv is {stdv}", "", "give a number that is not negative"))
         ary[:] = self.rng.normal(mean, stdv, ary.shape).astype(ary.dtype)
         return ary
-
-    def _check_target(self, asked: str, target: Any) -> None:
-        """What is to be filled is a tensor of this backend: nothing is drawn for anything else."""
-        owner = getattr(target, "backend", None)
-        if owner is self and not self.closed:
-            return
-        wrong = "what to fill is no tensor" if owner is None else "its tensor is another backend's"
-        wrong = "the backend was cleaned up" if owner is self else wrong
-        raise (TypeError if owner is None else ValueError)(
-            four_parts(
-                f"{asked}({shortened(target)})", wrong, "", "give a tensor of this backend, as be.empty makes it"
-            )
-        )
-
-    if TYPE_CHECKING:
-        closed: bool

@@ -154,6 +154,27 @@ def test_the_backend_before_is_cleaned_up():
     assert NervanaObject.be is None
 
 
+def test_what_was_cleaned_up_holds_no_programs_and_no_counts():
+    be = gen_backend("cpu")
+    x, out = be.ones((3, 3)), be.empty((3, 3))
+    be.compound_dot(x, x, out)
+    x.hist("x")
+    be.cleanup_backend()
+    be.cleanup_backend()
+    assert not be._kept_calls
+    assert be._histograms is None
+    for refused in (lambda: be.compound_dot(x, x, out), lambda: out.fill(1), lambda: out.__setitem__(slice(None), x)):
+        with pytest.raises(ValueError, match="cleaned up"):
+            refused()
+    assert (out.get() == 3).all()
+
+
+def test_bins_of_histograms_are_those_asked_for():
+    assert NervanaCPU(hist_bins=8, hist_offset=-4).ones((2, 2)).hist("x").shape == (1, 8)
+    with pytest.raises(ValueError, match="one bin"):
+        NervanaCPU(hist_bins=0)
+
+
 def test_a_subclass_with_a_name_is_found_by_it():
     try:
 

@@ -73,11 +73,13 @@ def test_nothing_is_drawn_for_what_cannot_be_filled(cpu):
     other = type(cpu)().zeros((2, 2))
     with pytest.raises(TypeError, match="no tensor"):
         cpu.make_binary_mask(np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="another backend's"):
+    with pytest.raises(ValueError, match="another backend"):
         cpu.fill_normal(other)
     mine = cpu.zeros((2, 2))
     with pytest.raises(ValueError, match="NaN"):
         cpu.make_binary_mask(mine, float("nan"))
+    with pytest.raises(TypeError, match="keepthresh is of type str"):
+        cpu.make_binary_mask(mine, "half")
     with pytest.raises(ValueError, match="stdv is -1"):
         cpu.fill_normal(mine, stdv=-1)
     np.testing.assert_array_equal(cpu.rng.uniform(size=2), np.random.RandomState(1).uniform(size=2))
