@@ -16,6 +16,7 @@ from atled.graph.compile.layout import lay_out
 from atled.graph.compile.loops import make_native
 from atled.graph.compile.memory import reuse_memory
 from atled.graph.compile.narrowing import narrow_products
+from atled.graph.compile.orders import keep_orders
 from atled.graph.compile.plan import Plan
 from atled.graph.compile.step import Slot, Step
 from atled.graph.compile.targets import write_to_targets
@@ -50,6 +51,7 @@ def lower(
     nodes = fuse(graph, narrow_products(graph, nodes, values), values, apart)
     nodes = read_views(graph, fuse_casts(nodes, values), values)
     nodes = write_to_targets(nodes, values)
+    keep_orders(graph, nodes, values)
     _leave_out_unread(nodes, values)
     nodes = group(attach_formulas(nodes, values))
     slots = _Slots(values)

@@ -93,7 +93,8 @@ class IRValue:
         -1 for an input that the node changed and does not return.
     external: number of the array outside the graph that holds it before the plan runs, or -1.
     shows: the value that it is a view of; itself unless it is one.  version: which of its array, where it is no view.
-    base: the value whose memory it has; itself unless it is a view, or what a node made of an array in place.
+    base: the value whose memory it has; itself unless it is a view, or what a node made of an array in place, or in
+        another order of axes: then one that no node makes.
     offset: elements of that memory in front of its first one.
     array: what it is a version of, where it is its base; None if it is none outside and no node changes it.
     known_as: the value that asks for its gradient: itself, unless it is a later version of that one.
@@ -210,7 +211,8 @@ class IRValue:
     @property
     def is_in_place(self) -> bool:
         """Whether the node that makes it has changed the memory of another value for that."""
-        return self.base is not self and not self.is_view
+        base = self.base
+        return base is not self and not self.is_view and (base.node is not None or base.external >= 0)
 
     def _operate(self, other: IRValue | float, op: str, scalar_op: str, sign: int = 1) -> IRValue:
         if isinstance(other, IRValue):
