@@ -3,9 +3,32 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import neon_coverage  # after the path is set
+
+SECTIONS = dict(neon_coverage.sections())
+NAMES = [pytest.param(name, id=f"{title}-{name.title}") for title, names in SECTIONS.items() for name in names]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_listed_name_is_there_and_takes_the_arguments_of_both_forms(name):
+    assert name.is_there
+    assert not name.refused(), "keywords of neon's are refused"
+    assert name.is_in_order() or "decided" in name.listed, "say in docs/neon_surface.json how its arguments are told"
+
+
+def test_op_trees_have_all_ops():
+    assert neon_coverage.missing_ops() == []
+
+
+def test_all_of_the_documents_is_listed():
+    counts = {title: len(names) for title, names in SECTIONS.items()}
+    documented = [name for name in SECTIONS["Backend, as documented"] if callable(name.found)]
+    assert len(documented) == 87, "86 methods and the constructor"
+    assert all(counts.values())
 
 
 def test_the_page_is_up_to_date():
