@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atled.errors import four_parts
+from atled.keyed import Description
 from atled.neon.calls.convolution_layers import ConvLayer
 from atled.neon.calls.convolution_results import Result
+from atled.neon.calls.described import Described, DescribedCalls, image_call
 from atled.neon.calls.layer_objects import check_layer
 from atled.neon.calls.operands import Operand, added, as_number, check_operands, give, scaled, taken
 from atled.neon.trees.tensor import Tensor
 
 if TYPE_CHECKING:
-    from atled.keyed import Description
-    from atled.neon.backends.backend import Backend
+    from atled_contexts import Context
 
 _IMAGES, _FILTERS, _OUTPUTS = "C D H W N", "C T R S K", "K M P Q N"
 
 
-class ConvolutionCalls:
+class ConvolutionCalls(DescribedCalls):
     """Computes convolutions and deconvolutions.
 
     What `fprop_conv` and `bprop_conv` do behind the convolution, in this order:
@@ -35,8 +36,10 @@ class ConvolutionCalls:
     """
 
     if TYPE_CHECKING:
+        context: Context
         empty: Any
 
+    @image_call
     def fprop_conv(
         self,
         layer: ConvLayer,
@@ -53,7 +56,7 @@ class ConvolutionCalls:
         slope: float = 0.0,
         layer_op: Any = None,
         repeat: int = 1,
-    ) -> None:
+    ) -> Described:
         """Cross-correlation of images with filters.
 
             O[k,m,p,q,n] = sum of I[c, m*str_d - pad_d + t*dil_d, p*str_h - ..., q*str_w - ..., n] * F[c,t,r,s,k]
@@ -78,9 +81,19 @@ class ConvolutionCalls:
             bsum = bsum if isinstance(bsum, Tensor) else None
         if bsum is None and layer.bsum:
             bsum = self._batch_sum(layer)
-        options = alpha, beta, bool(layer.relu if relu is None else relu), bool(brelu), slope
-        layer.run(self, "fprop_conv", (I, F, O, X, bias, bsum), options, _fprop)
+        rectified = bool(layer.relu if relu is None else relu)
+        target = Operand("O", O, _OUTPUTS, layer.dimO)
+        result = Result("fprop_conv", target, X, bias, bsum, alpha, beta, rectified, bool(brelu), slope)
+        operands = Operand("I", I, _IMAGES, layer.dimI), Operand("F", F, _FILTERS, layer.dimF)
+        check_operands(self, "fprop_conv", *operands, *result.operands)
+        d = Description(self.context)
+        early_bias = result.early_bias(d)
+        x, weight = taken(d, I, *layer.images), taken(d, F, *layer.filters)
+        value = d.call("Convolution", x, weight, early_bias, **layer.geometry)
+        result.write(d, value, *layer.outputs, biased=early_bias is not None)
+        return Described(d)
 
+    @image_call
     def bprop_conv(
         self,
         layer: ConvLayer,
@@ -97,7 +110,7 @@ class ConvolutionCalls:
         slope: float = 0.0,
         layer_op: Any = None,
         repeat: int = 1,
-    ) -> None:
+    ) -> Described:
         """Gradient of a convolution with respect to its images, which is a deconvolution.
 
             grad_I[c,d,h,w,n] = sum of F[c,t,r,s,k] * E[k,m,p,q,n] over m*str_d - pad_d + t*dil_d = d, ...
@@ -115,9 +128,17 @@ class ConvolutionCalls:
         if X is not None and not isinstance(X, Tensor):
             alpha, X = X, None
             bias = bias if isinstance(bias, Tensor) else None
-        options = alpha, beta, bool(relu), bool(brelu), slope
-        layer.run(self, "bprop_conv", (F, E, grad_I, X, bias, bsum), options, _bprop)
+        target = Operand("grad_I", grad_I, _IMAGES, layer.dimI)
+        result = Result("bprop_conv", target, X, bias, bsum, alpha, beta, bool(relu), bool(brelu), slope)
+        operands = Operand("F", F, _FILTERS, layer.dimF), Operand("E", E, _OUTPUTS, layer.dimO)
+        check_operands(self, "bprop_conv", *operands, *result.operands)
+        d = Description(self.context)
+        gy, weight = taken(d, E, *layer.outputs), taken(d, F, *layer.filters)
+        value = d.call("ConvolutionDataGrad", gy, weight, shape=layer.along(layer.DHW), **layer.geometry)
+        result.write(d, value, *layer.images)
+        return Described(d)
 
+    @image_call
     def update_conv(
         self,
         layer: ConvLayer,
@@ -131,7 +152,7 @@ class ConvolutionCalls:
         repeat: int = 1,
         *,
         grad_F: Any = None,
-    ) -> None:
+    ) -> Described:
         """Gradient of a convolution with respect to its filters.
 
             grad_F[c,t,r,s,k] = alpha * sum over m, p, q, n of I[c, m*str_d - pad_d + t*dil_d, ..., n] * E[k,m,p,q,n]
@@ -146,11 +167,26 @@ class ConvolutionCalls:
         Raises as `fprop_conv`.
         """
         check_layer("update_conv", layer, ConvLayer)
-        target = U if grad_F is None else grad_F
-        if target is None or (U is not None and grad_F is not None):
-            wrong = "grad_F is missing" if target is None else "both U and grad_F are given, two names of one argument"
-            raise TypeError(four_parts("update_conv", wrong, "", "give the tensor for the gradient once"))
-        layer.run(self, "update_conv", (I, E, target, grad_bias), (alpha, beta), _update)
+        target = _once(U, grad_F)
+        operands = [
+            Operand("I", I, _IMAGES, layer.dimI),
+            Operand("E", E, _OUTPUTS, layer.dimO),
+            Operand("grad_F", target, _FILTERS, layer.dimF),
+        ]
+        maps, axis, position = layer.biased
+        if grad_bias is not None:
+            operands.append(Operand("grad_bias", grad_bias, axis, (maps,)))
+        alpha, beta = as_number("update_conv", "alpha", alpha), as_number("update_conv", "beta", beta)
+        check_operands(self, "update_conv", *operands)
+        d = Description(self.context)
+        x, gy = taken(d, I, *layer.images), taken(d, E, *layer.outputs)
+        value = d.call("ConvolutionWeightGrad", x, gy, kernel=layer.along(layer.TRS), **layer.geometry)
+        dims, axes = layer.filters
+        give(d, target, dims, added(d, scaled(d, value, alpha), beta, target, dims, axes), axes)
+        if grad_bias is not None:
+            sums = d.call("Sum", (x, gy)[position], axes=(0, *range(2, len(dims))))
+            give(d, grad_bias, (maps,), added(d, scaled(d, sums, alpha), beta, grad_bias, (maps,)))
+        return Described(d)
 
     def _batch_sum(self, layer: ConvLayer) -> Tensor:
         """Where sums are written that a layer asks for, but no call has a place for: made once."""
@@ -159,70 +195,9 @@ class ConvolutionCalls:
         return layer.batch_sum
 
 
-def _fprop(
-    backend: Backend,
-    layer: ConvLayer,
-    d: Description,
-    images: Any,
-    filters: Any,
-    outputs: Any,
-    *further: Any,
-) -> None:
-    """further: X, bias, bsum, alpha, beta, relu, brelu, slope."""
-    result = Result("fprop_conv", Operand("O", outputs, _OUTPUTS, layer.dimO), *further)
-    check_operands(
-        backend,
-        "fprop_conv",
-        Operand("I", images, _IMAGES, layer.dimI),
-        Operand("F", filters, _FILTERS, layer.dimF),
-        *result.operands,
-    )
-    bias = result.early_bias(d)
-    x, weight = taken(d, images, *layer.images), taken(d, filters, *layer.filters)
-    value = d.call("Convolution", x, weight, bias, **layer.geometry)
-    result.write(d, value, *layer.outputs, biased=bias is not None)
-
-
-def _bprop(backend: Backend, layer: ConvLayer, d: Description, F: Any, E: Any, grad_I: Any, *further: Any) -> None:
-    """further: X, bias, bsum, alpha, beta, relu, brelu, slope."""
-    result = Result("bprop_conv", Operand("grad_I", grad_I, _IMAGES, layer.dimI), *further)
-    check_operands(
-        backend,
-        "bprop_conv",
-        Operand("F", F, _FILTERS, layer.dimF),
-        Operand("E", E, _OUTPUTS, layer.dimO),
-        *result.operands,
-    )
-    gy, weight = taken(d, E, *layer.outputs), taken(d, F, *layer.filters)
-    value = d.call("ConvolutionDataGrad", gy, weight, shape=layer.along(layer.DHW), **layer.geometry)
-    result.write(d, value, *layer.images)
-
-
-def _update(
-    backend: Backend,
-    layer: ConvLayer,
-    d: Description,
-    images: Any,
-    errors: Any,
-    grad_F: Any,
-    grad_bias: Any,
-    alpha: Any,
-    beta: Any,
-) -> None:
-    operands = [
-        Operand("I", images, _IMAGES, layer.dimI),
-        Operand("E", errors, _OUTPUTS, layer.dimO),
-        Operand("grad_F", grad_F, _FILTERS, layer.dimF),
-    ]
-    maps, axis, position = layer.biased
-    if grad_bias is not None:
-        operands.append(Operand("grad_bias", grad_bias, axis, (maps,)))
-    alpha, beta = as_number("update_conv", "alpha", alpha), as_number("update_conv", "beta", beta)
-    check_operands(backend, "update_conv", *operands)
-    x, gy = taken(d, images, *layer.images), taken(d, errors, *layer.outputs)
-    value = d.call("ConvolutionWeightGrad", x, gy, kernel=layer.along(layer.TRS), **layer.geometry)
-    dims, axes = layer.filters
-    give(d, grad_F, dims, added(d, scaled(d, value, alpha), beta, grad_F, dims, axes), axes)
-    if grad_bias is not None:
-        sums = d.call("Sum", (x, gy)[position], axes=(0, *range(2, len(dims))))
-        give(d, grad_bias, (maps,), added(d, scaled(d, sums, alpha), beta, grad_bias, (maps,)))
+def _once(U: Any, grad_F: Any) -> Any:
+    """An argument that has two names; TypeError where none or both are given."""
+    if (U is None) == (grad_F is None):
+        wrong = "grad_F is missing" if U is None else "both U and grad_F are given, two names of one argument"
+        raise TypeError(four_parts("update_conv", wrong, "", "give the tensor for the gradient once"))
+    return grad_F if U is None else U

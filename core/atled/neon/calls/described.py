@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from atled.errors import four_parts
+from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
 from atled.neon.trees.tensor import Tensor
 
 _LIMIT = 512
 """So many calls are kept by a backend; a network of some hundred layers makes fewer."""
-
-_IGNORED = ("layer", "ngLayer")
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
@@ -47,27 +46,29 @@ class _Kept(NamedTuple):
 
     run: Callable[[], Any]
     result: Callable[[], Tensor | None] | None
-    tensors: list[weakref.ref[Tensor]]  # with the last of which it is forgotten
+    needed: list[weakref.ref[Any]]  # tensors and parameter objects: with any of them it is forgotten
 
 
 class _NotKeptError(Exception):
     """An argument about which it cannot be told that it says the same again."""
 
 
-def layer_call(describe: Callable[..., Described]) -> Any:  # Any: a function with `describe` as an attribute
+def layer_call(
+    describe: Callable[..., Described], ignored: Sequence[str] = ("layer", "ngLayer")
+) -> Any:  # Any: a function with `describe` as an attribute
     """Make a method of a backend that runs what `describe` says, and keeps that while the tensors in question live.
 
-    describe: a method with the arguments of the call. It checks them, and writes nothing; `layer` and `ngLayer`, which
-        neon's layers pass, count for nothing.
+    describe: a method with the arguments of the call. It checks them, and writes nothing.
+    ignored: arguments that count for nothing, such as those by which neon's layers pass themselves.
     """
     name, signature = describe.__name__, inspect.signature(describe)
-    ignored = [position for position, each in enumerate([*signature.parameters][1:]) if each in _IGNORED]
+    positions = [position for position, each in enumerate([*signature.parameters][1:]) if each in ignored]
 
     @functools.wraps(describe)
     def call(self: DescribedCalls, *given: Any, **named: Any) -> Any:
         if ignored:
-            given = tuple([None if position in ignored else each for position, each in enumerate(given)])
-            named = {of: each for of, each in named.items() if of not in _IGNORED}
+            given = tuple([None if position in positions else each for position, each in enumerate(given)])
+            named = {of: each for of, each in named.items() if of not in ignored}
         try:
             key = (name, *[each if type(each) in _PLAIN else _part(each) for each in given])
             if named:
@@ -84,6 +85,10 @@ def layer_call(describe: Callable[..., Described]) -> Any:  # Any: a function wi
     # `describe` returns what is to be done; whoever calls the method gets a tensor or nothing.
     call.__signature__ = signature.replace(return_annotation=signature.empty)  # type: ignore[attr-defined]
     return call
+
+
+image_call = functools.partial(layer_call, ignored=("layer_op", "repeat"))
+"""The same for calls whose `layer` is a parameter object, which counts."""
 
 
 class DescribedCalls:
@@ -123,14 +128,14 @@ class DescribedCalls:
             def forget(_: object, forget_key: Callable[..., Any] = kept.pop) -> None:
                 forget_key(key, None)
 
-            tensors = [weakref.ref(each, forget) for each in _tensors(given)]
-            kept[key] = _Kept(described.program.run, None if result is None else weakref.ref(result), tensors)
+            needed = [weakref.ref(each, forget) for each in _needed(given)]
+            kept[key] = _Kept(described.program.run, None if result is None else weakref.ref(result), needed)
         return result
 
 
 def _part(given: Any) -> Any:
     """An argument as a part of a key: equal parts, equal calls."""
-    if isinstance(given, Tensor):
+    if isinstance(given, Tensor | LayerObject):
         return id(given)
     if isinstance(given, list | tuple):
         return tuple([each if type(each) in _PLAIN else _part(each) for each in given])
@@ -141,9 +146,10 @@ def _part(given: Any) -> Any:
     raise _NotKeptError
 
 
-def _tensors(given: Sequence[Any]) -> Iterator[Tensor]:
+def _needed(given: Sequence[Any]) -> Iterator[Tensor | LayerObject]:
+    """What is told apart by its identity."""
     for each in given:
-        if isinstance(each, Tensor):
+        if isinstance(each, Tensor | LayerObject):
             yield each
         elif isinstance(each, list | tuple):
-            yield from _tensors(each)
+            yield from _needed(each)

@@ -1,18 +1,14 @@
-"""What the parameter objects of layer calls have in common: checked sizes, and the calls that were made last."""
+"""What the parameter objects of layer calls have in common, and how their sizes are checked."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from atled.errors import four_parts, shortened
-from atled.keyed import Description
-from atled.neon.trees.tensor import Tensor
-
-_KEPT = 8
 
 
 class LayerObject:
@@ -26,33 +22,6 @@ class LayerObject:
     def __init__(self, dtype: Any, N: int) -> None:
         self.dtype = np.dtype(dtype)
         self.N = N
-        # A training makes the same calls with the same tensors at each step: what was described once runs again.
-        self._kept: dict[tuple[Any, ...], tuple[Description, Sequence[Any]]] = {}
-
-    def run(
-        self,
-        backend: Any,  # its calls are in mixins
-        call: str,
-        tensors: tuple[Tensor | None, ...],
-        options: tuple[Any, ...],
-        describe: Callable[..., None],
-    ) -> None:
-        """Run a call: as it was described for these tensors and options, else described anew.
-
-        describe: `describe(backend, layer, d, *tensors, *options)` checks them and describes the call.
-        """
-        key = (call, options, *map(id, tensors))
-        kept = self._kept.get(key)
-        if kept is not None and not backend.closed:
-            kept[0].run()
-            return
-        d = Description(backend.context)
-        describe(backend, self, d, *tensors, *options)
-        d.run()
-        while len(self._kept) >= _KEPT:
-            del self._kept[next(iter(self._kept))]
-        # With the tensors: as long as they are held, nothing else has their ids.
-        self._kept[key] = d, tensors
 
     def __repr__(self) -> str:
         told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int)}

@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from atled.errors import four_parts
+from atled.keyed import Description
+from atled.neon.calls.described import Described, DescribedCalls, image_call
 from atled.neon.calls.layer_objects import LayerObject, check_layer, checked_sizes
 from atled.neon.calls.operands import Operand, added, as_number, check_operands, give, scaled, taken
 
 if TYPE_CHECKING:
-    from atled.keyed import Description
-    from atled.neon.backends.backend import Backend
     from atled.neon.trees.tensor import Tensor
+    from atled_contexts import Context
 
 _IMAGES = "C D H W N"
 
@@ -39,8 +40,11 @@ class LRNLayer(LayerObject):
         self.maps = (C, math.prod(image), N)  # how ops see them
 
 
-class LocalResponseCalls:
+class LocalResponseCalls(DescribedCalls):
     """Normalizes by the squares of neighbouring maps."""
+
+    if TYPE_CHECKING:
+        context: Context
 
     def lrn_layer(self, dtype: Any, N: int, C: int, D: int = 1, H: int = 1, W: int = 1, J: int = 1) -> LRNLayer:
         """The parameter object of a local response normalization.
@@ -55,6 +59,7 @@ class LocalResponseCalls:
             raise ValueError(four_parts(f"lrn_layer(J={J})", "it is even", "", "use an odd number of maps"))
         return LRNLayer(dtype, sizes[0], sizes[1], tuple(sizes[2:5]), sizes[5])
 
+    @image_call
     def fprop_lrn(
         self,
         layer: LRNLayer,
@@ -65,7 +70,7 @@ class LocalResponseCalls:
         beta: float | None = None,
         ascale: float = 1,
         bpower: float = 1,
-    ) -> None:
+    ) -> Described:
         """Elements divided by a power of what is around them.
 
             denom = 1 + ascale / J * sum of I^2 over the J maps around;  O = alpha * I * denom^-bpower + beta * O
@@ -79,8 +84,15 @@ class LocalResponseCalls:
             TypeError: layer or tensors that are none.  ValueError: a tensor of another size or backend.
         """
         check_layer("fprop_lrn", layer, LRNLayer)
-        layer.run(self, "fprop_lrn", (I, O, denom), (alpha, beta, ascale, bpower), _fprop)
+        _check(self, "fprop_lrn", layer, I=I, O=O, denom=denom)
+        alpha, beta, scale, power = _numbers("fprop_lrn", alpha, beta, ascale, bpower)
+        d = Description(self.context)
+        value = d.call("LRN", taken(d, I, layer.maps), size=layer.J, axis=0, scale=scale, power=power, bias=1.0)
+        give(d, denom, layer.maps, d.output(value, 1))
+        give(d, O, layer.maps, added(d, scaled(d, value, alpha), beta, O, layer.maps))
+        return Described(d)
 
+    @image_call
     def bprop_lrn(
         self,
         layer: LRNLayer,
@@ -93,7 +105,7 @@ class LocalResponseCalls:
         beta: float | None = None,
         ascale: float = 1,
         bpower: float = 1,
-    ) -> None:
+    ) -> Described:
         """Gradient of `fprop_lrn` with respect to I, from what that gave.
 
             gradient = E * denom^-bpower - 2 bpower ascale / J * I * (sum of O * E / denom over the J maps around)
@@ -107,48 +119,22 @@ class LocalResponseCalls:
         Raises as `fprop_lrn`.
         """
         check_layer("bprop_lrn", layer, LRNLayer)
-        layer.run(self, "bprop_lrn", (I, O, E, delta, denom), (alpha, beta, ascale, bpower), _bprop)
+        _check(self, "bprop_lrn", layer, I=I, O=O, E=E, delta=delta, denom=denom)
+        alpha, beta, scale, power = _numbers("bprop_lrn", alpha, beta, ascale, bpower)
+        d = Description(self.context)
+        x, y, error, below = (taken(d, each, layer.maps) for each in (I, O, E, denom))
+        shares = d.call("Div2", d.call("Mul2", y, error), below)
+        around = {"kernel": (layer.J, 1), "stride": (1, 1), "pad": (layer.J // 2, 0), "channel_last": True}
+        sums = d.call("WindowSum", shares, average=False, **around)
+        direct = d.call("Mul2", error, d.call("Pow2", below, d.number(-power)))
+        by_squares = d.call("Mul2", d.call("Mul2", x, sums), d.number(2 * power * scale / layer.J))
+        value = d.call("Sub2", direct, by_squares)
+        give(d, delta, layer.maps, added(d, scaled(d, value, alpha), beta, delta, layer.maps))
+        return Described(d)
 
 
-def _fprop(
-    backend: Backend,
-    layer: LRNLayer,
-    d: Description,
-    images: Any,
-    result: Any,
-    denom: Any,
-    *factors: Any,
-) -> None:
-    names = {"I": images, "O": result, "denom": denom}
-    check_operands(backend, "fprop_lrn", *(Operand(name, each, _IMAGES, layer.dimI) for name, each in names.items()))
-    alpha, beta, scale, power = _numbers("fprop_lrn", *factors)
-    value = d.call("LRN", taken(d, images, layer.maps), size=layer.J, axis=0, scale=scale, power=power, bias=1.0)
-    give(d, denom, layer.maps, d.output(value, 1))
-    give(d, result, layer.maps, added(d, scaled(d, value, alpha), beta, result, layer.maps))
-
-
-def _bprop(
-    backend: Backend,
-    layer: LRNLayer,
-    d: Description,
-    images: Any,
-    result: Any,
-    E: Any,
-    delta: Any,
-    denom: Any,
-    *factors: Any,
-) -> None:
-    names = {"I": images, "O": result, "E": E, "delta": delta, "denom": denom}
-    check_operands(backend, "bprop_lrn", *(Operand(name, each, _IMAGES, layer.dimI) for name, each in names.items()))
-    alpha, beta, scale, power = _numbers("bprop_lrn", *factors)
-    x, y, error, below = (taken(d, each, layer.maps) for each in (images, result, E, denom))
-    shares = d.call("Div2", d.call("Mul2", y, error), below)
-    around = {"kernel": (layer.J, 1), "stride": (1, 1), "pad": (layer.J // 2, 0), "channel_last": True}
-    sums = d.call("WindowSum", shares, average=False, **around)
-    direct = d.call("Mul2", error, d.call("Pow2", below, d.number(-power)))
-    by_squares = d.call("Mul2", d.call("Mul2", x, sums), d.number(2 * power * scale / layer.J))
-    value = d.call("Sub2", direct, by_squares)
-    give(d, delta, layer.maps, added(d, scaled(d, value, alpha), beta, delta, layer.maps))
+def _check(backend: Any, call: str, layer: LRNLayer, **tensors: Any) -> None:
+    check_operands(backend, call, *(Operand(name, each, _IMAGES, layer.dimI) for name, each in tensors.items()))
 
 
 def _numbers(call: str, alpha: Any, beta: Any, scale: Any, power: Any) -> list[float]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from atled.errors import four_parts, shortened
-from atled.neon.trees.tensor import Tensor
+from atled.errors import four_parts
+from atled.neon.calls.checks import asked, check_numbers, check_tensors
 
 if TYPE_CHECKING:
     from atled.keyed import Description
-    from atled.neon.backends.backend import Backend
+    from atled.neon.calls.described import DescribedCalls
+    from atled.neon.trees.tensor import Tensor
 
 
 class Operand(NamedTuple):
@@ -29,49 +30,34 @@ class Operand(NamedTuple):
     dims: tuple[int, ...]
 
 
-def check_operands(backend: Backend, call: str, *operands: Operand) -> None:
+def check_operands(backend: DescribedCalls, call: str, *operands: Operand) -> None:
     """Refuse tensors of other sizes or of other backends.
 
     TypeError: what is no tensor.  ValueError: a tensor of another size, of another backend, or of one that was cleaned
     up.
     """
+    given = {each.name: each.tensor for each in operands}
+    for name, tensor in given.items():
+        if tensor is None:
+            raise TypeError(four_parts(asked_of(call, operands), f"{name} is missing", "", f"give a tensor as {name}"))
+    check_tensors(backend, call, **given)
     for name, tensor, axes, dims in operands:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                four_parts(
-                    asked(call, operands), f"{name} is {shortened(tensor)}", "", "give a tensor, as be.array makes it"
-                )
-            )
-        wrong, remedy = "", "give tensors of this backend, as be.array makes them"
-        if tensor.backend is not backend:
-            wrong = f"{name} is a tensor of another backend"
-        elif backend.closed:
-            wrong = "the backend was cleaned up"
-            remedy = "make another one by gen_backend, and tensors of it"
-        elif tensor.view.size != math.prod(dims):
+        count = math.prod(dims)
+        if tensor.view.size != count:
             wrong = f"{name} has shape {list(tensor.shape)}, {tensor.view.size} elements"
-            remedy = f"give it {math.prod(dims)} elements: ({', '.join(axes.split())}) = {dims}, or two axes of them"
-        if wrong:
-            raise ValueError(four_parts(asked(call, operands), wrong, "", remedy))
+            remedy = f"give it {count} elements: ({', '.join(axes.split())}) = {dims}, under any shape"
+            raise ValueError(four_parts(asked_of(call, operands), wrong, "", remedy))
 
 
-def asked(call: str, operands: Sequence[Operand]) -> str:
-    """A call with the shapes and dtypes of its tensors."""
-    told = (
-        f"{each.name}: {list(each.tensor.shape)} {each.tensor.dtype}" for each in operands if _is_tensor(each.tensor)
-    )
-    return f"{call}({', '.join(told)})"
-
-
-def _is_tensor(given: Any) -> bool:
-    return isinstance(given, Tensor)
+def asked_of(call: str, operands: Sequence[Operand]) -> str:
+    """A call as messages name it."""
+    return asked(call, **{each.name: each.tensor for each in operands})
 
 
 def as_number(call: str, name: str, given: Any) -> float:
     """A factor of a call as a Python number; TypeError for what is none."""
-    if isinstance(given, int | float | np.integer | np.floating):
-        return float(given)
-    raise TypeError(four_parts(f"{call}({name}={shortened(given)})", "it is no number", "", "give an int or a float"))
+    check_numbers(call, **{name: given})
+    return float(given)
 
 
 def taken(d: Description, tensor: Tensor, dims: tuple[int, ...], axes: Sequence[int] | None = None) -> int:

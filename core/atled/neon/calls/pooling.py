@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.errors import four_parts
+from atled.keyed import Description
+from atled.neon.calls.described import Described, DescribedCalls, image_call
 from atled.neon.calls.layer_objects import check_layer
-from atled.neon.calls.operands import Operand, added, as_number, asked, check_operands, give, scaled, taken
+from atled.neon.calls.operands import Operand, added, as_number, asked_of, check_operands, give, scaled, taken
 from atled.neon.calls.pooling_layers import PoolLayer
 from atled.neon.trees.tensor import Tensor
 
 if TYPE_CHECKING:
-    from atled.keyed import Description
-    from atled.neon.backends.backend import Backend
+    from atled_contexts import Context
 
 _IMAGES, _OUTPUTS = "C D H W N", "K M P Q N"
 
 
-class PoolingCalls:
+class PoolingCalls(DescribedCalls):
     """Computes poolings: of windows over maps, depth, height and width, cut to the image."""
 
+    if TYPE_CHECKING:
+        context: Context
+
+    @image_call
     def fprop_pool(
         self,
         layer: PoolLayer,
@@ -30,7 +35,7 @@ class PoolingCalls:
         O: Tensor,  # noqa: E741  the API's name
         argmax: Tensor | None = None,
         beta: float = 0.0,
-    ) -> None:
+    ) -> Described:
         """Maximum, mean, or root of the sum of squares of the elements of each window.
 
         Args:
@@ -45,8 +50,20 @@ class PoolingCalls:
             ValueError: a tensor of another size or backend; a dtype of argmax that does not hold its numbers.
         """
         check_layer("fprop_pool", layer, PoolLayer)
-        layer.run(self, "fprop_pool", (I, O, argmax), (beta,), _fprop)
+        operands = [Operand("I", I, _IMAGES, layer.dimI), Operand("O", O, _OUTPUTS, layer.dimO)]
+        if argmax is not None:
+            operands.append(Operand("argmax", argmax, _OUTPUTS, layer.dimO))
+        check_operands(self, "fprop_pool", *operands)
+        beta = as_number("fprop_pool", "beta", beta)
+        d = Description(self.context)
+        value = _pooled(d, layer, taken(d, I, layer.images))
+        if argmax is not None and layer.op == "max":
+            _check_place("fprop_pool", layer, operands)
+            give(d, argmax, layer.outputs, d.output(value, 1))
+        give(d, O, layer.outputs, added(d, value, beta, O, layer.outputs))
+        return Described(d)
 
+    @image_call
     def bprop_pool(
         self,
         layer: PoolLayer,
@@ -58,7 +75,7 @@ class PoolingCalls:
         *,
         E: Tensor | None = None,
         grad_I: Tensor | None = None,
-    ) -> None:
+    ) -> Described:
         """Gradient of a pooling with respect to its images, in either form of neon.
 
             bprop_pool(layer, I, E, grad_I)                 its documents: I are the images
@@ -80,73 +97,59 @@ class PoolingCalls:
         check_layer("bprop_pool", layer, PoolLayer)
         if argmax is not None and grad_I is None and E is None and _is_float(argmax):
             argmax, grad_I = None, argmax
-        images = None
-        if E is not None or grad_I is not None:
-            images = I
-            error = O if E is None else E
-            target = argmax if grad_I is None else grad_I
-            argmax = None if grad_I is None else argmax
+        if E is None and grad_I is None:
+            gradient = _Gradient(self, layer, ("I", "O"), None, I, O, argmax)
         else:
-            error, target = I, O
-        layer.run(self, "bprop_pool", (images, error, target, argmax), (alpha, beta), _bprop)
+            error = O if E is None else E
+            target, place = (argmax, None) if grad_I is None else (grad_I, argmax)
+            gradient = _Gradient(self, layer, ("E", "grad_I"), I, error, target, place)
+        alpha, beta = as_number("bprop_pool", "alpha", alpha), as_number("bprop_pool", "beta", beta)
+        d = Description(self.context)
+        value = scaled(d, gradient.describe(d), alpha)
+        give(d, gradient.target, layer.images, added(d, value, beta, gradient.target, layer.images))
+        return Described(d)
+
+
+class _Gradient:
+    """The gradient of a pooling, from whatever it is computed of.
+
+    names: of the error and the target, as they were given.  images: None where they were not.
+    """
+
+    def __init__(
+        self, backend: Any, layer: PoolLayer, names: tuple[str, str], images: Any, error: Any, target: Any, place: Any
+    ) -> None:
+        self.layer, self.images, self.error, self.target = layer, images, error, target
+        self.place = place if layer.op == "max" else None
+        operands = [
+            Operand(names[0], error, _OUTPUTS, layer.dimO),
+            Operand(names[1], target, _IMAGES, layer.dimI),
+        ]
+        if images is not None:
+            operands.insert(0, Operand("I", images, _IMAGES, layer.dimI))
+        if place is not None:
+            operands.append(Operand("argmax", place, _OUTPUTS, layer.dimO))
+        check_operands(backend, "bprop_pool", *operands)
+        if self.place is not None:
+            _check_place("bprop_pool", layer, operands)
+        elif images is None and layer.op != "avg":
+            raise ValueError(_missing(layer, operands))
+
+    def describe(self, d: Description) -> int:
+        """Its value."""
+        layer = self.layer
+        error, geometry = taken(d, self.error, layer.outputs), {**layer.geometry, "shape": layer.sizes}
+        if layer.op == "avg":
+            return d.call("WindowSumGrad", error, average=True, **geometry)
+        if self.place is not None:
+            return d.call("WindowMaxGrad", error, _place(d, layer, self.place), **geometry)
+        x = taken(d, self.images, layer.images)
+        (value,) = d.gradients(d.call("Mul2", _pooled(d, layer, x), error), [x])
+        return value
 
 
 def _is_float(given: Any) -> bool:
     return isinstance(given, Tensor) and given.dtype.kind not in "iub"
-
-
-def _fprop(
-    backend: Backend,
-    layer: PoolLayer,
-    d: Description,
-    images: Any,
-    pooled: Any,
-    argmax: Any,
-    beta: Any,
-) -> None:
-    operands = [Operand("I", images, _IMAGES, layer.dimI), Operand("O", pooled, _OUTPUTS, layer.dimO)]
-    if argmax is not None:
-        operands.append(Operand("argmax", argmax, _OUTPUTS, layer.dimO))
-    check_operands(backend, "fprop_pool", *operands)
-    beta = as_number("fprop_pool", "beta", beta)
-    x = taken(d, images, layer.images)
-    value = _pooled(d, layer, x)
-    if argmax is not None and layer.op == "max":
-        _check_place("fprop_pool", layer, operands)
-        give(d, argmax, layer.outputs, d.output(value, 1))
-    give(d, pooled, layer.outputs, added(d, value, beta, pooled, layer.outputs))
-
-
-def _bprop(
-    backend: Backend,
-    layer: PoolLayer,
-    d: Description,
-    images: Any,
-    E: Any,
-    grad_I: Any,
-    argmax: Any,
-    *factors: Any,
-) -> None:
-    names = ("I", "O") if images is None else ("E", "grad_I")
-    operands = [Operand(names[0], E, _OUTPUTS, layer.dimO), Operand(names[1], grad_I, _IMAGES, layer.dimI)]
-    if images is not None:
-        operands.insert(0, Operand("I", images, _IMAGES, layer.dimI))
-    if argmax is not None:
-        operands.append(Operand("argmax", argmax, _OUTPUTS, layer.dimO))
-    check_operands(backend, "bprop_pool", *operands)
-    alpha, beta = (as_number("bprop_pool", *each) for each in zip(("alpha", "beta"), factors, strict=True))
-    error, geometry = taken(d, E, layer.outputs), {**layer.geometry, "shape": layer.sizes}
-    if layer.op == "avg":
-        value = d.call("WindowSumGrad", error, average=True, **geometry)
-    elif argmax is not None and layer.op == "max":
-        _check_place("bprop_pool", layer, operands)
-        value = d.call("WindowMaxGrad", error, _place(d, layer, argmax), **geometry)
-    elif images is None:
-        raise ValueError(_missing(layer, operands))
-    else:
-        x = taken(d, images, layer.images)
-        (value,) = d.gradients(d.call("Mul2", _pooled(d, layer, x), error), [x])
-    give(d, grad_I, layer.images, added(d, scaled(d, value, alpha), beta, grad_I, layer.images))
 
 
 def _pooled(d: Description, layer: PoolLayer, x: int) -> int:
@@ -169,7 +172,7 @@ def _check_place(call: str, layer: PoolLayer, operands: list[Operand]) -> None:
         return
     enough = np.min_scalar_type(count - 1)
     wrong = f"argmax is {dtype}, and windows have {count} elements"
-    raise ValueError(four_parts(asked(call, operands), wrong, "", f"give one of {enough}"))
+    raise ValueError(four_parts(asked_of(call, operands), wrong, "", f"give one of {enough}"))
 
 
 def _missing(layer: PoolLayer, operands: list[Operand]) -> str:
@@ -178,5 +181,8 @@ def _missing(layer: PoolLayer, operands: list[Operand]) -> str:
     wrong = "neither images nor argmax are given" if is_max else "the gradient of l2 depends on the images"
     remedy = "pass the images: bprop_pool(layer, I, E, grad_I)"
     return four_parts(
-        asked("bprop_pool", operands), wrong, "", f"{remedy}, or argmax= of fprop_pool" if is_max else remedy
+        asked_of("bprop_pool", operands),
+        wrong,
+        "",
+        f"{remedy}, or argmax= of fprop_pool" if is_max else remedy,
     )

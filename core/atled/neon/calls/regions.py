@@ -8,19 +8,24 @@ import numpy as np
 
 from atled.errors import four_parts, shortened
 from atled.keyed import Description
+from atled.neon.calls.described import Described, DescribedCalls, layer_call
 from atled.neon.calls.layer_objects import checked_sizes
-from atled.neon.calls.operands import Operand, as_number, asked, check_operands, give, taken
+from atled.neon.calls.operands import Operand, as_number, asked_of, check_operands, give, taken
 from atled.neon.trees.tensor import Tensor
+
+if TYPE_CHECKING:
+    from atled_contexts import Context
 
 _BATCH_FIRST = (3, 0, 1, 2)
 
 
-class RegionCalls:
+class RegionCalls(DescribedCalls):
     """Computes with boxes."""
 
     if TYPE_CHECKING:
-        context: Any
+        context: Context
 
+    @layer_call
     def roipooling_fprop(
         self,
         I: Tensor,  # noqa: E741  the API's name
@@ -34,7 +39,7 @@ class RegionCalls:
         pooled_height: int,
         pooled_width: int,
         spatial_scale: float,
-    ) -> None:
+    ) -> Described:
         """Maximum over each cell of a grid on boxes in images.
 
         Corners are multiplied by spatial_scale and rounded, half to even; both belong to the box. Of a box of h rows,
@@ -58,8 +63,9 @@ class RegionCalls:
         value = d.call("RoiPooling", x, corners, shape=boxes.cells[1:3], scale=scale)
         give(d, argmax, boxes.cells, d.output(value, 1), _BATCH_FIRST)
         give(d, O, boxes.cells, value, _BATCH_FIRST)
-        d.run()
+        return Described(d)
 
+    @layer_call
     def roipooling_bprop(
         self,
         I: Tensor,  # noqa: E741  the API's name
@@ -73,7 +79,7 @@ class RegionCalls:
         pooled_height: int,
         pooled_width: int,
         spatial_scale: float,
-    ) -> None:
+    ) -> Described:
         """Gradient of `roipooling_fprop` with respect to the images: errors are added up where the maxima were.
 
         Args:
@@ -91,7 +97,7 @@ class RegionCalls:
             place = d.call("Cast", place, dtype=np.dtype(np.int32))
         shape = tuple(boxes.images[axis] for axis in _BATCH_FIRST)
         give(d, O, boxes.images, d.call("RoiPoolingGrad", error, d.leaf(rois.view), place, shape=shape), _BATCH_FIRST)
-        d.run()
+        return Described(d)
 
     def nms(self, detections: Any, threshold: float, normalized: bool = False) -> list[int]:
         """Non-maximum suppression: which boxes have no better one over them.
@@ -152,7 +158,7 @@ class _Boxes:
         elif rois.shape != (count, 5):
             wrong, remedy = f"rois has shape {list(rois.shape)}", f"give it a row for each box: {[count, 5]}"
         if wrong:
-            raise ValueError(four_parts(asked(call, operands), wrong, "", remedy))
+            raise ValueError(four_parts(asked_of(call, operands), wrong, "", remedy))
 
 
 def _kept(rows: np.ndarray, threshold: float, ends: int) -> list[int]:

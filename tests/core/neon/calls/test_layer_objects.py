@@ -92,15 +92,34 @@ def test_sizes_that_are_none_are_refused(cpu):
         cpu.deconv_layer(np.float32, 8, 3, 6, P=4)
 
 
-def test_a_layer_keeps_few_calls_and_no_more_tensors(cpu):
-    layer = cpu.conv_layer(np.float32, 2, 1, 1, H=2, W=2)
-    f, outs, watched = cpu.array(np.ones((1, 1))), [], []
+def test_calls_are_forgotten_with_their_tensors_and_with_their_layer(cpu):
+    layer, f = cpu.conv_layer(np.float32, 2, 1, 1, H=2, W=2), cpu.array(np.ones((1, 1)))
+    outs, watched = [], []
     for number in range(20):
         x, out = cpu.array(np.full(layer.dimI2, float(number))), cpu.zeros(layer.dimO2)
         cpu.fprop_conv(layer, x, f, out)
         outs.append(out.get())
         watched.append(weakref.ref(x.view.cell))
-    del x, out
     gc.collect()
-    assert sum(each() is not None for each in watched) <= 8
-    assert [out[0, 0] for out in outs] == list(range(20))
+    assert sum(each() is not None for each in watched) == 1
+    assert [each[0, 0] for each in outs] == list(range(20))
+    watched = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert watched() is None
+
+
+def test_two_layers_of_the_same_tensors_are_told_apart(cpu):
+    x, out = cpu.array(np.arange(8.0).reshape(4, 2)), cpu.zeros((2, 2))
+    for stride, expected in ((1, [1.0, 2.0, 3.0]), (2, [1.0, 3.0])):
+        layer = cpu.pool_layer(np.float32, "avg", 2, 1, W=4, S=2, str_w=stride)
+        out = cpu.zeros(layer.dimO2)
+        cpu.fprop_pool(layer, x, out)
+        np.testing.assert_array_equal(out.get()[:, 0], 2 * np.array(expected) - 1)
+
+
+def test_a_call_has_a_plan(cpu):
+    layer = cpu.conv_layer(np.float32, 2, 1, 1, H=3, W=3, R=2, S=2)
+    x, f, out = cpu.zeros(layer.dimI2), cpu.zeros(layer.dimF2), cpu.zeros(layer.dimO2)
+    assert "Convolution" in str(cpu.plan(cpu.fprop_conv, layer, x, f, out, relu=True))
+    assert "ConvolutionWeightGrad" in str(cpu.plan("update_conv", layer, x, out, grad_F=f))

@@ -88,5 +88,5 @@ def test_bad_calls_are_refused(cpu):
     x = cpu.zeros(layer.dimI2)
     with pytest.raises(ValueError, match="denom has shape"):
         cpu.fprop_lrn(layer, x, x, cpu.zeros((5, 2)))
-    with pytest.raises(TypeError, match="bpower=None"):
+    with pytest.raises(TypeError, match="bpower is of type NoneType"):
         cpu.fprop_lrn(layer, x, x, x, bpower=None)

@@ -108,5 +108,5 @@ def test_nms_takes_rows_of_five(cpu):
     assert cpu.nms(np.zeros((3, 5)), 0.5) == []
     with pytest.raises(ValueError, match="no rows of five"):
         cpu.nms(np.zeros((3, 4)), 0.5)
-    with pytest.raises(TypeError, match="threshold=None"):
+    with pytest.raises(TypeError, match="threshold is of type NoneType"):
         cpu.nms(np.zeros((3, 5)), None)
