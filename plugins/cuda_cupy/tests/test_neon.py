@@ -68,3 +68,17 @@ def test_times_wait_for_the_device(be, x):
     x[:] = x + 1
     be.record_mark(end)
     assert be.get_time(start, end) > 0
+
+
+def test_tensors_are_filled_taken_from_and_counted_on_the_device(be, x):
+    a = x.get()
+    x[1:, ::3] = np.ones((5, 3))
+    x[:, 1] = 2
+    x[:3] = x[2:5]
+    a[1:, ::3], a[:, 1] = 1, 2
+    a[:3] = a[2:5].copy()
+    np.testing.assert_array_equal(x.get(), a)
+    np.testing.assert_array_equal(x.take([5, 0, -2], 0).get(), a[[5, 0, -2]])
+    with pytest.warns(UserWarning, match="it is a copy"):
+        np.testing.assert_array_equal(x.T.reshape(48, 1).get(), a.T.reshape(48, 1))
+    assert x.hist("x").get().sum() == a.size

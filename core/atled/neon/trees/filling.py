@@ -69,7 +69,7 @@ def _put_number(target: Tensor, value: Any) -> None:
         asked, remedy = f"assigning {shortened(value)} to {target!r}", "assign a number that the dtype holds"
         raise type(error)(four_parts(asked, str(error), "", remedy)) from error
     d = Description(target.backend.context)
-    d.assign(view, d.leaf(NdArray.from_numpy_array(number)))
+    d.assign(view, d.number(number.item()))
     d.run()
 
 

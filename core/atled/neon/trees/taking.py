@@ -21,32 +21,32 @@ def taken(x: Tensor, indices: Any, axis: int | None) -> Tensor:
         raise ValueError(
             four_parts(f"{x!r}.take(axis={axis})", f"there are {len(shape)} axes", "", "name one of them, or None")
         )
-    index, count = _index_leaf(d, x, indices)
+    index, count = _index_leaf(d, x, indices, shape[axis])
     shape[axis] = count
     result = d.call("Take", value, index, axis=axis)
     d.result(d.call("Reshape", result, shape=tuple(shape), inplace=False))
     return Tensor(x.backend, View(d.run()[0]))
 
 
-def _index_leaf(d: Description, x: Tensor, indices: Any) -> tuple[int, int]:
+def _index_leaf(d: Description, x: Tensor, indices: Any, size: int) -> tuple[int, int]:
     """The indices as a value of one axis, and their count."""
-    if isinstance(indices, Tensor):
-        found: Any = indices
-        value = d.leaf(indices.view)
-    else:
-        found = np.asarray(indices)
-        # An empty list is an array of floats to NumPy.
-        found = found.astype(np.int64) if found.size == 0 else found
-        value = -1
+    asked = f"{x!r}.take({shortened(indices)})"
+    is_tensor = isinstance(indices, Tensor)
+    found = indices if is_tensor else np.asarray(indices)
+    if not is_tensor and found.size == 0:
+        found = found.astype(np.int64)  # an empty list is one of floats to NumPy
     if found.dtype.kind not in "iu" or sum(size != 1 for size in found.shape) > 1:
         raise (ValueError if found.dtype.kind in "iu" else TypeError)(
             four_parts(
-                f"{x!r}.take({shortened(indices)})",
+                asked,
                 f"indices are integers along one axis, not {found.dtype}{list(found.shape)}",
                 "",
                 "give integers: be.array(..., dtype=numpy.int32), or a NumPy array of integers",
             )
         )
-    if value < 0:
-        value = d.leaf(NdArray.from_numpy_array(found))
-    return d.call("Reshape", value, shape=(found.size,)), found.size
+    if not is_tensor and found.size and not -size <= found.min() <= found.max() < size:
+        # A device would tell of it later on.
+        wrong = f"{found.min() if found.min() < -size else found.max()} is out of range for an index of {size} elements"
+        raise IndexError(four_parts(asked, wrong, "", f"give indices from {-size} to {size - 1}"))
+    leaf = d.leaf(found.view if is_tensor else NdArray.from_numpy_array(found))
+    return d.call("Reshape", leaf, shape=(found.size,)), found.size

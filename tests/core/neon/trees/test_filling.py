@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from atled.keyed import Description
-from atled.neon.backends import cleanup_backend
+from atled.neon.backends import cleanup_backend, gen_backend
 from atled.neon.backends.nervanacpu import NervanaCPU
+from atled_contexts import trace
 
 VIEWS = {
     "all": np.s_[:],
@@ -221,3 +222,23 @@ def test_overflow_of_a_cast_is_infinite(cpu):
         warnings.simplefilter("ignore")  # NumPy's
         x[:] = np.array([[1e10, -1e10]])
     assert x.get().tolist() == [[np.inf, -np.inf]]
+
+
+def test_nothing_travels_to_or_from_a_device_but_what_is_assigned():
+    be = gen_backend("sim")
+    x, y = on_device(be, be.zeros((8, 10))), on_device(be, be.ones((8, 10)))
+    for target, value, nbytes in (
+        (x, 2, 0),
+        (x[::2, 1:], 2.5, 0),
+        (x, y, 0),
+        (x[:, 1:], x[:, :-1], 0),
+        (x, np.ones((8, 10)), 320),
+        (x[1], np.ones(10, np.int8), 40),
+    ):
+        with trace() as traced:
+            target[:] = value
+        assert sum(row.nbytes for row in traced.transfers()) == nbytes
+    with trace() as traced:
+        x[2:4, ::5].get()
+    assert [(row.destination, row.nbytes) for row in traced.transfers()] == [("host", 16)]
+    cleanup_backend()

@@ -53,3 +53,9 @@ def test_of_more_axes_others_stay(cpu):
 def test_what_is_not_there_is_refused(be, indices, axis, error, message):
     with pytest.raises(error, match=message):
         be.array(np.arange(12).reshape(3, 4)).take(indices, axis)
+
+
+def test_indices_of_a_tensor_are_checked_where_they_are(cpu):
+    x = cpu.array(np.arange(12).reshape(3, 4))
+    with pytest.raises(IndexError, match="index"):
+        x.take(cpu.array([0, 3], dtype=np.int32), 0)
