@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -66,7 +65,8 @@ class Description:
 
     To describe it costs little: the calls are noted, and their list is the key under which the compiled program is
     found, together with the shapes, dtypes and places of the arrays, which of them are the same one, and the Context.
-    Nothing is checked before a program is compiled; then errors come from `run`, with nothing computed.
+    Nothing is checked before a program is compiled; then errors come from `run`, with nothing computed. Equal calls of
+    equal values are computed once, unless they draw random numbers.
 
     A value is an int, which each method gives for what it describes and which means nothing in other descriptions;
     Python numbers that are computed with go through `number`. A description may be kept and run again: it reads its
@@ -98,12 +98,12 @@ class Description:
             cell, shape = array.cell, array.shape
         else:
             view = array if type(array) is View else View(_array(array))
-            cell, desc, begin = view.cell, view.desc, view.offset
+            cell, desc = view.cell, view.desc
             if cell.dtype is not desc.dtype:
                 _check_dtype(cell, desc)
-            shape, strides = desc.shape, desc.strides
-            if strides is not None or begin or math.prod(shape) != cell.size:
-                return self._view(cell, shape, strides or (), begin)
+            shape = desc.shape
+            if not view.is_whole:
+                return self._view(cell, shape, desc.strides or (), view.offset)
         entries = self._entries
         number = len(entries)
         first = self._leaves.setdefault(cell, number)
@@ -175,6 +175,15 @@ class Description:
         else:
             entries.append((op, inputs))
         return len(entries) - 1
+
+    @property
+    def entries(self) -> list[Any]:
+        """What is described so far, each value by its number, for front ends that describe many calls.
+
+        A call without attributes is `(name of the op, operands)`, by the numbers of their values; appended, it is the
+        value of the number at which it stands then.
+        """
+        return self._entries
 
     def _noted(self, op: str | OpSpec, attributes: dict[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """The attributes as an entry has them; values of floats are put aside."""
@@ -360,8 +369,8 @@ class Description:
             program = None
             if table is not None:
                 context, known = self._context, table
-                if context is not None and context is not surroundings.context:
-                    known = table_of(context) if type(table) is dict else table
+                if context is not None and context is not surroundings.context and type(table) is dict:
+                    known = _table_beside(table, context)
                 # Nothing is in there for arrays without values, nor where calls are observed.
                 program = known.get((*self._entries, *codes))
             if program is None:
@@ -410,6 +419,19 @@ class Description:
 
     def __repr__(self) -> str:
         return f"<Description of {len(self._entries)} entries on {len(self._leaves)} arrays>"
+
+
+_BESIDE: list[tuple[object, Context | None, dict[Any, Any]]] = [(None, None, {})]
+"""A table that was in force, another Context, and the table of that: mostly they are the same ones the next time."""
+
+
+def _table_beside(table: object, context: Context) -> dict[Any, Any]:
+    """The table of another Context than the one that is in force."""
+    in_force_then, context_then, found = _BESIDE[0]
+    if table is not in_force_then or context is not context_then:
+        found = table_of(context)
+        _BESIDE[0] = table, context, found
+    return found
 
 
 def _of_step(described: Any, states: int) -> Sequence[Any]:  # Any: whatever a function of the user returns

@@ -964,3 +964,42 @@ def test_integers_are_compared_with_numbers_that_they_cannot_be(context):
             found = d.run()[0].data
             assert found.dtype == bool
             assert found.tolist() == compare(values, number).tolist()
+
+
+def test_equal_calls_are_computed_once():
+    x = array(3, 4)
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    first, second = (d.call("Sum", d.call("Exp", leaf), axes=(0,), keep_dims=True) for _ in range(2))
+    d.result(d.call("Div2", d.call("Add2", first, d.number(1)), second))
+    text = str(d.explain())
+    assert (text.count("Exp("), text.count("Sum(")) == (1, 1), text
+    total = np.exp(x.data).sum(0, keepdims=True)
+    np.testing.assert_allclose(d.run()[0].data, (total + 1) / total, rtol=1e-5)
+
+
+def test_calls_that_differ_in_a_number_are_two():
+    x = array(3, 4)
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    d.result(d.call("Sub2", d.call("MulScalar", leaf, val=2.0), d.call("MulScalar", leaf, val=3.0)))
+    np.testing.assert_allclose(d.run()[0].data, -x.data, rtol=1e-5)
+
+
+def test_equal_calls_in_different_loops_are_of_their_own():
+    x = array(3, 4)
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    rows = [d.loop(lambda row: ([], [d.call("Exp", d.call("Tanh", row))]), [leaf]).rows[0] for _ in range(2)]
+    d.result(d.call("Sub2", rows[0], d.call("Exp", d.call("Tanh", leaf))))
+    np.testing.assert_allclose(d.run()[0].data, 0, atol=1e-6)
+
+
+def test_a_front_end_appends_calls_to_the_entries():
+    x = array(3, 4)
+    d = Description(CPU)
+    leaf = d.leaf(x)
+    d.entries.append(("Tanh", (leaf,)))
+    d.entries.append(("Mul2", (leaf, len(d.entries) - 1)))
+    d.result(len(d.entries) - 1)
+    np.testing.assert_allclose(d.run()[0].data, x.data * np.tanh(x.data), rtol=1e-5)

@@ -25,10 +25,11 @@ class View:
     Views of views are views of the same array, which graphs take for one value.
 
     cell: the array.  desc: shape, dtype and strides.  offset: elements of the array in front of its first one.
+    is_whole: whether it is all of the array in C order.
     read_only: why nothing may be written through it, nor through its views; empty where it may.
     """
 
-    __slots__ = ("cell", "desc", "offset", "read_only")
+    __slots__ = ("cell", "desc", "is_whole", "offset", "read_only")
 
     def __init__(self, base: NdArray | ArrayCell, desc: ArrayDesc | None = None, offset: int = 0) -> None:
         """desc: None for all of an NdArray.
@@ -42,7 +43,9 @@ class View:
             shape = base.shape if isinstance(base, NdArray) else (base.size,)
             desc = ArrayDesc(shape, self.cell.dtype or FLOAT32)
         self.desc = desc
-        self.offset = offset if desc.size else 0  # beyond the end there is no address
+        size = desc.size
+        self.offset = offset if size else 0  # beyond the end there is no address
+        self.is_whole = desc.strides is None and self.offset == 0 and size == self.cell.size
         if not is_all:
             self._check()
 
@@ -100,6 +103,7 @@ class View:
         made.desc, skipped = shown
         made.offset = self.offset + skipped
         made.read_only = self.read_only
+        made.is_whole = made.desc.strides is None and made.offset == 0 and made.desc.size == made.cell.size
         return made
 
     def __getitem__(self, key: Any) -> View:  # Any: what NumPy takes for a basic index

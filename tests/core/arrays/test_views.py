@@ -131,3 +131,12 @@ def test_nothing_is_written_through_a_read_only_view_nor_its_views(both):
             with pytest.raises(ValueError, match="it is shown to others"):
                 write(each)
     np.testing.assert_array_equal(view.numpy(), values)
+
+
+def test_a_view_is_whole_where_it_is_all_of_the_array_in_c_order():
+    array = NdArray.from_numpy_array(np.zeros((3, 4), np.float32))
+    view = View(array)
+    assert view.is_whole
+    assert view[:].is_whole
+    assert view.reshape((2, 6)).is_whole
+    assert not any(part.is_whole for part in (view.T, view[1:], view[:2], view[::-1]))

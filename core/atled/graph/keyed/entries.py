@@ -104,6 +104,7 @@ class Described:
         self.results: list[IRValue] = []
         self.assigned: list[Assigned] = []
         self._values: list[Sequence[IRValue | Number]] = []
+        self._calls: dict[Any, Sequence[IRValue]] = {}  # by op, operands, attributes and body
         self._scopes: list[Scope] = []  # the bodies that are being described, from the outermost one on
         self._owners: list[Scope | None] = []  # per entry the body to which its values belong
         # By rows that a loop keeps of a state: which is the last one, and what the state holds in the end.
@@ -168,7 +169,7 @@ class Described:
         """The values of one entry."""
         kind = entry[0] if entry else 0
         if isinstance(kind, str | OpSpec):
-            return self._called(*entry)
+            return self._called_once(entry)
         if kind == NUMBER:
             return (self._number(*entry[1:]),)
         if kind == OUTPUT:
@@ -257,6 +258,31 @@ class Described:
                 exact = None if value.exact is None else scope.take(value.exact)
                 value = value._replace(slot=scope.take_float(value.slot), exact=exact)
         return value
+
+    def _called_once(self, entry: Entry) -> Sequence[IRValue]:
+        """The values of a call, those of an equal one before it in the same body where there is one."""
+        spec = spec_of(entry[0])
+        about = entry[2] if len(entry) > 2 else ()
+        if (
+            spec.random
+            or spec.inplace
+            or spec.mutated
+            or spec.opaque
+            or any(name in spec.float_names for name, *_ in about)
+        ):
+            return self._called(*entry)
+        operands = tuple(self._identity(number) for number in entry[1])
+        key = (spec.name, operands, about, self._scopes[-1] if self._scopes else None)
+        found = self._calls.get(key)
+        if found is None:
+            found = self._calls[key] = self._called(*entry)
+        return found
+
+    def _identity(self, number: int | None) -> int | None:
+        """The same for operands that are one value; wrong ones, which `value` refuses, have their own."""
+        if type(number) is not int or not 0 <= number < len(self._values) or not self._values[number]:
+            return number
+        return -id(self._values[number][0])
 
     def _called(
         self, op: str | OpSpec, operands: Sequence[int | None], attributes: Sequence[tuple[str, Any]] = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from atled.errors import four_parts
 from atled.neon.trees.nodes import OpTreeNode
-from atled.neon.trees.operand import Operand
+from atled.neon.trees.operand import Operand, of_one
 
 
 def built(op: str, a: Any, b: Any, out: Any = None, **about: Any) -> Any:
@@ -18,6 +18,11 @@ def built(op: str, a: Any, b: Any, out: Any = None, **about: Any) -> Any:
         wrong = "operands are tensors, op-trees and numbers"
         raise TypeError(four_parts(f"op-tree node {op!r} of {types}", wrong, "", "make a tensor of it, by array"))
     return made
+
+
+def _of_one(op: str, a: Any, out: Any) -> Any:
+    """An elementwise node of one operand, as `built` gives it, quicker."""
+    return of_one(op, a) if out is None and isinstance(a, Operand) else built(op, a, None, out)
 
 
 class TreeCalls:
@@ -31,71 +36,71 @@ class TreeCalls:
 
     def absolute(self, a: Any, out: Any = None) -> Any:
         """Absolute values."""
-        return built("abs", a, None, out)
+        return _of_one("abs", a, out)
 
     def fabs(self, a: Any, out: Any = None) -> Any:
         """Absolute values; the same as `absolute`."""
-        return built("abs", a, None, out)
+        return _of_one("abs", a, out)
 
     def negative(self, a: Any, out: Any = None) -> Any:
         """Values with the other sign."""
-        return built("neg", a, None, out)
+        return _of_one("neg", a, out)
 
     def sgn(self, a: Any, out: Any = None) -> Any:
         """Signs: 1, 0 or -1."""
-        return built("sgn", a, None, out)
+        return _of_one("sgn", a, out)
 
     def sqrt(self, a: Any, out: Any = None) -> Any:
         """Square roots, NaN below 0."""
-        return built("sqrt", a, None, out)
+        return _of_one("sqrt", a, out)
 
     def square(self, a: Any, out: Any = None) -> Any:
         """Squares."""
-        return built("sqr", a, None, out)
+        return _of_one("sqr", a, out)
 
     def exp(self, a: Any, out: Any = None) -> Any:
         """Exponentials."""
-        return built("exp", a, None, out)
+        return _of_one("exp", a, out)
 
     def exp2(self, a: Any, out: Any = None) -> Any:
         """2 to the powers of a."""
-        return built("exp2", a, None, out)
+        return _of_one("exp2", a, out)
 
     def log(self, a: Any, out: Any = None) -> Any:
         """Natural logarithms: -inf at 0, NaN below."""
-        return built("log", a, None, out)
+        return _of_one("log", a, out)
 
     def log2(self, a: Any, out: Any = None) -> Any:
         """Logarithms to base 2: -inf at 0, NaN below."""
-        return built("log2", a, None, out)
+        return _of_one("log2", a, out)
 
     def safelog(self, a: Any, out: Any = None) -> Any:
         """Natural logarithms, but -50 below exp(-50)."""
-        return built("safelog", a, None, out)
+        return _of_one("safelog", a, out)
 
     def sig(self, a: Any, out: Any = None) -> Any:
         """Logistic function `1 / (1 + exp(-a))`."""
-        return built("sig", a, None, out)
+        return _of_one("sig", a, out)
 
     def sig2(self, a: Any, out: Any = None) -> Any:
         """Logistic function to base 2, `1 / (1 + 2 ** -a)`."""
-        return built("sig2", a, None, out)
+        return _of_one("sig2", a, out)
 
     def tanh(self, a: Any, out: Any = None) -> Any:
         """Hyperbolic tangents."""
-        return built("tanh", a, None, out)
+        return _of_one("tanh", a, out)
 
     def tanh2(self, a: Any, out: Any = None) -> Any:
         """Hyperbolic tangents to base 2, `(2 ** (2 * a) - 1) / (2 ** (2 * a) + 1)`."""
-        return built("tanh2", a, None, out)
+        return _of_one("tanh2", a, out)
 
     def rint(self, a: Any, out: Any = None) -> Any:
         """Nearest whole numbers, halves to the even one."""
-        return built("rint", a, None, out)
+        return _of_one("rint", a, out)
 
     def finite(self, a: Any, out: Any = None) -> Any:
         """1 where a is a number and not infinite, else 0."""
-        return built("finite", a, None, out)
+        return _of_one("finite", a, out)
 
     def reciprocal(self, a: Any, out: Any = None) -> Any:
         """`1 / a`."""

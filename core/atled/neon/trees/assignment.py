@@ -84,7 +84,9 @@ def _keep(kept: dict[Any, Any], target: Tensor, d: Description) -> None:
 
 def _described(target: Tensor, tree: Any, *, is_run: bool = True) -> tuple[Description, bool]:
     """The description of an assignment, and whether random numbers were drawn for it, which they are if it is run."""
-    _check_shape(target.shape, shape_of(tree))
+    shape = tree[0]["shape"] if isinstance(tree, tuple) else shape_of(tree)
+    if shape != target.shape:
+        _check_shape(target.shape, shape)
     d = Description(target.backend.context)
     lowering = Lowering(d, None, target, draws=is_run)
     d.assign(target.view, lowering.value(tree))
@@ -93,7 +95,7 @@ def _described(target: Tensor, tree: Any, *, is_run: bool = True) -> tuple[Descr
 
 def _check_shape(target: tuple[int, ...], shape: Shape | None) -> None:
     """Refuse what does not broadcast to a target; what is not known yet of a shape will be that of the target."""
-    if shape == target or shape is None:
+    if shape is None:
         return
     behind = target[len(target) - len(shape) :]
     if len(shape) <= len(target) and all(n in (1, None, size) for n, size in zip(shape, behind, strict=True)):

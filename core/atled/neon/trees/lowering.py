@@ -9,12 +9,15 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.keyed import Description, NdArray
-from atled.neon.trees.building import NUMBERS, Shape, axes_of, shape_of, squeezed, transposed_axes
+from atled.neon.trees.building import Shape, axes_of, shape_of, squeezed, transposed_axes
+from atled.neon.trees.operand import Operand
 from atled.neon.trees.rows import ELEMENTWISE, REDUCTIONS
 
 if TYPE_CHECKING:
-    from atled.neon.backends.backend import Backend
     from atled.neon.trees.tensor import Tensor
+
+_TENSOR: Any = Operand  # that is no node
+_ABSENT, _FURTHER = -1, -2  # no operand; a tuple of further ones
 
 
 def lowered(d: Description, tree: Any, known: Mapping[Any, int] | None = None, target: Tensor | None = None) -> int:
@@ -30,12 +33,12 @@ def lowered(d: Description, tree: Any, known: Mapping[Any, int] | None = None, t
 
 
 class Lowering:
-    """Describes op-trees in one description; equal sub-trees become one value.
+    """Describes op-trees in one description; equal numbers become one value, so that equal sub-trees are computed once.
 
     drew: whether there were random numbers in them, which a description has drawn when it runs.
     """
 
-    __slots__ = ("_backend", "_calls", "_d", "_done", "_draws", "_numbers", "_target", "_wanted", "drew")
+    __slots__ = ("_d", "_done", "_draws", "_numbers", "_target", "_wanted", "drew")
 
     def __init__(
         self,
@@ -47,90 +50,78 @@ class Lowering:
     ) -> None:
         """draws: whether random numbers are drawn; for plans zeros stand for them."""
         self._d = d
-        self._draws = draws
         self._target = target
-        self._backend: Backend | None = None if target is None else target.backend
+        self._draws = draws
         # By identity of tensors, nodes and numbers; all of them are alive as long as the tree.
-        self._done: dict[int, int] = {id(each): value for each, value in known.items()} if known else {}
-        self._calls: dict[Any, int] = {}  # by op and operands
+        self._done: dict[int, int] = {id(None): _ABSENT}
+        if known:
+            self._done.update((id(each), value) for each, value in known.items())
         self._numbers: dict[tuple[type, Any], int] = {}
-        self._wanted: dict[int, Shape | None] = {}
+        self._wanted: dict[int, Shape | None] | None = None
         self.drew = False
 
     def value(self, root: Any) -> int:
         """The value of an op-tree, a tensor or a number."""
-        done = self._done
+        done, entries, leaf = self._done, self._d.entries, self._leaf
+        found, spec_of = done.get, ELEMENTWISE.get
+        if id(root) in done:
+            return done[id(root)]
         if not isinstance(root, tuple):
-            return self._leaf(root)
-        found = done.get(id(root))
-        if found is not None:
-            return found
-        calls, call, elementwise = self._calls, self._d.call, ELEMENTWISE
+            return leaf(root)
         # Without recursion: trees that loops have built are deeper than Python's stack.
         stack = [root]
+        pop = stack.pop
         while stack:
-            node = stack[-1]
+            node = pop()
             about, a, b = node
-            if type(b) is tuple:
-                waiting = [each for each in b[::-1] if isinstance(each, tuple) and id(each) not in done]
-                right = None
-            else:
-                right, waiting = done.get(id(b)), []
-                if right is None and b is not None:
-                    if isinstance(b, tuple):
-                        waiting = [b]
-                    else:
-                        right = self._leaf(b)
-            left = done.get(id(a))
-            if left is None and a is not None:
+            left, right = found(id(a)), found(id(b))
+            if left is None:
                 if isinstance(a, tuple):
-                    waiting.append(a)  # the last, so that it is the first: random numbers are drawn from left to right
+                    # Behind b, so that it comes first: random numbers are drawn from left to right.
+                    has_two = right is None and isinstance(b, tuple) and type(b) is not tuple
+                    stack += (node, b, a) if has_two else (node, a)
+                    continue
+                left = leaf(a)
+            if right is None:
+                if not isinstance(b, tuple):
+                    right = leaf(b)
+                elif type(b) is not tuple:
+                    stack += node, b
+                    continue
                 else:
-                    left = self._leaf(a)
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            op = about["op"]
-            spec = elementwise.get(op)
+                    right, waiting = _FURTHER, self._waiting(b)
+                    if waiting:
+                        stack += node, *waiting
+                        continue
+            spec = spec_of(about["op"])
             if spec is None:
                 # Two nodes may have waited for it: what it draws is drawn once.
                 made = done[id(node)] if id(node) in done else self._other(root, node, left, right)
             else:
-                key = (op, left, right)
-                made = calls.get(key, -1)
-                if made < 0:
-                    made = calls[key] = call(spec, left) if b is None else call(spec, left, right)
+                made = len(entries)
+                entries.append((spec, (left,) if right == _ABSENT else (left, right)))
             done[id(node)] = made
-        return made
+        return done[id(root)]
+
+    def _waiting(self, further: tuple[Any, ...]) -> list[Any]:
+        """Those of further operands that are to be done first."""
+        return [each for each in further[::-1] if isinstance(each, tuple) and id(each) not in self._done]
 
     def _leaf(self, leaf: Any) -> int:
-        done = self._done
-        found = done.get(id(leaf))
-        if found is not None:
-            return found
-        if isinstance(leaf, NUMBERS):
+        if isinstance(leaf, _TENSOR):
+            target = self._target
+            if target is not None and leaf.backend is not target.backend:
+                raise _foreign(leaf, target)
+            number = self._d.leaf(leaf.view)
+        else:
             value: Any = leaf.item() if isinstance(leaf, np.generic) else leaf
             key = type(value), value
-            number = self._numbers.get(key)
-            if number is None:
-                number = self._d.number(value)
-                if value != 0:  # 0.0 and -0.0 are equal, and not the same
-                    self._numbers[key] = number
-        else:
-            if self._backend is not None and leaf.backend is not self._backend:
-                raise _foreign(leaf, self._target)
-            number = self._d.leaf(leaf.view)
-        done[id(leaf)] = number
+            known = self._numbers.get(key)
+            number = self._d.number(value) if known is None else known
+            if value != 0:  # 0.0 and -0.0 are equal, and not the same
+                self._numbers[key] = number
+        self._done[id(leaf)] = number
         return number
-
-    def _call(self, spec: Any, *operands: int | None, **attributes: Any) -> int:
-        """A call of an op spec, or the value of an equal one."""
-        key = (spec, operands, *attributes.items())
-        found = self._calls.get(key)
-        if found is None:
-            found = self._calls[key] = self._d.call(spec, *operands, **attributes)
-        return found
 
     def _other(self, root: Any, node: Any, left: int | None, right: int | None) -> int:
         """The value of a node that is not elementwise, of a random one, or of one that names an op spec."""
@@ -141,13 +132,11 @@ class Lowering:
         if method is not None:
             made: int = method(self, root, node, left, right)
             return made
-        further = (
-            [None if each is None else self.value(each) for each in node[2]] if type(node[2]) is tuple else [right]
-        )
-        if further == [None]:
-            further = []
-        operands = [] if left is None and not further else [left, *further]
-        called = self._call(op, *operands, **dict(node[0].get("attributes", ())))
+        further = [None if each is None else self.value(each) for each in node[2]] if right == _FURTHER else [right]
+        operands = [None if each == _ABSENT else each for each in (left, *further)]
+        while operands and operands[-1] is None:
+            operands.pop()
+        called = self._d.call(op, *operands, **dict(node[0].get("attributes", ())))
         return self._d.output(called, node[0]["output"]) if "output" in node[0] else called
 
     def _reduction(self, node: Any, x: int | None) -> int:
@@ -155,27 +144,27 @@ class Lowering:
         assert shape is not None
         axes = axes_of(about["axis"], len(shape))
         keeps = len(about["shape"]) == len(shape)
-        called = self._call(REDUCTIONS[about["op"]], x, axes=axes, keep_dims=keeps)
+        called = self._d.call(REDUCTIONS[about["op"]], x, axes=axes, keep_dims=keeps)
         if keeps or len(shape) - len(axes) == len(about["shape"]):
             return called
-        return self._call("Reshape", called, shape=about["shape"])
+        return self._d.call("Reshape", called, shape=about["shape"])
 
     def _transpose(self, root: Any, node: Any, x: int | None, _: int | None) -> int:
-        return self._call("Transpose", x, axes=transposed_axes(len(node[0]["shape"])))
+        return self._d.call("Transpose", x, axes=transposed_axes(len(node[0]["shape"])))
 
     def _dot(self, root: Any, node: Any, x: int | None, y: int | None) -> int:
-        return self._call("Dot", x, y)
+        return self._d.call("Dot", x, y)
 
     def _shift(self, root: Any, node: Any, x: int | None, by: int | None) -> int:
-        return self._call("ShiftByValue" if node[0].get("value", True) else "ShiftByExponent", x, by)
+        return self._d.call("ShiftByValue" if node[0].get("value", True) else "ShiftByExponent", x, by)
 
     def _take(self, root: Any, node: Any, x: int | None, index: int | None) -> int:
         axis, shapes = node[0]["axis"], [shape_of(each) for each in node[1:]]
         assert shapes[0] is not None and shapes[1] is not None
         if axis is None:
-            flat = self._call("Reshape", x, shape=(int(np.prod(shapes[0], dtype=int)),))
-            return self._call("Take", flat, index, axis=0)
-        return self._call("Take", x, self._call("Reshape", index, shape=squeezed(shapes[1])), axis=axis)
+            flat = self._d.call("Reshape", x, shape=(int(np.prod(shapes[0], dtype=int)),))
+            return self._d.call("Take", flat, index, axis=0)
+        return self._d.call("Take", x, self._d.call("Reshape", index, shape=squeezed(shapes[1])), axis=axis)
 
     def _onehot(self, root: Any, node: Any, indices: int | None, _: int | None) -> int:
         shape = self._wanted_of(root, node)
@@ -184,23 +173,23 @@ class Lowering:
         assert count is not None
         index_count = node[0]["shape"][1 - axis]
         dtype = str(np.dtype(index.backend.default_dtype))
-        rows = self._call("Reshape", indices, shape=(index_count, 1))
-        made = self._call("OneHot", rows, shape=(count,), dtype=dtype)
-        return made if axis == 1 else self._call("Transpose", made, axes=(1, 0))
+        rows = self._d.call("Reshape", indices, shape=(index_count, 1))
+        made = self._d.call("OneHot", rows, shape=(count,), dtype=dtype)
+        return made if axis == 1 else self._d.call("Transpose", made, axes=(1, 0))
 
     def _rand(self, root: Any, node: Any, _: int | None, __: int | None) -> int:
         return self._drawn(self._wanted_of(root, node))
 
     def _binarize(self, root: Any, node: Any, x: int | None, _: int | None) -> int:
         if not node[0].get("stochastic"):
-            return self._call("Binarize", x)
+            return self._d.call("Binarize", x)
         number = self._leaf
-        half = self._call("Div2", self._call("Add2", x, number(1)), number(2))
-        likely = self._call("MinimumTies", self._call("MaximumTies", half, number(0)), number(1))
+        half = self._d.call("Div2", self._d.call("Add2", x, number(1)), number(2))
+        likely = self._d.call("MinimumTies", self._d.call("MaximumTies", half, number(0)), number(1))
         shape = shape_of(node[1])
         drawn = self._drawn(self._wanted_of(root, node) if shape is None or None in shape else shape)
-        is_positive = self._call("OneWhereLess", drawn, likely)
-        return self._call("Sub2", self._call("Mul2", is_positive, number(2)), number(1))
+        is_positive = self._d.call("OneWhereLess", drawn, likely)
+        return self._d.call("Sub2", self._d.call("Mul2", is_positive, number(2)), number(1))
 
     def _drawn(self, shape: Shape) -> int:
         """Uniform numbers of the backend's generator, as a leaf."""
@@ -211,8 +200,8 @@ class Lowering:
 
     def _wanted_of(self, root: Any, node: Any) -> Shape:
         """The shape of a node that has it from its surroundings; ValueError where these do not have it."""
-        if id(node) not in self._wanted:
-            self._wanted |= wanted(root, None if self._target is None else self._target.shape)
+        if self._wanted is None or id(node) not in self._wanted:
+            self._wanted = wanted(root, None if self._target is None else self._target.shape)
         shape = self._wanted[id(node)]
         if shape is None or (node[0]["op"] == "onehot" and shape[-2 + node[0]["axis"]] is None):
             asked = f"op-tree node {node[0]['op']!r}"

@@ -10,7 +10,7 @@ from atled.errors import four_parts
 from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees import walks
 from atled.neon.trees.assignment import assign, assigned_anew, plan_of
-from atled.neon.trees.building import NUMBERS, broadcast, builder_of, shape_of
+from atled.neon.trees.building import NUMBERS, builder_of, shape_of
 from atled.neon.trees.operand import Operand
 
 if TYPE_CHECKING:
@@ -142,29 +142,7 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
     __repr__ = __str__
 
 
-def _of_one(op: str, a: Any) -> OpTreeNode:
-    return _new(OpTreeNode, ({"op": op, "shape": a[0]["shape"] if isinstance(a, tuple) else a.shape}, a, None))
-
-
-def _of_two(op: str, a: Any, b: Any) -> Any:
-    """An elementwise node of a tensor or tree and another operand: what operators make, with few steps."""
-    if isinstance(a, Operand):
-        shape = a[0]["shape"] if isinstance(a, tuple) else a.shape
-        if isinstance(b, Operand):
-            second = b[0]["shape"] if isinstance(b, tuple) else b.shape
-            if second != shape:
-                shape = broadcast(op, shape, second)
-        elif not isinstance(b, NUMBERS):
-            return NotImplemented
-    elif isinstance(a, NUMBERS):
-        shape = b[0]["shape"] if isinstance(b, tuple) else b.shape
-    else:
-        return NotImplemented
-    return _new(OpTreeNode, ({"op": op, "shape": shape}, a, b))
-
-
-Operand._node = staticmethod(_of_two)
-Operand._unary_node = staticmethod(_of_one)
+Operand.node_class = OpTreeNode
 
 
 def _constant(value: Any) -> OpTreeNode:

@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from atled.neon.trees.building import NUMBERS, broadcast
+
+_new = tuple.__new__
+
+
+def _operator(op: str, *, is_reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """The operator of an elementwise op of two operands, which makes a node with few steps."""
+
+    def operator(self: Any, other: Any) -> Any:
+        shape = self[0]["shape"] if isinstance(self, tuple) else self.shape
+        if isinstance(other, Operand):
+            second: Any = other[0]["shape"] if isinstance(other, tuple) else other.shape
+            if second != shape:
+                shape = broadcast(op, shape, second)
+        elif not isinstance(other, NUMBERS):
+            return NotImplemented
+        about = {"op": op, "shape": shape}
+        return _new(Operand.node_class, (about, other, self) if is_reflected else (about, self, other))
+
+    return operator
 
 
 class Operand:
@@ -10,6 +32,8 @@ class Operand:
 
     The results of comparisons are 0 or 1 in the dtype of the operands. Operands of other types give NotImplemented:
     an array has to be made a tensor first.
+
+    node_class: what operators make, an operand itself; it enters itself here.
     """
 
     __slots__ = ()
@@ -18,60 +42,24 @@ class Operand:
     __array_ufunc__ = None
 
     shape: Any  # tuple of int, an attribute or a property
-    # What makes elementwise nodes; OpTreeNode, which is an Operand itself, sets it.
-    _node: Any  # (op, a, b) -> node
-    _unary_node: Any  # (op, a) -> node
+    node_class: Any = None
 
-    def __add__(self, other: Any) -> Any:
-        return self._node("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._node("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._node("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._node("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._node("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._node("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._node("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._node("div", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._node("pow", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._node("pow", other, self)
-
-    def __eq__(self, other: object) -> Any:
-        return self._node("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._node("ne", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._node("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._node("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._node("gt", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._node("ge", self, other)
+    __add__, __radd__ = _operator("add"), _operator("add", is_reflected=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", is_reflected=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", is_reflected=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", is_reflected=True)
+    __pow__, __rpow__ = _operator("pow"), _operator("pow", is_reflected=True)
+    __eq__, __ne__ = _operator("eq"), _operator("ne")
+    __lt__, __le__ = _operator("lt"), _operator("le")
+    __gt__, __ge__ = _operator("gt"), _operator("ge")
 
     def __abs__(self) -> Any:
-        return self._unary_node("abs", self)
+        return of_one("abs", self)
 
     def __neg__(self) -> Any:
-        return self._unary_node("neg", self)
+        return of_one("neg", self)
+
+
+def of_one(op: str, a: Any) -> Any:
+    """An elementwise node of a tensor or tree."""
+    return _new(Operand.node_class, ({"op": op, "shape": a[0]["shape"] if isinstance(a, tuple) else a.shape}, a, None))

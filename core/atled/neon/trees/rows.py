@@ -44,7 +44,7 @@ TWO_OPERANDS = MappingProxyType(
 REDUCTIONS = MappingProxyType(
     {"sum": "Sum", "max": "MaxTies", "min": "MinTies", "argmax": "ArgMax", "argmin": "ArgMin"}
 )
-ELEMENTWISE = MappingProxyType({**ONE_OPERAND, **TWO_OPERANDS})
+ELEMENTWISE = {**ONE_OPERAND, **TWO_OPERANDS}
 SIGNS = MappingProxyType({"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!="}) | {
     "lt": "<",
     "le": "<=",
