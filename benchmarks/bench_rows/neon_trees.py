@@ -1,4 +1,4 @@
-"""Expressions as neon's op-trees have them: a chain, and batch normalization with its gradients; in NumPy by nodes."""
+"""Expressions as neon's op-trees have them: a chain, and batch normalization with its gradients."""
 
 from __future__ import annotations
 
@@ -83,23 +83,28 @@ def batch_norm(library: str, side: int) -> Case:
 
 
 def _numpy_batch_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, error: np.ndarray) -> Case:
-    """Each node of the expression and of its gradients one call; what both have in common is computed once."""
+    """Four trees, node by node, as neon's own backend evaluates them: what they have in common is computed by each."""
     epsilon, count = np.float32(EPSILON), np.float32(x.shape[1])
 
+    def centred() -> np.ndarray:
+        return x - np.mean(x, axis=1, keepdims=True)
+
+    def deviation() -> np.ndarray:
+        return np.sqrt(np.var(x, axis=1, keepdims=True) + epsilon)
+
+    def of_centred() -> np.ndarray:
+        return error * gamma / deviation()
+
+    def of_variance() -> np.ndarray:
+        of_deviation = np.sum(-(error * gamma) * centred() / (deviation() * deviation()), axis=1, keepdims=True)
+        return of_deviation * np.float32(0.5) / deviation()
+
     def run() -> list[np.ndarray]:
-        mean = np.mean(x, axis=1, keepdims=True)
-        centred = x - mean
-        variance = np.mean(centred * centred, axis=1, keepdims=True)
-        deviation = np.sqrt(variance + epsilon)
-        normal = centred / deviation
-        y = gamma * normal + beta
-        of_beta, of_gamma = np.sum(error, axis=1, keepdims=True), np.sum(error * normal, axis=1, keepdims=True)
-        of_normal = error * gamma
-        of_deviation = np.sum(-of_normal * centred / (deviation * deviation), axis=1, keepdims=True)
-        of_variance = of_deviation * np.float32(0.5) / deviation
-        of_centred = of_normal / deviation + np.float32(2) * centred * (of_variance / count)
-        of_mean = -np.sum(of_centred, axis=1, keepdims=True)
-        return [y, of_centred + of_mean / count, of_gamma, of_beta]
+        y = centred() / deviation() * gamma + beta
+        by_mean = np.sum(-of_centred(), axis=1, keepdims=True) / count
+        of_x = of_centred() + by_mean + of_variance() * (np.float32(2) * centred() / count)
+        of_gamma = np.sum(error * (centred() / deviation()), axis=1, keepdims=True)
+        return [y, of_x, of_gamma, np.sum(error, axis=1, keepdims=True)]
 
     return Case(run, run)
 
