@@ -104,6 +104,7 @@ INTEGERS = frozenset(
 STRIDES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "kernels.convolution.choice": {"Convolution": ("x", "weight", "y"), "ConvolutionDataGrad": ("gy", "weight", "gx")},
     "kernels.convolution.weight": {"ConvolutionWeightGrad": ("x", "gy", "gw")},
+    "kernels.products.dot": {"Dot": ("x", "y", "z")},
     "kernels.products.matmul": {"Affine": ("x", "weight", "y"), "BatchMatmul": ("a", "b", "y")},
     "kernels.reduction.any_axes": {"Sum": ("x",), "Mean": ("x",)},
 }
