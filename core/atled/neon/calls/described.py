@@ -13,8 +13,8 @@ from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
 from atled.neon.trees.tensor import Tensor
 
-_LIMIT = 512
-"""So many calls are kept by a backend; a network of some hundred layers makes fewer."""
+_LIMIT = 1024
+"""So many keys of calls a backend keeps; a network of some hundred layers makes fewer."""
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
@@ -42,11 +42,15 @@ class Described(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A call that was made: its program, and the tensor that it gives back."""
+    """A call that was made: its program, and the tensor that it gives back.
+
+    needed: its tensors and parameter objects, with the first of which it is forgotten.  plain: its other arguments.
+    """
 
     run: Callable[[], Any]
     result: Callable[[], Tensor | None] | None
-    needed: list[weakref.ref[Any]]  # tensors and parameter objects: with any of them it is forgotten
+    needed: list[weakref.ref[Any]]
+    plain: list[Any]
 
 
 class _NotKeptError(Exception):
@@ -61,23 +65,19 @@ def layer_call(
     describe: a method with the arguments of the call. It checks them, and writes nothing.
     ignored: arguments that count for nothing, such as those by which neon's layers pass themselves.
     """
-    name, signature = describe.__name__, inspect.signature(describe)
+    signature = inspect.signature(describe)
     positions = [position for position, each in enumerate([*signature.parameters][1:]) if each in ignored]
 
     @functools.wraps(describe)
     def call(self: DescribedCalls, *given: Any, **named: Any) -> Any:
-        if ignored:
+        if positions:
             given = tuple([None if position in positions else each for position, each in enumerate(given)])
             named = {of: each for of, each in named.items() if of not in ignored}
-        try:
-            key = (name, *[each if type(each) in _PLAIN else _part(each) for each in given])
-            if named:
-                key += tuple([(of, each if type(each) in _PLAIN else _part(each)) for of, each in named.items()])
-            found = self._kept_calls.get(key)
-        except _NotKeptError:
-            key, found = (), None
+        # What an entry is found by in this way it keeps alive, or is forgotten with: an id means one object.
+        same = (describe, *map(id, given), *named, *map(id, named.values())) if named else (describe, *map(id, given))
+        found = self._kept_calls.get(same)
         if found is None or self.closed:
-            return self._run_first(key, describe(self, *given, **named), (*given, *named.values()))
+            return self._found_by_value(describe, same, given, named)
         found.run()
         return None if found.result is None else found.result()
 
@@ -98,7 +98,7 @@ class DescribedCalls:
 
     @functools.cached_property
     def _kept_calls(self) -> dict[tuple[Any, ...], _Kept]:
-        """By what was given: tensors by identity, numbers by value."""
+        """By what was given: tensors by identity and others by value, or all of it by identity."""
         return {}
 
     def plan(self, call: str | Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -116,29 +116,52 @@ class DescribedCalls:
             raise ValueError(four_parts(f"the plan of {call!r}", "it is no call with one", "", remedy))
         return describe(self, *args, **kwargs).program.plan
 
-    def _run_first(self, key: tuple[Any, ...], described: Described, given: Sequence[Any]) -> Tensor | None:
-        """Run what is not known; keep it where it will be found."""
+    def _found_by_value(
+        self, describe: Callable[..., Described], same: tuple[Any, ...], given: Sequence[Any], named: dict[str, Any]
+    ) -> Tensor | None:
+        """Run a call whose arguments are not the objects of an earlier one: it may be known by what they say."""
+        try:
+            key = (describe.__name__, *map(_part, given), *[(name, _part(each)) for name, each in named.items()])
+        except _NotKeptError:
+            described = describe(self, *given, **named)
+            described.program.run()
+            return described.result
+        found = self._kept_calls.get(key)
+        if found is not None and not self.closed:
+            found.run()
+            return None if found.result is None else found.result()
+        described = describe(self, *given, **named)
         described.program.run()
-        result = described.result
-        if key and described.is_kept:
-            kept = self._kept_calls
-            if len(kept) >= _LIMIT:
-                kept.clear()
+        if described.is_kept:
+            arguments = [*given, *named.values()]
+            is_fixed = all(type(each) in _PLAIN or isinstance(each, Tensor | LayerObject) for each in arguments)
+            self._keep(described, [key, same] if is_fixed else [key], arguments)
+        return described.result
 
-            def forget(_: object, forget_key: Callable[..., Any] = kept.pop) -> None:
-                forget_key(key, None)
+    def _keep(self, described: Described, keys: Sequence[tuple[Any, ...]], arguments: Sequence[Any]) -> None:
+        """Keep a call until one of its tensors is gone."""
+        kept = self._kept_calls
+        if len(kept) >= _LIMIT:
+            kept.clear()
 
-            needed = [weakref.ref(each, forget) for each in _needed(given)]
-            kept[key] = _Kept(described.program.run, None if result is None else weakref.ref(result), needed)
-        return result
+        def forget(_: object, drop: Callable[..., Any] = kept.pop) -> None:
+            for key in keys:
+                drop(key, None)
+
+        needed = [weakref.ref(each, forget) for each in _needed(arguments)]
+        plain = [each for each in arguments if type(each) in _PLAIN]
+        result = None if described.result is None else weakref.ref(described.result)
+        kept.update(dict.fromkeys(keys, _Kept(described.program.run, result, needed, plain)))
 
 
 def _part(given: Any) -> Any:
     """An argument as a part of a key: equal parts, equal calls."""
+    if type(given) in _PLAIN:
+        return given
     if isinstance(given, Tensor | LayerObject):
         return id(given)
     if isinstance(given, list | tuple):
-        return tuple([each if type(each) in _PLAIN else _part(each) for each in given])
+        return tuple([id(each) if isinstance(each, Tensor) else _part(each) for each in given])
     if isinstance(given, Transform):
         state = vars(given)
         if all(type(each) in _PLAIN for each in state.values()):
