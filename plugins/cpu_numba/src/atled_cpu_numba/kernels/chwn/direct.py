@@ -54,7 +54,7 @@ class Block:
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.chwn.products import make_tap_tile
-    from atled_cpu_numba.kernels.chwn.tiles import make_put
+    from atled_cpu_numba.kernels.chwn.tiles import make_put, make_taken
     from atled_cpu_numba.kernels.shared.options import kernel, piece
 
     lanes = host_lanes()
@@ -64,31 +64,31 @@ def _build() -> Callable[..., int]:
     lower = make_tap_tile(two_thirds, 2, packed_rows=rows)
     lowest = make_tap_tile(third, 2, packed_rows=rows)
     slim = make_tap_tile(rows, 1, packed_rows=rows)
-    put = make_put()
+    put, taken = make_put(), make_taken()
 
     @piece
     def pack_weights(w, depth, height, width, target, bias_at):
-        """Per `rows` maps, tap and channel: the weights of the maps. Zeros for maps that are missing."""
+        """Per tile, tap and channel: `rows` weights, as many of them as the tile has maps."""
         channels, maps = w[Block.channels], w[Block.maps]
         lines, in_line = height[AxisWords.kernel], width[AxisWords.kernel]
         taps = depth[AxisWords.kernel] * lines * in_line
         bias = floats32(bias_at)
-        for first in range(0, maps, rows):
-            for i in range(rows):
-                inside = first + i < maps
-                bias[first + i] = floats32(w[Block.bias])[first + i] if inside and w[Block.bias] != 0 else 0.0
+        for i in range(maps):
+            bias[i] = floats32(w[Block.bias])[i] if w[Block.bias] != 0 else 0.0
+        first = 0
+        while first < maps:
+            known = taken(maps - first)
             for tap in range(taps):
                 a, b, c = tap // (lines * in_line), tap // in_line % lines, tap % in_line
                 start = a * depth[AxisWords.weight] + b * height[AxisWords.weight] + c * width[AxisWords.weight]
                 start += first * w[Block.weight_map]
-                packed = floats32(target + 4 * ((first * taps + rows * tap) * channels))
+                packed = floats32(target + 4 * rows * tap * channels)
                 for channel in range(channels):
                     at = w[Block.weight] + 4 * (start + channel * w[Block.weight_channel])
-                    known = min(rows, maps - first)
                     for i in range(known):
                         packed[channel * rows + i] = floats32(at + 4 * i * w[Block.weight_map])[0]
-                    for i in range(known, rows):
-                        packed[channel * rows + i] = 0.0
+            first += known
+            target += 4 * rows * taps * channels
 
     @piece
     def seen(forward, axis, place, tap):
@@ -134,7 +134,7 @@ def _build() -> Callable[..., int]:
         if p0 == p1:
             return 0
         pack_weights(w, depth, height, width, weights, bias)
-        per_map = 4 * depth[AxisWords.kernel] * height[AxisWords.kernel] * width[AxisWords.kernel] * channels
+        per_tile = 4 * rows * depth[AxisWords.kernel] * height[AxisWords.kernel] * width[AxisWords.kernel] * channels
         in_place, x_channel = w[Block.y_image] == 1, w[Block.x_channel]
         map_step = w[Block.y_map] if in_place else 2 * vector
         for p in range(p0, p1):
@@ -148,11 +148,12 @@ def _build() -> Callable[..., int]:
                 # The last vector of images overlaps the one before it.
                 n0, n1 = min(image, images - vector), min(image + vector, images - vector)
                 x0, x1 = w[Block.x] + 4 * n0, w[Block.x] + 4 * n1
-                for k in range(0, maps, rows):
+                k, start = 0, weights
+                while k < maps:
                     to0 = y + 4 * (n0 * w[Block.y_image] + k * w[Block.y_map])
                     to1 = y + 4 * (n1 * w[Block.y_image] + k * w[Block.y_map])
                     y0, y1 = (to0, to1) if in_place else (stage, stage + 4 * vector)
-                    start, increments, m = weights + k * per_map, bias + 4 * k, maps - k
+                    increments, m = bias + 4 * k, taken(maps - k)
                     if image + vector >= images:
                         slim((taps, table, channels, x_channel, x0, x1, start, increments, y0, y1, map_step, m))
                     elif m > two_thirds:
@@ -161,11 +162,13 @@ def _build() -> Callable[..., int]:
                         lower((taps, table, channels, x_channel, x0, x1, start, increments, y0, y1, map_step, m))
                     else:
                         lowest((taps, table, channels, x_channel, x0, x1, start, increments, y0, y1, map_step, m))
-                    for i in range(0 if in_place else min(rows, m)):
+                    for i in range(0 if in_place else m):
                         at = stage + 4 * i * map_step
                         put(at, to0 + 4 * i * w[Block.y_map], w[Block.y_image])
                         if image + vector < images:
                             put(at + 4 * vector, to1 + 4 * i * w[Block.y_map], w[Block.y_image])
+                    k += m
+                    start += per_tile
         return 0
 
     return chwn_direct
@@ -178,7 +181,8 @@ def prepare(problem: Problem) -> Prepared:
     """The convolution or adjoint of any problem."""
     p, lanes = problem, host_lanes()
     positions, taps = (math.prod(getattr(axis, name) for axis in p.axes) for name in ("result", "kernel"))
-    maps = -(-p.maps // lanes.rows) * lanes.rows
+    tiles = -(-p.maps // lanes.rows) + 1  # the last two may share what one and a third would take
+    maps = tiles * lanes.rows
     starts = piece_starts(
         0,
         {

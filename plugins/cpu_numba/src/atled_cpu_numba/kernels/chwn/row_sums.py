@@ -30,6 +30,7 @@ class RowSums:
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import words
     from atled_cpu_numba.kernels.chwn.products import make_sum_tile
+    from atled_cpu_numba.kernels.chwn.tiles import make_taken
     from atled_cpu_numba.kernels.shared.options import kernel
 
     lanes = host_lanes()
@@ -38,14 +39,16 @@ def _build() -> Callable[..., int]:
     full = make_sum_tile(tile_rows, vectors, columns)
     lower = make_sum_tile(two_thirds, vectors, columns)
     lowest = make_sum_tile(third, vectors, columns)
+    taken = make_taken()
     slim = make_sum_tile(tile_rows, 1, columns)
 
     @kernel
     def row_sums(block, part, parts):
         w = words(block)
         k, a, b, rows = w[RowSums.k], w[RowSums.a], w[RowSums.b], w[RowSums.rows]
-        for r in range(0, rows, tile_rows):
-            table, to, left = w[RowSums.table] + 8 * r, w[RowSums.c] + 4 * r * columns, rows - r
+        r = 0
+        while r < rows:
+            table, to, left = w[RowSums.table] + 8 * r, w[RowSums.c] + 4 * r * columns, taken(rows - r)
             if w[RowSums.columns] <= vector:
                 slim((k, a, table, b, to, left))
             elif left > two_thirds:
@@ -54,6 +57,7 @@ def _build() -> Callable[..., int]:
                 lower((k, a, table, b, to, left))
             else:
                 lowest((k, a, table, b, to, left))
+            r += left
         return 0
 
     return row_sums

@@ -9,6 +9,24 @@ from atled_cpu_numba.kernels.shared.lanes import host_lanes
 SIDE = 6  # of a tile of Winograd's that is read
 
 
+def make_taken() -> Any:
+    """A piece taken(left): how many of the rows that are left the next register tile takes.
+
+    All of a tile, but of a few more than that two thirds: two tiles of that size do more at once than a whole one and a
+    third.
+    """
+    from atled_cpu_numba.kernels.shared.options import inlined
+
+    rows = host_lanes().rows
+    third, two_thirds = rows // 3, 2 * rows // 3
+
+    @inlined
+    def taken(left):
+        return two_thirds if rows < left <= rows + third else min(left, rows)
+
+    return taken
+
+
 def make_read_tile() -> Any:
     """A piece read_tile(source, row, column, top, left, height, width, stage, target, step): Winograd's B' d B.
 

@@ -91,7 +91,7 @@ def suits(problem: Problem) -> bool:
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
-    from atled_cpu_numba.kernels.chwn.tiles import make_put, make_read_tile
+    from atled_cpu_numba.kernels.chwn.tiles import make_put, make_read_tile, make_taken
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.winograd.blocks import apart_output_tile, make_outer_tile, weight_tile
 
@@ -102,7 +102,7 @@ def _build() -> Callable[..., int]:
     full = make_outer_tile(tile_rows, vectors, tile_columns)
     lower = make_outer_tile(two_thirds, vectors, tile_columns)
     lowest = make_outer_tile(third, vectors, tile_columns)
-    read_tile, put = make_read_tile(), make_put()
+    read_tile, put, taken = make_read_tile(), make_put(), make_taken()
 
     @piece
     def transform_weights(w, taps_at, target, step):
@@ -127,14 +127,16 @@ def _build() -> Callable[..., int]:
         for _ in range(36):
             for panel in range(panels):
                 b, c = v + 4 * panel * channels * tile_columns, m + 4 * panel * depth * tile_columns
-                for r in range(0, maps, tile_rows):
-                    left, to = maps - r, c + 4 * r * tile_columns
+                r = 0
+                while r < maps:
+                    left, to = taken(maps - r), c + 4 * r * tile_columns
                     if left > two_thirds:
                         full((channels, u + 4 * r, depth, b, to, 0))
                     elif left > third:
                         lower((channels, u + 4 * r, depth, b, to, 0))
                     else:
                         lowest((channels, u + 4 * r, depth, b, to, 0))
+                    r += left
             u += 4 * u_step
             v += 4 * v_step
             m += 4 * m_step
