@@ -10,6 +10,7 @@ import numpy as np
 from atled.dtypes import float_dtype, is_number
 from atled.errors import four_parts, shortened
 from atled.keyed import NdArray, View
+from atled.neon.trees.shapes import sizes_of, two_axes
 from atled.neon.trees.tensor import Tensor
 
 Shape = int | tuple[int, ...] | list[int]
@@ -62,7 +63,7 @@ class AllocationCalls:
         distributed: bool = False,
     ) -> Tensor:
         """A tensor of zeros."""
-        return self._tensor(NdArray.full(_two_axes(shape), 0, self._dtype(dtype)), name, persist_values)
+        return self._tensor(NdArray.full(two_axes(shape), 0, self._dtype(dtype)), name, persist_values)
 
     def ones(
         self,
@@ -74,7 +75,7 @@ class AllocationCalls:
         distributed: bool = False,
     ) -> Tensor:
         """A tensor of ones."""
-        return self._tensor(NdArray.full(_two_axes(shape), 1, self._dtype(dtype)), name, persist_values)
+        return self._tensor(NdArray.full(two_axes(shape), 1, self._dtype(dtype)), name, persist_values)
 
     def empty(
         self,
@@ -102,13 +103,15 @@ class AllocationCalls:
         Both orders of neon are taken: (ary, dtype, name, persist_values) and (other_ary, name, persist_values).
         """
         like = other_ary if ary is None else ary
-        shape = like.shape if hasattr(like, "shape") else np.shape(like)
+        if not hasattr(like, "shape"):
+            asked = f"a tensor like {shortened(like)}"
+            raise TypeError(four_parts(asked, "it has no shape", "", "give a tensor or an array"))
         if isinstance(dtype, str) and not _is_dtype_name(dtype):
             # The order without a dtype.
             persist_values, name, dtype = (name if isinstance(name, bool) else persist_values), dtype, None
         elif isinstance(name, bool):
             persist_values, name = name, None
-        return self.zeros(shape, dtype, name, persist_values)
+        return self.zeros(like.shape, dtype, name, persist_values)
 
     empty_like = zeros_like
 
@@ -130,7 +133,7 @@ class AllocationCalls:
         """
         if x is not None:
             return x
-        sizes = dim0 if isinstance(dim0, tuple | list) else (dim0,)
+        sizes = sizes_of(dim0)
         shape = (sizes[0], sizes[1] * self.bsz) if len(sizes) == 2 else (math.prod(sizes), self.bsz)
         if shared is None:
             return self.zeros(shape, dtype, name, persist_values)
@@ -138,7 +141,7 @@ class AllocationCalls:
 
     def shared_iobuf_size(self, shape: Shape, parallelism: Any = None) -> int:
         """Count of elements of a buffer of a shape."""
-        return math.prod(shape) if isinstance(shape, tuple | list) else int(shape)
+        return math.prod(sizes_of(shape))
 
     def _tensor(self, array: NdArray, name: str | None, persist_values: bool) -> Tensor:
         made = Tensor(self, View(array), name)  # type: ignore[arg-type]  # it is mixed into Backend
@@ -163,12 +166,6 @@ class AllocationCalls:
                 )
             )
         return found
-
-
-def _two_axes(shape: Any) -> tuple[int, ...]:
-    """Sizes of two axes or more; whether they are sizes NdArray says."""
-    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    return sizes if len(sizes) > 1 else (*(sizes or (1,)), 1)
 
 
 def _numbers(given: Any, dtype: np.dtype) -> np.ndarray:

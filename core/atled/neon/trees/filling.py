@@ -15,7 +15,8 @@ from atled.neon.trees.operand import Operand
 if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
 
-_SMALL = 1 << 14
+_SMALL = 1 << 13
+_SMALL_CONTIGUOUS = 1 << 18
 """Elements up to which a tensor in host memory is copied at once: up to there a program costs more than the copy, and
 behind it is quicker, with its threads. Casts are quicker as programs from some thousand on."""
 
@@ -119,7 +120,9 @@ def _put_tensor(target: Tensor, value: Any) -> None:
     if value.shape != target.shape:
         _check_broadcast(target, value)
     view, source = target.view, value.view
-    if view.size <= _SMALL and value.dtype == target.dtype and view.is_on_host and source.is_on_host:
+    is_contiguous = view.desc.strides is None and source.desc.strides is None
+    is_small = view.desc.size <= (_SMALL_CONTIGUOUS if is_contiguous else _SMALL)
+    if is_small and value.dtype == target.dtype and view.is_on_host and source.is_on_host:
         view.copy_from(source)
         return
     d = Description(target.backend.context)

@@ -32,7 +32,7 @@ def _index_leaf(d: Description, x: Tensor, indices: Any, size: int) -> tuple[int
     """The indices as a value of one axis, and their count."""
     asked = f"{x!r}.take({shortened(indices)})"
     is_tensor = isinstance(indices, Tensor)
-    found = indices if is_tensor else np.asarray(indices)
+    found: Any = indices if is_tensor else np.asarray(indices)  # a tensor or an array
     if not is_tensor and found.size == 0:
         found = found.astype(np.int64)  # an empty list is one of floats to NumPy
     if found.dtype.kind not in "iu" or sum(size != 1 for size in found.shape) > 1:

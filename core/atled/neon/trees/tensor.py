@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atled.errors import four_parts, shortened
+from atled.errors import four_parts
 from atled.keyed import Description, View
 from atled.neon.trees.assignment import assign
 from atled.neon.trees.building import transposed_axes
 from atled.neon.trees.filling import put
 from atled.neon.trees.indexing import cuts_of
 from atled.neon.trees.operand import Operand
+from atled.neon.trees.shapes import two_axes
 
 if TYPE_CHECKING:
     from atled.neon.backends.backend import Backend
@@ -176,7 +176,7 @@ class Tensor(Operand):
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if given == self.shape:
             return self
-        wanted = _two_axes(given)
+        wanted = two_axes(given)
         view = self.view.reshape(wanted)
         if view is None:
             return self._copied(wanted)
@@ -204,7 +204,7 @@ class Tensor(Operand):
 
         ValueError: there are fewer elements, another dtype, or a tensor that is not contiguous.
         """
-        wanted = _two_axes(shape if isinstance(shape, tuple | list) else (shape,))
+        wanted = two_axes(shape)
         count = math.prod(wanted)
         flat = self.view.reshape((-1,)) if self.size else self.view.reshape((0,))
         wrong = ""
@@ -248,14 +248,3 @@ class Tensor(Operand):
         name = "" if self.name is None else f" {self.name}"
         note = " (a copy)" if self.view.read_only else ""
         return f"<Tensor{name} {self.dtype.name}{list(self.shape)}{note}>"
-
-
-def _two_axes(shape: Any) -> tuple[int, ...]:
-    """Sizes as a tuple of two or more; TypeError where they are no integers."""
-    try:
-        sizes = tuple(map(operator.index, shape))
-    except TypeError as error:
-        raise TypeError(
-            four_parts(f"shape {shortened(shape)}", "sizes are integers", "", "pass integers or a tuple of them")
-        ) from error
-    return sizes if len(sizes) > 1 else (sizes or (1,)) + (1,)

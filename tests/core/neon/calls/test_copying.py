@@ -26,7 +26,7 @@ def test_a_view_is_transposed_into_a_view_of_itself(be):
 
 @pytest.mark.parametrize(
     ("out", "axes", "message"),
-    [((2, 3), None, r"the result has shape \(3, 2\)"), ((3, 2), (0, 0), "axes"), ((3, 2), (0, 1, 2), "axes")],
+    [((2, 3), None, r"out has shape \[2, 3\], where \[3, 2\]"), ((3, 2), (0, 0), "axes"), ((3, 2), (0, 1, 2), "axes")],
 )
 def test_another_shape_or_wrong_axes_are_refused(cpu, out, axes, message):
     out = cpu.zeros(out)
@@ -46,3 +46,9 @@ def test_a_double_buffer_takes_transposed_arrays_in_turns(be):
     assert device[0] is kept
     with pytest.raises(ValueError, match="there are two buffers"):
         be.consume(2, host, device)
+
+
+def test_a_copy_is_one_program_with_a_plan(cpu):
+    assert "1 steps" in str(cpu.plan("copy_transpose", cpu.zeros((2, 3)), cpu.zeros((3, 2))))
+    with pytest.raises(TypeError, match="no tensor"):
+        cpu.copy_transpose(cpu.zeros((2, 3)), np.zeros((3, 2)))
