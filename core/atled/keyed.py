@@ -47,7 +47,7 @@ from atled.variable import Variable
 from atled_contexts import Context, is_observed
 from atled_contexts.surroundings import here
 
-__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "View"]
+__all__ = ["CallMade", "Calls", "Description", "Generations", "LoopValues", "NdArray", "Pattern", "View"]
 
 _INTS = frozenset((int,))
 
@@ -412,6 +412,10 @@ class Description:
         context = self._settled(cells)
         return calls_of(self._entries, leaves_of(cells), context, self._floats, values, given)
 
+    def pattern(self) -> Pattern:
+        """All but the arrays, for descriptions that say the same of others."""
+        return Pattern(self)
+
     @property
     def plan(self) -> Plan:
         """What it is compiled to, for the arrays as they are; `print` shows the steps and who runs them."""
@@ -432,6 +436,39 @@ def _table_beside(table: object, context: Context) -> dict[Any, Any]:
         found = table_of(context)
         _BESIDE[0] = table, context, found
     return found
+
+
+class Pattern:
+    """A description without its arrays: it keeps none of them alive.
+
+    leaves: the values that the arrays have first, in their order.
+    """
+
+    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_program", "_table", "leaves")
+
+    def __init__(self, of: Description) -> None:
+        self._context = of._context
+        self._entries = of._entries.copy()
+        self._floats = of._floats.copy()
+        self._begins = bool(of._begins)
+        self._program, self._table, self._codes, self._count = of._program, of._table, of._codes, of._count
+        self.leaves = list(of._leaves.values())
+
+    def on(self, views: Sequence[View]) -> Description | None:
+        """What it describes on other arrays; None where these are fewer, because two are the same one.
+
+        views: for each of the leaves what it is to be, of the same shape, strides and dtype, and whole where it was
+            whole; other leaves on the same arrays are as far from them as before. Nothing of that is checked.
+        """
+        made = Description.__new__(Description)
+        leaves = made._leaves = {view.cell: number for view, number in zip(views, self.leaves, strict=True)}
+        if len(leaves) < len(self.leaves):
+            return None
+        made._context = self._context
+        made._entries, made._floats = self._entries.copy(), self._floats.copy()
+        made._begins = [view.offset for view in views] if self._begins else []
+        made._program, made._table, made._codes, made._count = self._program, self._table, self._codes, self._count
+        return made
 
 
 def _of_step(described: Any, states: int) -> Sequence[Any]:  # Any: whatever a function of the user returns

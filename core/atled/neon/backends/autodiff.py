@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import NoneType
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from atled.errors import four_parts, shortened
 from atled.keyed import Description
 from atled.neon.backends.backend import Backend
-from atled.neon.trees.gradients import Form, gradients
+from atled.neon.trees.gradients import FAMILIES, Family, Form
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor
@@ -32,36 +32,57 @@ class Autodiff:
     assignment, or has the shape of a target that it has not got.
     """
 
-    __slots__ = ("__weakref__", "_form", "_inputs", "_kept", "_key", "be", "dtype", "next_error", "op_tree")
+    __slots__ = (
+        "__weakref__",
+        "_family",
+        "_form",
+        "_input_count",
+        "_kept",
+        "_trees",
+        "be",
+        "dtype",
+        "next_error",
+        "op_tree",
+    )
 
     op_tree: Any
     be: Any
     next_error: Any
     dtype: np.dtype
     _form: Form
-    _inputs: tuple[Tensor, ...]
-    _key: tuple[Any, ...]
-    _kept: tuple[Any, Description, list[Any]] | None
+    _family: Family
+    _input_count: int
+    _trees: dict[tuple[int, ...], list[Any]]
+    _kept: _Kept | None
 
     def __new__(cls, op_tree: Any, be: Any, next_error: Any = None) -> Autodiff:
         """See the class."""
         _check_types(op_tree, be, next_error)
         form = Form()
         form.read(op_tree)
-        inputs = tuple(form.tensors)
-        form.key.append("error")
-        form.read(next_error)
-        # Whoever is found has the tree, and with it all that is named by its identity here.
-        key = (cls, id(be), *form.key, *map(id, form.tensors))
-        found = _KNOWN.get(key)
-        if found is not None:
+        inputs = len(form.tensors)
+        if next_error is not None:
+            form.key.append("error")
+            form.read(next_error)
+        key = (be.context, be.default_dtype, *form.key)
+        family = FAMILIES.get(key) or FAMILIES.find_old(key)
+        if family is None:
+            _check(op_tree, be, next_error, form)
+            family = FAMILIES.add(key, Family())
+        # Whoever is found has the tensors, and with them all that is named by its identity here.
+        identity = (cls, id(be), *map(id, form.tensors))
+        found: Autodiff | None = family.objects.get(identity)
+        if found is not None and found.op_tree is not None:
             return found
-        _check(op_tree, be, next_error, form)
+        for tensor in form.tensors:
+            if tensor.backend is not be:
+                raise _foreign("Autodiff", tensor)
         made = super().__new__(cls)
-        made.op_tree, made.be, made.next_error, made._form, made._kept = op_tree, be, next_error, form, None
-        made._inputs, made._key = inputs, key
-        made.dtype = be.default_dtype
-        return _KNOWN.setdefault(key, made)
+        made.op_tree, made.be, made.next_error, made.dtype = op_tree, be, next_error, be.default_dtype
+        made._form, made._family, made._input_count = form, family, inputs
+        made._trees, made._kept = {}, None
+        family.objects[identity] = made
+        return made
 
     def get_grad_op_tree(self, tensors: Sequence[Tensor]) -> list[Any]:
         """The gradients with respect to tensors: op-trees, or the tensor that one is; unused ones get `tensor * 0`.
@@ -69,7 +90,14 @@ class Autodiff:
         Views of one memory are told apart: a tensor gets what arrives at its own elements, by whichever view.
         """
         self._check_tensors("get_grad_op_tree", tensors)
-        return gradients(self._form, self.op_tree, self.next_error, self.be, tensors)
+        key = (*map(id, tensors),)
+        found = self._trees.get(key)
+        if found is None:
+            form = self._form
+            found = self._family.gradients(form, self.op_tree, self.next_error, self.be, tensors)
+            if all(id(tensor) in form.numbers for tensor in tensors):  # others are not to be kept alive
+                self._trees[key] = found
+        return found.copy()
 
     def back_prop_grad(self, tensors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Write the gradients with respect to tensors into others, by one program.
@@ -81,10 +109,10 @@ class Autodiff:
         self._check_tensors("back_prop_grad", tensors)
         self._check_tensors("back_prop_grad", gradients)
         kept, key = self._kept, (*map(id, tensors), *map(id, gradients))
-        if kept is not None and kept[0] == key:
-            kept[1].run()
+        if kept is not None and kept.key == key and kept.description is not None:
+            kept.description.run()
             return
-        _check_buffers(tensors, gradients, self._inputs)
+        _check_buffers(tensors, gradients, self._form.tensors[: self._input_count])
         self._assign(tensors, gradients, key)
 
     def get_grad_tensor(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -100,9 +128,8 @@ class Autodiff:
 
     def cleanup(self) -> None:
         """Let go of the tree and its tensors; it gives no gradients then."""
-        _KNOWN.pop(self._key, None)
         self.op_tree = self.next_error = self._kept = None
-        self._form, self._inputs = Form(), ()
+        self._form, self._trees = Form(), {}
 
     def _assign(self, tensors: Sequence[Tensor], targets: Sequence[Tensor], key: tuple[int, ...] = ()) -> None:
         """Compute gradients by one program, which is kept for the next time if it has a key."""
@@ -115,11 +142,8 @@ class Autodiff:
         d.run()
         if key and not lowering.drew:
             # Not beyond the life of a tensor that it was made for: another one could have its identity then.
-            watched = [weakref.ref(each, self._forget) for each in (*tensors, *targets)]
-            self._kept = key, d, watched
-
-    def _forget(self, _: Any) -> None:
-        self._kept = None
+            self._kept = kept = _Kept(key, d)
+            kept.watch((*tensors, *targets))
 
     def _check_tensors(self, asked: str, tensors: Any) -> None:
         if not isinstance(tensors, list | tuple) or not all(isinstance(each, Tensor) for each in tensors):
@@ -132,11 +156,35 @@ class Autodiff:
                 four_parts(asked, "cleanup() has let go of the op-tree", "", "make an Autodiff of it anew")
             )
         for each in tensors:
-            _check_backend(asked, each, self.be)
+            if each.backend is not self.be:
+                raise _foreign(asked, each)
+
+
+class _Kept:
+    """The program of a `back_prop_grad`, as long as the tensors live that it was made for.
+
+    key: identities of these.
+    """
+
+    __slots__ = ("__weakref__", "_watched", "description", "key")
+
+    def __init__(self, key: tuple[int, ...], description: Description) -> None:
+        self.key = key
+        self.description: Description | None = description
+
+    def watch(self, tensors: Iterable[Tensor]) -> None:
+        """Let go of the program, and with it of the memory of all, when one of these dies."""
+        kept = weakref.ref(self)  # no callback may keep it alive
+
+        def forget(_: object) -> None:
+            found = kept()
+            if found is not None:
+                found.description = None
+
+        self._watched = [weakref.ref(each, forget) for each in tensors]
 
 
 _OPERANDS = OpTreeNode, Tensor
-_KNOWN: weakref.WeakValueDictionary[tuple[Any, ...], Autodiff] = weakref.WeakValueDictionary()
 
 
 def _check_types(op_tree: Any, be: Any, next_error: Any) -> None:
@@ -162,8 +210,6 @@ def _check(op_tree: Any, be: Any, next_error: Any, form: Form) -> None:
     if next_error is not None and next_error.shape != shape:
         wrong = f"the tree has shape {shape}, the error {next_error.shape}"
         raise ValueError(four_parts(asked, wrong, "", "give an error of the shape of the tree"))
-    for tensor in form.tensors:
-        _check_backend("Autodiff", tensor, be)
 
 
 def _asked(*arguments: Any) -> str:
@@ -176,10 +222,10 @@ def _named(argument: Any) -> str:
     return f"{type(argument).__name__} of shape {argument.shape}" if is_shown else shortened(argument)
 
 
-def _check_backend(asked: str, tensor: Tensor, be: Any) -> None:
-    if tensor.backend is not be:
-        wrong = f"a tensor of shape {tensor.shape} is of another backend, maybe of one that was cleaned up"
-        raise ValueError(four_parts(asked, wrong, "", "make all tensors of one backend"))
+def _foreign(asked: str, tensor: Tensor) -> ValueError:
+    """The error of a tensor of another backend."""
+    wrong = f"a tensor of shape {tensor.shape} is of another backend, maybe of one that was cleaned up"
+    return ValueError(four_parts(asked, wrong, "", "make all tensors of one backend"))
 
 
 def _check_buffers(tensors: Sequence[Tensor], buffers: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:

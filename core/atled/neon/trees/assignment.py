@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atled.errors import four_parts
-from atled.keyed import Description
+from atled.keyed import Description, Pattern
 from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees.building import Shape, shape_of
 from atled.neon.trees.filling import refuse_target
@@ -36,13 +37,58 @@ def assign(target: Tensor, tree: Any) -> None:
     if found is not None and found[0]() is target:
         found[1].run()
         return
-    d, drew = _described(target, tree)
-    d.run()
-    if drew:
-        return
+    assignments, tensors = kept.get("alike", _ALONE)
+    d = None if assignments is None else assignments.described(target, tensors)
+    if d is not None:
+        d.run()
+    else:
+        d, drew = _described(target, tree)
+        d.run()
+        if drew:
+            return
+        if assignments is not None:
+            assignments.note(target, tensors, d)
     if "is_known" in kept:
         _keep(kept, target, d)
     kept["is_known"] = True  # assigned a second time it is worth keeping
+
+
+_ALONE = None, ()
+
+
+class Assignments:
+    """How trees are assigned that differ in nothing but their tensors: what was described once goes for all of them.
+
+    Which tensors are the same ones, or have which elements of one memory, does not differ either.
+    """
+
+    __slots__ = ("_patterns",)
+
+    def __init__(self) -> None:
+        self._patterns: dict[Any, tuple[Pattern, list[int]]] = {}
+
+    def described(self, target: Tensor, tensors: Sequence[Tensor]) -> Description | None:
+        """The assignment of such a tree; None where none was described to such a target, or that has its memory.
+
+        tensors: those of the tree, all of one backend, in an order that is that of all of them.
+        """
+        view = target.view
+        found = self._patterns.get((view.desc, view.cell.size))
+        if found is None or target.backend is not tensors[0].backend:
+            return None
+        pattern, numbers = found
+        return pattern.on([*[tensors[number].view for number in numbers], view])
+
+    def note(self, target: Tensor, tensors: Sequence[Tensor], d: Description) -> None:
+        """Remember an assignment that was described anew."""
+        values = {d.leaf(tensor.view): number for number, tensor in reversed(list(enumerate(tensors)))}
+        pattern = d.pattern()
+        *leaves, last = pattern.leaves
+        if tensors and last == d.leaf(target.view) and last not in values:
+            if len(self._patterns) >= _KEPT_COUNT:
+                self._patterns.clear()
+            key = target.view.desc, target.view.cell.size
+            self._patterns[key] = pattern, [values[leaf] for leaf in leaves]
 
 
 def assigned_anew(tree: Any) -> Tensor:

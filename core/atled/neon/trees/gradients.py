@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from atled.errors import four_parts
 from atled.keyed import Description, Generations
+from atled.neon.trees.assignment import Assignments
 from atled.neon.trees.building import NUMBERS
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.parts import Shared, groups
 from atled.neon.trees.tensor import Tensor
 from atled.neon.trees.translation import Translation
+from atled.neon.trees.walks import tensors_of
 
-_RECIPES_LIMIT = 256
+_FORMS_LIMIT = 256
+_RECIPES_LIMIT = 16
 
 _new = tuple.__new__
 
@@ -23,48 +27,52 @@ class Form:
     """What trees consist of: their nodes and tensors, and what is equal for trees that differ in their tensors only.
 
     parts: nodes and tensors, these also by themselves, in the order in which they are met first.
+    numbers: of the parts, by their identity.
     key: of ops, attributes, shapes, dtypes, and of which tensors are the same or have which elements of one memory.
     """
 
-    __slots__ = ("_cells", "_known", "key", "parts", "tensors")
+    __slots__ = ("_cells", "key", "numbers", "parts", "tensors")
 
     def __init__(self, start: Form | None = None) -> None:
-        """start: what it consists of at first."""
+        """start: what it consists of at first; its key is only of what comes then."""
+        self.key: list[Any] = []
         self.parts: list[Any] = [] if start is None else start.parts.copy()
         self.tensors: list[Any] = [] if start is None else start.tensors.copy()
-        self.key: list[Any] = [] if start is None else start.key.copy()
-        self._known: dict[int, int] = {} if start is None else start._known.copy()
-        self._cells: dict[int, tuple[int, int]] = {} if start is None else start._cells.copy()
+        self.numbers: dict[int, int] = {} if start is None else start.numbers.copy()
+        self._cells: dict[Any, tuple[int, int]] = {} if start is None else start._cells.copy()
 
     def read(self, root: Any) -> None:
         """Take in a tree, a tensor or a number; TypeError where there is something else in it."""
-        parts, known, key = self.parts, self._known, self.key
+        parts, numbers, note = self.parts, self.numbers, self.key.append
         stack = [root]
         while stack:
             part = stack.pop()
-            number = known.get(id(part))
+            number = numbers.get(id(part))
             if number is not None:
-                key.append(number)
-            elif type(part) is OpTreeNode:
-                known[id(part)] = len(parts)
+                note(number)
+                continue
+            kind = type(part)
+            if kind is OpTreeNode:
+                numbers[id(part)] = len(parts)
                 parts.append(part)
                 about, a, b = part
-                key.append((*about.items(),))
+                note((*about.items(),))
                 stack += (b, a)
-            elif type(part) is tuple:
-                key.append(len(part) + 0.5)  # no number of a part
-                stack += part[::-1]
             elif isinstance(part, Tensor):
-                known[id(part)] = len(parts)
+                numbers[id(part)] = len(parts)
                 parts.append(part)
                 self.tensors.append(part)
                 view = part.view
-                cell, offset = self._cells.setdefault(id(view.cell), (len(parts), view.offset))
-                key.append((view.desc, cell, view.offset - offset))
+                cell = view.cell
+                first, offset = self._cells.setdefault(cell, (len(parts), view.offset))
+                note((view.desc, cell.size, first, view.offset - offset))
             elif part is None or isinstance(part, NUMBERS):
-                key.append((type(part), part))
+                note((kind, part))
+            elif kind is tuple:
+                note(len(part) + 0.5)  # no number of a part
+                stack += part[::-1]
             else:
-                asked = f"an op-tree with an operand of type {type(part).__name__}"
+                asked = f"an op-tree with an operand of type {kind.__name__}"
                 remedy = "make the tree of tensors, op-trees and numbers"
                 raise TypeError(four_parts(asked, "that is no tensor, op-tree or number", "", remedy))
 
@@ -73,41 +81,65 @@ class Recipe(NamedTuple):
     """How the gradients of trees of a form are made of their parts.
 
     numbers: further operands.  made: per node its dictionary and the numbers of its operands, or of several as a tuple:
-        of parts, then numbers, then nodes that were made.  results: the numbers of the gradients.
+        of parts, then numbers, then nodes that were made.
+    results: the numbers of the gradients.  assigned: how each is assigned, with the numbers of its tensors; None for
+        parts.
     """
 
     numbers: list[Any]
     made: list[tuple[dict[str, Any], int, Any]]
     results: list[int]
+    assigned: list[tuple[Assignments, list[int]] | None]
 
     def of(self, parts: Sequence[Any]) -> list[Any]:
         """The gradients of a tree with these parts."""
         values = [*parts, *self.numbers]
+        note = values.append
         for about, a, b in self.made:
             right = values[b] if type(b) is int else tuple([values[each] for each in b])
-            values.append(_new(OpTreeNode, (about, values[a], right)))
+            note(_new(OpTreeNode, (about, values[a], right)))
+        for number, assigned in zip(self.results, self.assigned, strict=True):
+            if assigned is not None:
+                values[number].__dict__["alike"] = assigned[0], [values[each] for each in assigned[1]]
         return [values[number] for number in self.results]
 
 
-_RECIPES: Generations[Recipe] = Generations("gradients of op-trees", _RECIPES_LIMIT)
+class Family:
+    """All trees of one form, with their errors: how gradients are made, and who asked for them.
 
-
-def gradients(form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
-    """The gradients of a tree with respect to tensors, as op-trees, or as the tensor that one is.
-
-    form: of the tree and the error.
-    error: what arrives at the tree, an op-tree or tensor; None for ones.
+    objects: by identity of what they have, who is to be found again.
     """
-    form = Form(form)
-    form.key.append("wanted")
-    for tensor in wanted:
-        form.read(tensor)
-    key = (backend.context.frozen, backend.default_dtype, *form.key)
-    recipe = _RECIPES.get(key) or _RECIPES.find_old(key)
-    if recipe is None:
-        found = _derived(form, root, error, backend, wanted)
-        recipe = _RECIPES.add(key, _recipe(form, found))
-    return recipe.of(form.parts)
+
+    __slots__ = ("_recipes", "objects")
+
+    def __init__(self) -> None:
+        self.objects: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._recipes: dict[Any, Recipe] = {}
+
+    def gradients(self, form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
+        """The gradients of a tree with respect to tensors, as op-trees, or as the tensor that one is.
+
+        form: of the tree and the error.
+        error: what arrives at the tree, an op-tree or tensor; None for ones.
+        """
+        numbers = form.numbers
+        key = (*[numbers.get(id(tensor), -1) for tensor in wanted],)
+        if -1 in key:
+            form = Form(form)
+            for tensor in wanted:
+                form.read(tensor)
+            key = (*form.key,)
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            recipe = _recipe(form, _derived(form, root, error, backend, wanted))
+            if len(self._recipes) >= _RECIPES_LIMIT:
+                self._recipes.clear()
+            self._recipes[key] = recipe
+        return recipe.of(form.parts)
+
+
+FAMILIES: Generations[Family] = Generations("gradients of op-trees", _FORMS_LIMIT)
+"""By the form of a tree and its error, and the Context and default dtype of the backend."""
 
 
 def _derived(form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
@@ -201,7 +233,12 @@ def _recipe(form: Form, trees: Sequence[Any]) -> Recipe:
     made = []
     for about, a, b in nodes:
         made.append((about, known[id(a)], tuple(known[id(each)] for each in b) if type(b) is tuple else known[id(b)]))
-    return Recipe(list(numbers.values()), made, [known[id(tree)] for tree in trees])
+    results = [known[id(tree)] for tree in trees]
+    assigned = [
+        (Assignments(), [known[id(tensor)] for tensor in tensors_of(tree)]) if number >= len(form.parts) else None
+        for tree, number in zip(trees, results, strict=True)
+    ]
+    return Recipe(list(numbers.values()), made, results, assigned)
 
 
 def _operands(part: Any) -> Sequence[Any]:

@@ -122,6 +122,19 @@ def test_trees_and_tensors_die_with_whoever_has_them(cpu):
         gc.enable()
 
 
+def test_an_object_dies_before_its_buffers(cpu):
+    gc.disable()
+    try:
+        x, gx = tensors(cpu)
+        ad = Autodiff(cpu.exp(x), cpu)
+        ad.back_prop_grad([x], [gx])
+        watched = weakref.ref(ad)
+        del ad
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
 def test_unused_tensors_die_too(cpu):
     gc.disable()
     try:
