@@ -75,7 +75,18 @@ class Description:
     context: who computes; None for the Context in force when it runs.
     """
 
-    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_leaves", "_program", "_table")
+    __slots__ = (
+        "_begins",
+        "_cells",
+        "_codes",
+        "_context",
+        "_count",
+        "_entries",
+        "_floats",
+        "_leaves",
+        "_program",
+        "_table",
+    )
 
     def __init__(self, context: Context | None = None) -> None:
         self._context = None if context is None else context.frozen
@@ -87,7 +98,8 @@ class Description:
         self._program: Program | None = None  # the last, with what it was found for
         self._table: object = None
         self._codes: list[int] = []
-        self._count = 0  # of entries: a description may go on behind a run
+        self._count = -1  # of entries: a description may go on behind a run
+        self._cells: Sequence[ArrayCell] = ()  # of the leaves among so many entries
 
     def leaf(self, array: NdArray | View | Variable) -> int:
         """The values that an array has when the program runs; one value however often it is given.
@@ -321,6 +333,7 @@ class Description:
             self._program = None
         cells[leaf] = array.cell
         self._leaves = {cell: number for number, cell in cells.items()}
+        self._cells = list(self._leaves)
 
     def set_number(self, number: int, value: float) -> None:
         """Have a number of a description that is kept be another one."""
@@ -357,14 +370,14 @@ class Description:
         Where it fails, every array is as it was. Raises what the calls themselves would for shapes and attributes that
         do not fit, TypeError or ValueError for a description that makes no sense.
         """
-        cells, begins = list(self._leaves), self._begins
+        begins, count = self._begins, len(self._entries)
+        cells = self._cells if count == self._count else list(self._leaves)
         if begins:
             while len(begins) < len(cells):
                 begins.append(0)
         codes = [cell.code if cell.pending is None else -1 for cell in cells]
         surroundings = here()
         table, program = surroundings.arrays, self._program
-        count = len(self._entries)
         if program is None or table is not self._table or codes != self._codes or count != self._count:
             program = None
             if table is not None:
@@ -375,17 +388,18 @@ class Description:
                 program = known.get((*self._entries, *codes))
             if program is None:
                 return self._run_first(cells)
-            self._program, self._table, self._codes, self._count = program, table, codes, count
+            self._program, self._table, self._codes = program, table, codes
+            self._cells, self._count = cells, count
         found: list[NdArray] = program.run(cells, begins, self._floats)
         return found
 
-    def _run_first(self, cells: list[ArrayCell]) -> list[NdArray]:
+    def _run_first(self, cells: Sequence[ArrayCell]) -> list[NdArray]:
         """Run what is not known, on arrays without values, or while something observes calls."""
         program = self._compiled(cells)
         begins = self._begins
         return (program.run_bound if is_observed() else program.run)(cells, begins, self._floats)
 
-    def _compiled(self, cells: list[ArrayCell]) -> Program:
+    def _compiled(self, cells: Sequence[ArrayCell]) -> Program:
         """The program, found or compiled."""
         context = self._settled(cells)
         key = (*self._entries, *[cell.code for cell in cells])
@@ -396,7 +410,7 @@ class Description:
             keep(table, key, program)
         return program
 
-    def _settled(self, cells: list[ArrayCell]) -> Context:
+    def _settled(self, cells: Sequence[ArrayCell]) -> Context:
         """The Context that counts; all arrays have values then."""
         if here().arrays is None:
             in_force()

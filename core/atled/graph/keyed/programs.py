@@ -167,6 +167,7 @@ class _OnHost(Program):
         "_by_address",
         "_drawn",
         "_drawn_inside",
+        "_draws",
         "_is_pure",
         "_moves",
         "_new_bytes",
@@ -188,7 +189,8 @@ class _OnHost(Program):
         self._new_dtypes = [slot.desc.dtype for slot in slots[count:]]
         self._drawn = [plan.slots[step.random_slot].source[1] for step in plan.steps if step.random_slot >= 0]
         self._drawn_inside = [plan.slots[slot].source[1] for slot in plan.drawn_inside]
-        self._is_pure = not (self.swapped or self.changed or self._drawn or self._drawn_inside)
+        self._draws = bool(self._drawn or self._drawn_inside)
+        self._is_pure = not (self.swapped or self.changed or self._draws)
         dtypes = {number: dtype for number, _, dtype, _ in plan.requests}
         self._moves = [(number, compiled.lows[number], dtypes[number].itemsize) for number in self._read]
 
@@ -222,7 +224,7 @@ class _OnHost(Program):
         new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
         if new:
             addresses += [storage.address for storage in new]
-        self._run_changing(cells, addresses, self._floats(floats))
+        (self._run_drawing if self._draws else self._run_changing)(cells, addresses, self._floats(floats))
         if new:
             _swap(
                 cells,
@@ -232,15 +234,24 @@ class _OnHost(Program):
         return made
 
     def _run_changing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
-        """Run steps that change arrays, or draw numbers: the states of these go on, and back where it fails."""
-        changed, drawn = self.changed, self._drawn
-        before = [(cells[number], drawn_count(cells[number])) for number in self._drawn_inside]
+        """Run steps that change arrays."""
+        changed = self.changed
         if WATCHES and changed:
             announce(id(cells[number]) for number in changed)
+        try:
+            self._by_address.run(addresses, floats)
+        finally:
+            for number in changed:
+                cells[number].touched()
+
+    def _run_drawing(self, cells: Cells, addresses: Sequence[int], floats: Sequence[float]) -> None:
+        """Run steps that draw numbers: the states of these go on, and back where it fails."""
+        drawn = self._drawn
+        before = [(cells[number], drawn_count(cells[number])) for number in self._drawn_inside]
         for number in drawn:
             advance(cells[number])
         try:
-            self._by_address.run(addresses, floats)
+            self._run_changing(cells, addresses, floats)
         except BaseException:
             for number in drawn:
                 advance(cells[number], -1)
@@ -248,8 +259,8 @@ class _OnHost(Program):
                 advance(cell, count - drawn_count(cell))
             raise
         finally:
-            for number in (*changed, *self._drawn_inside):
-                cells[number].touched()
+            for cell, _ in before:
+                cell.touched()
 
 
 class _OnDevice(Program):
