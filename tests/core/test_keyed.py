@@ -322,6 +322,40 @@ def test_what_is_made_for_an_array_that_nothing_reads_is_written_in_place():
     np.testing.assert_allclose(z.data, x.data @ y.data, rtol=1e-4, atol=1e-5)
 
 
+def pooled(d, x):
+    maximum = d.call("WindowMax", d.leaf(x), kernel=(2,))
+    return maximum, d.output(maximum, 1)
+
+
+def test_all_that_a_node_makes_is_written_where_it_is_assigned_to():
+    x, y, place = array(3, 4), array(3, 2), NdArray.from_numpy_array(np.ones((3, 2), np.uint8))
+    storages = [y.cell.storage, place.cell.storage]
+    d = Description(CPU)
+    for target, value in zip((y, place), pooled(d, x), strict=True):
+        d.assign(target, value)
+    d.run()
+    assert [y.cell.storage, place.cell.storage] == storages
+    assert [step.name for step in d.plan.steps] == ["WindowMax"]
+    pairs = x.data.reshape(3, 2, 2)
+    np.testing.assert_array_equal(y.data, pairs.max(-1))
+    np.testing.assert_array_equal(place.data, pairs.argmax(-1))
+
+
+@PLACES
+def test_what_else_reads_one_of_several_results_gets_its_values(context):
+    x, y, place = array(3, 4), array(3, 2), NdArray.from_numpy_array(np.ones((3, 2), np.uint8))
+    d = Description(context)
+    maximum, at = pooled(d, x)
+    d.assign(place, at)
+    d.assign(y, maximum)
+    d.result(d.call("Sum", maximum, axes=(1,)))
+    (sums,) = d.run()
+    pairs = x.data.reshape(3, 2, 2)
+    np.testing.assert_array_equal(y.data, pairs.max(-1))
+    np.testing.assert_array_equal(place.data, pairs.argmax(-1))
+    np.testing.assert_allclose(sums.data, pairs.max(-1).sum(1), rtol=1e-6)
+
+
 @PLACES
 def test_what_else_is_computed_of_an_array_is_so_of_its_old_values(context):
     x, y, z = array(3, 3), array(3, 3, seed=1), array(3, 3, seed=2)

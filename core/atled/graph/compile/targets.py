@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -18,7 +18,8 @@ def write_to_targets(nodes: Sequence[IRNode], results: Iterable[IRValue]) -> lis
     """The nodes to run instead of `nodes`: some write into the array that what they make is assigned to.
 
     So does a node whose implementation can write there, with the strides that a window has, if nobody else reads what
-    it makes, and nothing that it reads changes up to the assignment, whose turn it takes. A formula that does not look
+    it makes, and nothing that it reads changes up to the assignment, whose turn it takes; of several outputs it writes
+    all, or none. A formula that does not look
     at what its target held has that for an output only; then others may compute it on the way.
 
     results: values that must exist although no node may read them.
@@ -80,38 +81,56 @@ class _Targets:
         self._position = {node: position for position, node in enumerate(nodes)}
         self._readers: dict[IRValue, int] = {}  # of the value and of views of it
         self._changes: dict[IRArray, list[tuple[int, int]]] = {}  # versions, and the positions of what makes them
+        self._assigning: dict[IRValue | None, IRNode] = {}  # the last assignment of a value
         for position, node in enumerate(nodes):
             for value in node.inputs:
                 if value is not None:
                     self._readers[value.shows] = self._readers.get(value.shows, 0) + 1
+            if node.spec is SPECS["Assign"] and not node.computed:
+                self._assigning[node.inputs[1]] = node
             for value in node.changed.values():
                 if value.base.array is not None:
                     self._changes.setdefault(value.base.array, []).append((value.version, position))
         self.become: dict[IRNode, IRNode | None] = {}
 
     def write_at_once(self, assigning: IRNode) -> None:
-        """Have what makes the value of an assignment write it there, if it can."""
+        """Have what makes the value of an assignment write it there, if it can: all that it makes at once."""
         target, value = assigning.inputs
         assert target is not None and value is not None
-        maker, made = value.node, assigning.changed[0]
-        if (
-            maker is None
-            or value.is_view
-            or maker not in self._position
-            or maker in self.become
-            or value in self._results
-        ):
+        maker = value.node
+        if maker is None or value.is_view or maker not in self._position or maker in self.become:
             return
-        if not _may_write_elsewhere(maker) or not self._reads_the_same(maker, assigning):
+        assignments = self._assignments_of(maker)
+        if assignments is None or not _may_write_elsewhere(maker):
             return
-        if self._readers[value] != 1 or value.shape != target.shape or value.place is not target.place:
+        last = max(assignments, key=self._position.__getitem__)
+        if not self._reads_the_same(maker, last):
             return
-        if any(item is not None and item.touches(target) for item in maker.inputs):
-            return
-        new = _written_to(maker, made, assigning)
+        new = _written_to(maker, {each.inputs[1]: each.changed[0] for each in assignments}, last)
         if new is not None:
-            self.become[maker] = None
-            self.become[assigning] = new
+            self.become |= {maker: None, **dict.fromkeys(assignments, None), last: new}
+
+    def _assignments_of(self, maker: IRNode) -> list[IRNode] | None:
+        """One for each value that a node makes and somebody reads, one behind the other; None where others read it."""
+        found: list[tuple[IRNode, IRValue, IRValue]] = []  # with what it holds before, and what it gets
+        for value in maker.outputs:
+            assigning = self._assigning.get(value)
+            if value in self._results or self._readers.get(value, 0) != (assigning is not None):
+                return None
+            if assigning is not None:
+                target = assigning.inputs[0]
+                assert target is not None
+                found.append((assigning, target, value))
+        places = [self._position[each] for each, _, _ in found]
+        if max(places) - min(places) >= len(places):
+            return None  # what stands between might read a target, or write it
+        for number, (_, target, value) in enumerate(found):
+            if value.shape != target.shape or value.place is not target.place:
+                return None
+            others = (*maker.inputs, *(each for _, each, _ in found[:number]))
+            if any(item is not None and item.touches(target) for item in others):
+                return None
+        return [each for each, _, _ in found]
 
     def _reads_the_same(self, maker: IRNode, assigning: IRNode) -> bool:
         """Whether what a node reads has not changed where the assignment stands."""
@@ -127,23 +146,34 @@ class _Targets:
 
 def _may_write_elsewhere(maker: IRNode) -> bool:
     spec, decision = maker.spec, maker.decision
-    if spec is None or decision is None or maker.computed or len(maker.outputs) != 1:
+    if spec is None or decision is None or maker.computed or len(maker.outputs) != len(spec.outputs):
         return False
     return not (spec.views or spec.by_engine or spec.random or spec.mutated or spec.inplace or decision.fallback)
 
 
-def _written_to(maker: IRNode, made: IRValue, assigning: IRNode) -> IRNode | None:
-    """The node with another output; None where its implementation does not write there."""
-    spec, decision, place = maker.spec, maker.decision, made.place
-    assert spec is not None and decision is not None and place is not None
-    is_plain = made.desc.is_contiguous and place.begins_anywhere(made.offset * made.dtype.itemsize)
+def _written_to(maker: IRNode, written: Mapping[IRValue | None, IRValue], assigning: IRNode) -> IRNode | None:
+    """The node with other outputs; None where its implementation does not write there.
+
+    written: by value the one that takes its place.
+    """
+    spec, decision = maker.spec, maker.decision
+    assert spec is not None and decision is not None
+    outputs = [written.get(value, value) for value in maker.outputs]
+    strided = [name for name, made in zip(spec.outputs, outputs, strict=True) if not _is_plain(made)]
     implementation = decision.implementation
-    if not is_plain and not implementation.takes_strides((spec.outputs[0],)):
+    if strided and not implementation.takes_strides(strided):
         return None
-    call = decision.call.on(decision.call.inputs, (made.desc,))
+    call = decision.call.on(decision.call.inputs, tuple(made.desc for made in outputs))
     if implementation.accepts is not None and implementation.accepts(call) is not True:
         return None
     new = IRNode(spec, maker.inputs, maker.attributes, assigning.context, decision.made_for(spec.name, call))
     new.is_sparing = maker.is_sparing
-    new.make((made,))
+    new.make(outputs)
     return new
+
+
+def _is_plain(made: IRValue) -> bool:
+    """Whether a value is in C order, where kernels may begin."""
+    place = made.place
+    assert place is not None
+    return made.desc.is_contiguous and place.begins_anywhere(made.offset * made.dtype.itemsize)

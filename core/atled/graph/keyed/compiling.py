@@ -164,5 +164,5 @@ def _sees_failures(steps: Sequence[Step], changes: Sequence[bool]) -> bool:
 def _copies(compiled: Compiled, whole: Container[int]) -> bool:
     """Whether a step does nothing but assign a whole array: to swap it costs less."""
     plan = compiled.plan
-    copies = [plan.slots[step.arguments[0]].source for step in plan.steps if step.node.spec is SPECS["Assign"]]
-    return any(kind == "external" and number[0] in whole for kind, *number in copies)
+    copies = [slot for step in plan.steps if step.node.spec is SPECS["Assign"] for slot in step.written]
+    return any(kind == "external" and number[0] in whole for kind, *number in (plan.slots[n].source for n in copies))

@@ -295,14 +295,14 @@ def prepare(call: Call) -> Prepared:
         for axis, value in enumerate((*[missing] * (AXES - axes), *values)):
             words[word + axis] = value
     seen = small.size * math.prod(attributes["kernel"])
+    errors = _ERRORS if name in ("WindowMaxGather", "WindowMaxGrad") else None  # what cannot fail writes in place
     if large.dtype == np.float32 and cut_lanes.fits(name, words):
-        errors = _ERRORS if name == "WindowMaxGrad" else None
         return cut_lanes.prepare(name, words, _ARGUMENTS[name], seen + large.size, errors)
     by_row = {**WINDOWS, **ELEMENTS}.get(name) if not is_last else None
     kernel = (by_row or _KERNELS[name])[large.dtype.name]
     units = result.size // max(result.shape[-1], 1)  # rows, or what lies between channels
     parts = share_count((seen + large.size) / _ELEMENTS_PER_US, max(units, 1))
-    return launch(kernel, words, _ARGUMENTS[name], parts=parts, errors=_ERRORS)
+    return launch(kernel, words, _ARGUMENTS[name], parts=parts, errors=errors)
 
 
 def _plain(call: Call, sizes: Sequence[int], counts: Sequence[int]) -> Call | None:
