@@ -1,5 +1,8 @@
 """What `gen_backend` makes: classes by name and kind, Contexts, and what is refused."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -213,3 +216,17 @@ def test_constructors_take_the_arguments_of_the_documents():
     assert be.context == nn.get_current_context()
     assert (be.default_dtype, be.compat_mode, be.deterministic) == (np.float64, "caffe", True)
     assert NervanaCPU(1, np.float32, 32, -24, None, None, None, None, None).rng is not None
+
+
+def test_the_last_backend_is_cleaned_up_at_exit():
+    program = """
+import atexit
+from atled.neon.backends import gen_backend
+
+atexit.register(lambda: print(be.closed))  # what is registered first is called last
+be = gen_backend("sim")
+x = be.ones((2, 2)) + 1
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+    assert not done.stderr
