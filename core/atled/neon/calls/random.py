@@ -8,6 +8,7 @@ import numpy as np
 
 from atled.errors import four_parts, shortened
 from atled.neon.calls.checks import check_numbers, check_tensors
+from atled.neon.trees.filling import refuse_target
 from atled.neon.trees.tensor import Tensor
 
 
@@ -71,11 +72,11 @@ class RandomCalls:
 
             be.rng.uniform(size=out.shape) < keepthresh
         """
-        check_tensors(self, "make_binary_mask", out=out)
+        self._check_target("make_binary_mask", out=out)
         check_numbers("make_binary_mask", keepthresh=keepthresh)
         if keepthresh != keepthresh:  # NaN
             raise ValueError(four_parts("make_binary_mask", "keepthresh is NaN", "", "give a number from 0 to 1"))
-        out[:] = (self.rng.uniform(size=out.shape) < keepthresh).astype(out.dtype)
+        out[:] = self.rng.uniform(size=out.shape) < keepthresh
         return out
 
     def fill_normal(self, ary: Tensor, mean: float = 0, stdv: float = 1) -> Tensor:
@@ -85,9 +86,16 @@ class RandomCalls:
 
             be.rng.normal(mean, stdv, ary.shape)
         """
-        check_tensors(self, "fill_normal", ary=ary)
+        self._check_target("fill_normal", ary=ary)
         check_numbers("fill_normal", mean=mean, stdv=stdv)
         if not stdv >= 0:
             raise ValueError(four_parts("fill_normal", f"stdv is {stdv}", "", "give a number that is not negative"))
-        ary[:] = self.rng.normal(mean, stdv, ary.shape).astype(ary.dtype)
+        ary[:] = self.rng.normal(mean, stdv, ary.shape)
         return ary
+
+    def _check_target(self, call: str, **given: Any) -> None:
+        """Refuse what cannot be filled before anything is drawn for it."""
+        check_tensors(self, call, **given)
+        (target,) = given.values()
+        if target.view.read_only:
+            refuse_target(target)
