@@ -276,7 +276,6 @@ class NdArray(ArrayOperators):
 
 def _dtype(given: Any) -> np.dtype:
     """The dtype of numbers that is asked for; TypeError if there is none, ImportError where it needs ml_dtypes."""
-    asked = f"cast to {given!r}"
     try:
         found = np.dtype(given)
     except TypeError:
@@ -285,6 +284,7 @@ def _dtype(given: Any) -> np.dtype:
         except ValueError:
             found = np.dtype(object)
     if not is_number(found):
+        asked = f"cast to {given!r}"
         raise TypeError(four_parts(asked, "not a dtype of numbers", "", "use a float, int or bool dtype"))
     return found
 

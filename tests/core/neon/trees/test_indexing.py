@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atled.neon.backends.nervanacpu import NervanaCPU
+from atled.neon.backends import cleanup_backend, gen_backend
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,16 @@ def random_view(draw, x, values):
     return x, values
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_views_of_views_are_operands_and_targets(data):
-    expected = np.arange(35, dtype=np.float32).reshape(5, 7)
-    x = NervanaCPU(rng_seed=1).array(expected)
+@pytest.mark.parametrize("backend", ["cpu", "sim", "reference"])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_views_of_views_are_operands_and_targets(backend, data):
+    be = gen_backend(backend)
+    dtype = data.draw(st.sampled_from((np.float32, np.int32, np.uint8)))
+    expected = np.arange(35, dtype=dtype).reshape(5, 7)
+    x = be.array(expected, dtype=dtype)
+    if data.draw(st.booleans()):
+        x[:] = x + 0  # a device has it from now on
     view, part = random_view(data.draw, x, expected)
     np.testing.assert_array_equal(view.get(), part, strict=True)
     if data.draw(st.booleans()):
@@ -140,3 +145,4 @@ def test_views_of_views_are_operands_and_targets(data):
         view[::-1] = view
         part[::-1] = part.copy()
     np.testing.assert_array_equal(x.get(), expected)
+    cleanup_backend()
