@@ -87,8 +87,11 @@ class LocalResponseCalls(DescribedCalls):
         _check(self, "fprop_lrn", layer, I=I, O=O, denom=denom)
         alpha, beta, scale, power = _numbers("fprop_lrn", alpha, beta, ascale, bpower)
         d = Description(self.context)
-        value = d.call("LRN", taken(d, I, layer.maps), size=layer.J, axis=0, scale=scale, power=power, bias=1.0)
-        give(d, denom, layer.maps, d.output(value, 1))
+        x = taken(d, I, layer.maps)
+        shares = d.call("Mul2", _around(d, layer, d.call("Mul2", x, x)), d.number(scale / layer.J))
+        below = d.call("Add2", shares, d.number(1.0))
+        value = d.call("Mul2", x, d.call("Pow2", below, d.number(-power)))
+        give(d, denom, layer.maps, below)
         give(d, O, layer.maps, added(d, scaled(d, value, alpha), beta, O, layer.maps))
         return Described(d)
 
@@ -123,9 +126,7 @@ class LocalResponseCalls(DescribedCalls):
         alpha, beta, scale, power = _numbers("bprop_lrn", alpha, beta, ascale, bpower)
         d = Description(self.context)
         x, y, error, below = (taken(d, each, layer.maps) for each in (I, O, E, denom))
-        shares = d.call("Div2", d.call("Mul2", y, error), below)
-        around = {"kernel": (layer.J, 1), "stride": (1, 1), "pad": (layer.J // 2, 0), "channel_last": True}
-        sums = d.call("WindowSum", shares, average=False, **around)
+        sums = _around(d, layer, d.call("Div2", d.call("Mul2", y, error), below))
         direct = d.call("Mul2", error, d.call("Pow2", below, d.number(-power)))
         by_squares = d.call("Mul2", d.call("Mul2", x, sums), d.number(2 * power * scale / layer.J))
         value = d.call("Sub2", direct, by_squares)
@@ -135,6 +136,14 @@ class LocalResponseCalls(DescribedCalls):
 
 def _check(backend: Any, call: str, layer: LRNLayer, **tensors: Any) -> None:
     check_operands(backend, call, *(Operand(name, each, _IMAGES, layer.dimI) for name, each in tensors.items()))
+
+
+def _around(d: Description, layer: LRNLayer, value: int) -> int:
+    """Sums over the maps around each one."""
+    # Not the core's op for all of it: sums of windows and formulas have kernels on every backend, and it takes no
+    # denominator in its gradient.
+    window = {"kernel": (layer.J, 1), "stride": (1, 1), "pad": (layer.J // 2, 0), "channel_last": True}
+    return d.call("WindowSum", value, average=False, **window)
 
 
 def _numbers(call: str, alpha: Any, beta: Any, scale: Any, power: Any) -> list[float]:
