@@ -66,7 +66,7 @@ class ConvolutionCalls(DescribedCalls):
             I: (C, D, H, W, N) float.  F: (C, T, R, S, K) float.
             O: (K, M, P, Q, N); is overwritten.
             X: as O, see the class.  bias, bsum: (K, 1).
-            relu: None for what the layer was made with; so is a missing bsum.
+            relu: None for what the layer was made with; so is bsum, for which True and False will do.
             layer_op, repeat: no effect.
 
         Raises:
@@ -79,8 +79,9 @@ class ConvolutionCalls(DescribedCalls):
             if bias is not None and not isinstance(bias, Tensor):
                 relu, bias = bias, None
             bsum = bsum if isinstance(bsum, Tensor) else None
-        if bsum is None and layer.bsum:
+        if bsum is True or (bsum is None and layer.bsum is not False):
             bsum = self._batch_sum(layer)
+        bsum = None if bsum is False else bsum
         rectified = bool(layer.relu if relu is None else relu)
         target = Operand("O", O, _OUTPUTS, layer.dimO)
         result = Result("fprop_conv", target, X, bias, bsum, alpha, beta, rectified, bool(brelu), slope)

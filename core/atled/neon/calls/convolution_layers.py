@@ -55,7 +55,7 @@ class ConvLayer(LayerObject):
         self.sizeI, self.sizeF, self.sizeO = map(math.prod, (self.dimI, self.dimF, self.dimO))
         self.nOut = self.sizeO // N
         self.dot = self.TRS == self.strides == (1, 1, 1) and self.padding == (0, 0, 0)
-        self.relu, self.bsum = bool(relu), bsum
+        self.relu, self.bsum = bool(relu), bsum if isinstance(bsum, Tensor) else bool(bsum)
         self.batch_sum: Tensor | None = None
         self._axes = self._axes_of_windows()
         order = (len(self._axes) + 1, *range(len(self._axes) + 1))

@@ -142,8 +142,10 @@ def test_relu_and_bsum_of_the_layer_are_defaults(be, rng):
     be.fprop_conv(layer, x, f, out)
     assert out.get().min() == 0
     close(layer.batch_sum, out.get().reshape(layer.K, -1).sum(1, keepdims=True))
-    be.fprop_conv(layer, x, f, out, relu=False)
+    sums = layer.batch_sum.get()
+    be.fprop_conv(layer, x, f, out, relu=False, bsum=False)
     assert out.get().min() < 0
+    np.testing.assert_array_equal(layer.batch_sum.get(), sums)
 
 
 def test_views_are_read_and_written(be, rng):
