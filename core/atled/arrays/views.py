@@ -165,14 +165,21 @@ class View:
         return self.cell.place is HOST
 
     def export(self) -> np.ndarray:
-        """The elements themselves, moved to host memory: what is written into them is seen by every later op."""
-        cell = self.cell
+        """The elements themselves, moved to host memory: what is written into them is seen by every later op.
+
+        Of a read-only view the array is read-only, too.
+        """
+        cell, desc = self.cell, self.desc
+        if cell.dtype is None:
+            cell.settle(desc.dtype)
         storage = cell.host()
         cell.touched()
-        itemsize, desc = self.dtype.itemsize, self.desc
+        itemsize = desc.dtype.itemsize
         steps = tuple(step * itemsize for step in desc.written_strides)
         whole = storage.export((cell.size,), desc.dtype)
-        return np.ndarray(desc.shape, desc.dtype, whole, self.offset * itemsize, steps)
+        shown = np.ndarray(desc.shape, desc.dtype, whole, self.offset * itemsize, steps)
+        shown.flags.writeable = not self.read_only
+        return shown
 
     def write(self, values: Any) -> None:  # Any: what NumPy makes an array of
         """Have the view hold values, cast and broadcast as NumPy does where it assigns, with the errors that it has."""

@@ -130,6 +130,7 @@ def test_nothing_is_written_through_a_read_only_view_nor_its_views(both):
         for write in (lambda view: view.write(1), lambda view: view.copy_from(view)):
             with pytest.raises(ValueError, match="it is shown to others"):
                 write(each)
+        assert not each.export().flags.writeable
     np.testing.assert_array_equal(view.numpy(), values)
 
 
@@ -140,3 +141,7 @@ def test_a_view_is_whole_where_it_is_all_of_the_array_in_c_order():
     assert view[:].is_whole
     assert view.reshape((2, 6)).is_whole
     assert not any(part.is_whole for part in (view.T, view[1:], view[:2], view[::-1]))
+
+
+def test_what_was_never_written_is_exported_in_the_dtype_of_the_view():
+    assert View(ArrayCell(3), ArrayDesc((3,), np.int32)).export().dtype == np.int32
