@@ -23,7 +23,7 @@ export PYTHON
 # The tests start some hundred processes, each of which would compile the whole library.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn kernel-needs check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs fuzz-descriptions lint lint-style lint-format lint-types format generated clean
+.PHONY: help demo test quick gpu gpu-wheels check-opencl check-torch check-cuda check-cudnn kernel-needs check-lowest check-growth bench bench-functions check-processors check-nnabla check-wheels conformance fuzz fuzz-programs fuzz-descriptions fuzz-trees lint lint-style lint-format lint-types format generated clean
 .DEFAULT_GOAL := help
 # Two set-ups at the same time would write into one environment.
 .NOTPARALLEL:
@@ -48,6 +48,7 @@ help:
 	@echo "make fuzz     hostile calls and damaged files, MINUTES=10 SEED=0 (default: 2 minutes); counts what comes of them"
 	@echo "make fuzz-programs  random training programs, PROGRAMS=200 SEED=0 BACKEND=cpu (or sim), run in several ways that must agree"
 	@echo "make fuzz-descriptions  random programs by key against NumPy, DESCRIPTIONS=500 SEED=0 BACKEND=cpu (or sim, reference)"
+	@echo "make fuzz-trees  random programs of neon's API against NumPy, TREES=500 SEED=0 BACKEND=cpu (or sim, reference)"
 	@echo "make conformance  run the conformance kit on our plugins and write their reports"
 	@echo "make lint     check style and types"
 	@echo "make format   put the code into the house's format"
@@ -175,6 +176,11 @@ fuzz-programs: $(VENV)/.ready-test
 DESCRIPTIONS ?= 500
 fuzz-descriptions: $(VENV)/.ready-test
 	@$(RUN) tools/fuzz_descriptions.py --backend $(BACKEND) --descriptions $(DESCRIPTIONS) --seed $(SEED)
+
+# Op-trees and their gradients.
+TREES ?= 500
+fuzz-trees: $(VENV)/.ready-test
+	@$(RUN) tools/fuzz_trees.py --backend $(BACKEND) --trees $(TREES) --seed $(SEED)
 
 # NAME:FOLDER of each plugin; the report beside its modules says that it is right, so a failing plugin must not keep one.
 CONFORMING := cpu-numba:plugins/cpu_numba/src/atled_cpu_numba sim:plugins/sim/src/atled_sim

@@ -59,6 +59,7 @@ def test_code_of_the_dispatch_page_runs_and_prints_what_it_says(tmp_path):
         "docs/gradients.md",
         "docs/layers.md",
         "docs/programs.md",
+        "docs/neon.md",
         "docs/nnabla_scripts.md",
         "docs/own_ops.md",
         "docs/speed.md",

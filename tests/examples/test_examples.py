@@ -109,3 +109,12 @@ def test_mixed_precision_learns_and_finds_its_loss_scale(tmp_path, capsys):
     assert set(outcome.single.scales) == {1.0}
     assert outcome.half.scales[0] < 2.0**20 and np.max(np.diff(outcome.half.scales)) > 0
     assert "float16" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_op_trees_of_neon_learn_digits(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = run("neon_optree", tmp_path, "--epochs", 8)
+    assert outcome.costs[-1] < 0.3 * outcome.costs[0]
+    assert outcome.accuracy > 0.9
+    assert "a tree: ({'op': 'add', 'shape': (2, 2)}, x0," in capsys.readouterr().out

@@ -1,0 +1,1 @@
+"""Random op-trees of neon's API, with NumPy beside."""
