@@ -482,6 +482,7 @@ class Pattern:
         made._entries, made._floats = self._entries.copy(), self._floats.copy()
         made._begins = [view.offset for view in views] if self._begins else []
         made._program, made._table, made._codes, made._count = self._program, self._table, self._codes, self._count
+        made._cells = list(leaves)
         return made
 
 
