@@ -21,6 +21,7 @@ from atled_contexts import (
     Context,
     Decision,
     Implementation,
+    SelectionError,
     array_class,
     array_class_names,
     backend_info,
@@ -234,7 +235,10 @@ def choose_strided(
     wanted = tuple(desc if made.takes_strides((names[n],)) else must[n] for n, desc in enumerate(inputs))
     if wanted == must:
         return decision
-    other = choose(spec, wanted, attributes, context, by_operands=by_operands)
+    try:
+        other = choose(spec, wanted, attributes, context, by_operands=by_operands)
+    except SelectionError:  # nobody takes the strides, and the Context refuses fallbacks
+        return decision
     return other if other.implementation is made else decision
 
 

@@ -86,7 +86,7 @@ class LayerHooks(DescribedCalls):
         check_shapes("bprop_transform", dict.fromkeys(("error", "deltas"), outputs.shape), **given)
         try:
             formula, d = (
-                Formula(self, transform.bprop, outputs.shape, outputs.dtype, broadcasts=True),
+                Formula(self, getattr(transform, "bprop", None), outputs.shape, outputs.dtype, broadcasts=True),
                 Description(self.context),
             )
             d.assign(deltas.view, formula.times(d, d.leaf(outputs.view), d.leaf(error.view)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from atled.keyed import Description
+from atled.errors import four_parts
+from atled.keyed import Description, View
 from atled.neon.calls.checks import check_dtypes, check_numbers, check_shapes, check_tensors
 from atled.neon.calls.described import Described, DescribedCalls, layer_call
 from atled.neon.trees.tensor import Tensor
@@ -18,6 +19,7 @@ class LookupCalls(DescribedCalls):
 
     if TYPE_CHECKING:
         context: Context
+        device_type: int
 
     @layer_call
     def compound_bprop_lut(
@@ -45,7 +47,8 @@ class LookupCalls(DescribedCalls):
             alpha, beta: numbers. Where beta is 0, what dW holds counts for nothing.
 
         Raises:
-            IndexError: a word from outside of the table; nothing is written then.
+            IndexError: a word from outside of the table; nothing is written then. On a device the host looks at the
+                words first, which waits for them.
             ValueError: shapes that do not fit, or tensors of another backend.
             TypeError: several dtypes, or what is no tensor or number.
         """
@@ -67,4 +70,30 @@ class LookupCalls(DescribedCalls):
         before = d.leaf(dW.view)
         new = d.call("Add2", gradient, d.call("Mul2", before, d.number(beta))) if beta else gradient
         d.assign(dW.view, d.call("Where", occurs, new, before))
-        return Described(d)
+        return Described(_OfWords(d, inputs.view, rows) if self.device_type else d)
+
+
+class _OfWords:
+    """A program that is run on words of a table alone.
+
+    Kernels on a device find out what is wrong with a word while they run, when others behind them write already.
+    """
+
+    def __init__(self, program: Description, words: View, rows: int) -> None:
+        self._program = program
+        self._words = words
+        self._rows = rows
+
+    def run(self) -> None:
+        """Look at the words, then run.  IndexError: one from outside of the table."""
+        words = self._words.numpy()
+        if words.size and not 0 <= words.min() <= words.max() < self._rows:
+            asked = f"compound_bprop_lut with words from {words.min()} to {words.max()}"
+            wrong = f"out of range: the table has {self._rows} rows"
+            raise IndexError(four_parts(asked, wrong, "", f"give words from 0 to {self._rows - 1}"))
+        self._program.run()
+
+    @property
+    def plan(self) -> Any:
+        """That of the program."""
+        return self._program.plan

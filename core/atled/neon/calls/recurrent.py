@@ -124,7 +124,9 @@ class RecurrentCalls(DescribedCalls):
             return Described(Description(self.context))
         w = W_recur.view
         try:
-            formula = Formula(self, activation.bprop, steps[0][0].shape, W_recur.dtype, broadcasts=True)
+            formula = Formula(
+                self, getattr(activation, "bprop", None), steps[0][0].shape, W_recur.dtype, broadcasts=True
+            )
             d = Description(self.context)
             views = [BackwardStep(*(each.view for each in step)) for step in steps]
             describe_backward(d, w, views, lambda h, delta: formula.times(d, h, delta))
@@ -163,13 +165,15 @@ class RecurrentCalls(DescribedCalls):
         if bias is not None:
             check_dtypes(call, W_recur=w, bias=bias)
         first = next(iter(lists.values()))
-        batch = first[0].shape[-1] if used and len(first) and isinstance(first[0], Tensor) else 0
+        one = first[0] if used and isinstance(first, list | tuple) and first else None
+        batch = one.shape[-1] if isinstance(one, Tensor) else 0
         shape, dtype = (nout, batch), w.dtype
         for name, tensors in lists.items():
-            if len(tensors) < used:
+            count = len(tensors) if isinstance(tensors, list | tuple) else 0
+            if count < used:
                 asked = f"{call} of {used} steps"
-                remedy = "give a tensor for each step, or fewer steps"
-                raise ValueError(four_parts(asked, f"{name} has {len(tensors)}", "", remedy))
+                remedy = "give a list with a tensor for each step, or fewer steps"
+                raise ValueError(four_parts(asked, f"{name} has {count} of them", "", remedy))
             for number, each in enumerate(tensors[:used]):
                 if isinstance(each, Tensor) and each.backend is self and each.shape == shape and each.dtype == dtype:
                     continue

@@ -42,7 +42,8 @@ class _StandIn(Tensor):
 class Formula:
     """What an activation, or its derivative, does with one value of a program.
 
-    function: the activation, or its method bprop.  shape, dtype: of the tensors for which it is traced.
+    function: the activation, or its method bprop; None where it has none.
+    shape, dtype: of the tensors for which it is traced.
     broadcasts: whether it may give a number, or a value that broadcasts to the shape.
 
     NoFormulaError: it computes something by itself, or draws.  TypeError: it gives no value.
@@ -52,15 +53,18 @@ class Formula:
     def __init__(
         self,
         backend: Any,  # a Backend, of which this is a part
-        function: Callable[[Any], Any],
+        function: Callable[[Any], Any] | None,
         shape: tuple[int, ...],
         dtype: Any,
         *,
         broadcasts: bool = False,
     ) -> None:
+        asked = f"{_named(function)} of a tensor of shape {list(shape)}"
+        if not callable(function):
+            remedy = "give an activation, such as Tanh()"
+            raise TypeError(four_parts(asked, "it is no function, or has no bprop", "", remedy))
         self._stand_in = _StandIn(backend, shape, dtype)
         self._tree = tree = function(self._stand_in)
-        asked = f"{_named(function)} of a tensor of shape {list(shape)}"
         is_number = isinstance(tree, int | float | np.number)
         if not isinstance(tree, Operand) and not (is_number and broadcasts):
             remedy = "have it return an op-tree or a tensor"
@@ -106,5 +110,5 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return not shape or (len(shape) == len(target) and all(a in (1, b) for a, b in zip(shape, target, strict=True)))
 
 
-def _named(function: Callable[[Any], Any]) -> str:
+def _named(function: Any) -> str:
     return getattr(function, "__qualname__", "") or type(function).__name__

@@ -78,16 +78,11 @@ def test_batches_of_products_are_of_three_kinds(be, kind, factors):
         left, right, product = a.T, b, np.einsum("ck,xcn->xkn", a.get(), b.get())
     else:
         a = tensor(be, 6, 4, 3)
-        left, right, product = a, be_t(b), np.einsum("xkn,xcn->kc", a.get(), b.get())
+        left, right, product = a, b.T, np.einsum("xkn,xcn->kc", a.get(), b.get())
     c = tensor(be, *product.shape)
     wanted = expected(product, c.get(), **factors)
     assert be.batched_dot(left, right, c, **factors) is c
     np.testing.assert_allclose(c.get(), wanted, rtol=1e-5, atol=1e-5)
-
-
-def be_t(tensor):
-    """The T of a tensor of three axes, whose last two are swapped."""
-    return type(tensor)(tensor.backend, tensor.view.transpose((0, 2, 1)))
 
 
 def test_it_is_computed_where_it_is_asked_for(cpu):

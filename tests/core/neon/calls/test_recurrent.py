@@ -235,6 +235,12 @@ def test_what_does_not_fit_is_refused(cpu):
     unroll, end = cpu.compound_rnn_unroll_fprop, (UNITS, STEPS, STEPS, Tanh())
     with pytest.raises(ValueError, match="h_s has 4"):
         unroll(layer.weights, before, fed, h[:4], layer.bias, *end)
+    with pytest.raises(ValueError, match="h_prev_s has 0"):
+        unroll(layer.weights, None, fed, h, layer.bias, *end)
+    with pytest.raises(TypeError, match="it is no function"):
+        unroll(layer.weights, before, fed, h, layer.bias, UNITS, STEPS, STEPS, None)
+    with pytest.raises(TypeError, match="has no bprop"):
+        cpu.compound_rnn_unroll_bprop(layer.weights, before, h, h, UNITS, STEPS, STEPS, np.tanh)
     with pytest.raises(ValueError, match=r"h_ff_s\[4\] has shape \[3, 1\]"):
         unroll(layer.weights, before, [*fed[:4], fed[4][:, :1]], h, layer.bias, *end)
     with pytest.raises(ValueError, match="bias has shape"):
