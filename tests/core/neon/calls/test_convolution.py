@@ -57,6 +57,25 @@ def test_nothing_falls_back(cpu, rng):
     assert nn.fallback_counts() == {}
 
 
+@pytest.mark.parametrize("sizes", [{"C": 9, "K": 10, "H": 8, "W": 8}, {"W": 9, "H": 1, "R": 1, "pad_h": 0}])
+def test_changes_of_the_order_of_axes_belong_to_the_convolution_on_the_host(cpu, rng, sizes):
+    layer = layer_of(cpu, N=17, **sizes)  # no vector has more numbers than there are images
+    x, f, e = drawn(rng, layer.dimI), drawn(rng, layer.dimF), drawn(rng, layer.dimO)
+    images, filters, errors = cpu.array(x), cpu.array(f), cpu.array(e)
+    out, grad, update = cpu.zeros(layer.dimO2), cpu.zeros(layer.dimI2), cpu.zeros(layer.dimF2)
+    calls = (
+        (cpu.fprop_conv, (images, filters, out)),
+        (cpu.bprop_conv, (filters, errors, grad)),
+        (cpu.update_conv, (images, errors, update)),
+    )
+    for call, tensors in calls:
+        call(layer, *tensors)
+        assert len(cpu.plan(call, layer, *tensors).steps) == 1
+    close(out, formulas.window_sums(x, f, layer.MPQ, *geometry(layer)), 1e-4)
+    close(grad, formulas.spread(f, e, layer.DHW, *geometry(layer)), 1e-4)
+    close(update, formulas.correlated(x, e, layer.TRS, *geometry(layer)), 1e-4)
+
+
 def test_what_follows_a_convolution_comes_in_its_order(be, rng):
     layer = layer_of(be)
     x, f, before, bias = (drawn(rng, dims) for dims in (layer.dimI2, layer.dimF2, layer.dimO2, (layer.K, 1)))
