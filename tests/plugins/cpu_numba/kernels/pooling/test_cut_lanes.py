@@ -19,8 +19,8 @@ CASES = [
     ((2, 1, 9, 9), (1, 1, 2, 2), (1, 1, 3, 3), (0, 0, 1, 1), False),  # elements between windows
     ((9,), (4,), (1,), (2,), False),
 ]
-# Vectors have 4, 8 or 16 elements: one, one and a part, several at once and a rest.
-WIDTHS = [16, 19, 64, 139]
+# Vectors have 4, 8 or 16 elements: a part of one, one, one and a part, several at once and a rest.
+WIDTHS = [1, 5, 16, 19, 64, 139]
 
 pytestmark = [
     pytest.mark.parametrize("sizes, kernel, stride, pad, caffe", CASES),

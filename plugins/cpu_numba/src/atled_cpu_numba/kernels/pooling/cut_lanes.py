@@ -12,7 +12,6 @@ from functools import partial
 
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
-from atled_cpu_numba.kernels.shared.lanes import host_lanes
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
 from atled_cpu_numba.store import Kernel
 
@@ -144,6 +143,9 @@ def _build_elements(way: int) -> Callable[..., int]:
         numbers, row_table = table + most, table + 2 * most
         # Per row of windows that sees a row of elements: which one, the place before it, and its elements.
         offsets, given, lines = words(table), words(numbers), words(row_table)
+        # Read once: to LLVM what is written to a table may be one of them.
+        kernel3, small, place, all_large = w[Block.kernel + 3], w[Block.small], w[Block.place], w[Block.large]
+        average = w[Block.average] != 0
         if way == MAX:
             rows = w[Block.outer] * windows0 * windows1 * windows2
             if not are_places(w, rows * part // parts, rows * (part + 1) // parts):
@@ -172,22 +174,23 @@ def _build_elements(way: int) -> Callable[..., int]:
                         line_count += 1
             low3, high3 = 0, 0
             for at3 in range(sizes3):
-                while low3 < along and low3 * stride - pad + w[Block.kernel + 3] <= at3:
+                while low3 < along and low3 * stride - pad + kernel3 <= at3:
                     low3 += 1
                 while high3 < along and high3 * stride - pad <= at3:
                     high3 += 1
                 count = 0
                 for number in range(line_count):
                     for i3 in range(low3, high3):
-                        begin3, extent3 = cut(w, 3, i3)
+                        begin3 = max(i3 * stride - pad, 0)
+                        extent3 = min(i3 * stride - pad + kernel3, sizes3) - begin3
                         offsets[count] = (lines[3 * number] + i3) * inner
                         if way == MAX:
                             given[count] = lines[3 * number + 1] * extent3 + at3 - begin3
                         else:
-                            given[count] = lines[3 * number + 2] * extent3 if w[Block.average] != 0 else 1
+                            given[count] = lines[3 * number + 2] * extent3 if average else 1
                         count += 1
-                large = w[Block.large] + 4 * (row * sizes3 + at3) * inner
-                element_sum((table, numbers, count, w[Block.small], w[Block.place], large, inner))
+                large = all_large + 4 * (row * sizes3 + at3) * inner
+                element_sum((table, numbers, count, small, place, large, inner))
         return 0
 
     return pool_lanes_back
@@ -206,7 +209,7 @@ _ELEMENTS = {
 
 def fits(name: str, words: Sequence[int]) -> bool:
     """Whether there is a kernel for a pooling of float32; words: the block so far."""
-    return name in _WAYS and words[Block.inner] >= host_lanes().vector and not words[Block.wide]
+    return name in _WAYS and words[Block.inner] > 0 and not words[Block.wide]
 
 
 def prepare(

@@ -22,23 +22,39 @@ _PLACES = ir.VectorType(ir.IntType(8), _WIDTH)
 _ZEROS = ir.Constant(_VECTOR, [0.0] * _WIDTH)
 
 
-def _pieces(w: Writer, inner: Any, write: Callable[[list[Any]], None]) -> None:
-    """Have `write` emit code for the vectors at given elements: together all of `inner`, a vector's width or more.
+def _pieces(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> None:
+    """Have `write` emit code for the vectors at given elements: together all of `inner`, and none behind them.
 
-    The last vector may overlap the one before; so what is written must not be read.
+    The last vector may overlap the one before; so what is written must not be read. Of less than a vector a mask tells
+    the lanes; else that is None, since masks cost more.
     """
     builder = w.builder
     step = _WIDTH * _AT_ONCE
-    rounds = builder.sdiv(inner, w.number(step))
-    with w.counted(rounds, []) as (i, _, _following):
-        start = builder.mul(i, w.number(step))
-        write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)])
-    begun = builder.mul(rounds, w.number(step))
-    left = builder.add(builder.sub(inner, begun), w.number(_WIDTH - 1))
-    last = builder.sub(inner, w.number(_WIDTH))
-    with w.counted(builder.sdiv(left, w.number(_WIDTH)), []) as (i, _, _following):
-        at = builder.add(begun, builder.mul(i, w.number(_WIDTH)))
-        write([builder.select(builder.icmp_signed("<", at, last), at, last)])
+    with builder.if_else(builder.icmp_signed(">=", inner, w.number(_WIDTH))) as (many, few):
+        with many:
+            rounds = builder.sdiv(inner, w.number(step))
+            with w.counted(rounds, []) as (i, _, _following):
+                start = builder.mul(i, w.number(step))
+                write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)], None)
+            begun = builder.mul(rounds, w.number(step))
+            left = builder.add(builder.sub(inner, begun), w.number(_WIDTH - 1))
+            last = builder.sub(inner, w.number(_WIDTH))
+            with w.counted(builder.sdiv(left, w.number(_WIDTH)), []) as (i, _, _following):
+                at = builder.add(begun, builder.mul(i, w.number(_WIDTH)))
+                write([builder.select(builder.icmp_signed("<", at, last), at, last)], None)
+        with few:
+            write([w.number(0)], w.first_lanes(inner))
+
+
+def _load(w: Writer, pointer: Any, mask: Any) -> Any:
+    return w.load(pointer) if mask is None else w.load_masked(pointer, mask)
+
+
+def _store(w: Writer, value: Any, pointer: Any, mask: Any) -> None:
+    if mask is None:
+        w.store(value, pointer)
+    else:
+        w.store_masked(value, pointer, mask)
 
 
 def _entry(w: Writer, table: Any, number: Any) -> Any:
@@ -55,24 +71,42 @@ def _lanes_of(w: Writer, number: Any) -> Any:
     return w.splat(w.builder.trunc(number, _INT32), _LANES)
 
 
-def _load_places(w: Writer, place: Any, at: Any) -> Any:
+def _load_places(w: Writer, place: Any, at: Any, mask: Any) -> Any:
+    """Places as int32."""
     address = w.builder.inttoptr(w.builder.add(place, at), _PLACES.as_pointer())
-    return w.builder.zext(w.builder.load(address, align=1, typ=_PLACES), _LANES)
+    if mask is None:
+        return w.builder.zext(w.builder.load(address, align=1, typ=_PLACES), _LANES)
+    none = ir.Constant(_PLACES, [0] * _WIDTH)
+    kind = [address.type, _INT32, mask.type, _PLACES]
+    function = w.declare(f"llvm.masked.load.v{_WIDTH}i8.p0", _PLACES, kind)
+    return w.builder.zext(w.builder.call(function, [address, ir.Constant(_INT32, 1), mask, none]), _LANES)
+
+
+def _store_places(w: Writer, values: Any, place: Any, at: Any, mask: Any) -> None:
+    """Store int32 places as bytes."""
+    address = w.builder.inttoptr(w.builder.add(place, at), _PLACES.as_pointer())
+    narrow = w.builder.trunc(values, _PLACES)
+    if mask is None:
+        w.builder.store(narrow, address, align=1)
+        return
+    kind = [_PLACES, address.type, _INT32, mask.type]
+    function = w.declare(f"llvm.masked.store.v{_WIDTH}i8.p0", ir.VoidType(), kind)
+    w.builder.call(function, [narrow, address, ir.Constant(_INT32, 1), mask])
 
 
 def _generate_max(w, table, count, x, y, place, inner):
     builder = w.builder
     table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
 
-    def write(places):
+    def write(places, mask):
         begin = w.at(x, _entry(w, table, w.number(0)))
-        first = [w.load(w.at(begin, at)) for at in places]
+        first = [_load(w, w.at(begin, at), mask) for at in places]
         none = [ir.Constant(_LANES, [0] * _WIDTH)] * len(places)
         with w.counted(builder.sub(count, w.number(1)), [*first, *none]) as (i, phis, following):
             number = builder.add(i, w.number(1))
             begin, own = w.at(x, _entry(w, table, number)), _lanes_of(w, number)
             best, found = phis[: len(places)], phis[len(places) :]
-            values = [w.load(w.at(begin, at)) for at in places]
+            values = [_load(w, w.at(begin, at), mask) for at in places]
             # Greater, or the first NaN.
             wins = [
                 builder.and_(builder.fcmp_unordered(">", value, one), builder.fcmp_ordered("ord", one, one))
@@ -81,9 +115,8 @@ def _generate_max(w, table, count, x, y, place, inner):
             following += [builder.select(*each) for each in zip(wins, values, best, strict=True)]
             following += [builder.select(win, own, one) for win, one in zip(wins, found, strict=True)]
         for at, best, found in zip(places, following, following[len(places) :], strict=False):
-            w.store(best, w.at(y, at))
-            address = builder.inttoptr(builder.add(place, at), _PLACES.as_pointer())
-            builder.store(builder.trunc(found, _PLACES), address, align=1)
+            _store(w, best, w.at(y, at), mask)
+            _store_places(w, found, place, at, mask)
 
     _pieces(w, inner, write)
 
@@ -110,16 +143,16 @@ def make_sum_of_window(*, squares: bool) -> Any:
         table, x, y = _table(w, table), w.pointer(x), w.pointer(y)
         divisors = w.splat(builder.sitofp(divisor, _FLOAT))
 
-        def write(places):
+        def write(places, mask):
             with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
                 begin = w.at(x, _entry(w, table, i))
-                values = [w.load(w.at(begin, at)) for at in places]
+                values = [_load(w, w.at(begin, at), mask) for at in places]
                 for value, total in zip(values, sums, strict=True):
                     following.append(w.multiply_add(value, value, total) if squares else builder.fadd(total, value))
             root = w.declare(f"llvm.sqrt.v{_WIDTH}f32", _VECTOR, [_VECTOR]) if squares else None
             for at, total in zip(places, following, strict=True):
                 made = builder.fdiv(total, divisors) if root is None else builder.call(root, [total])
-                w.store(made, w.at(y, at))
+                _store(w, made, w.at(y, at), mask)
 
         _pieces(w, inner, write)
 
@@ -130,13 +163,13 @@ def _generate_max_back(w, table, count, gy, place, gx, inner):
     builder = w.builder
     table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
 
-    def write(places):
-        values = [w.load(w.at(gy, at)) for at in places]
-        found = [_load_places(w, place, at) for at in places]
+    def write(places, mask):
+        values = [_load(w, w.at(gy, at), mask) for at in places]
+        found = [_load_places(w, place, at, mask) for at in places]
         with w.counted(count, []) as (i, _, _following):
             begin, own = w.at(gx, _entry(w, table, i)), _lanes_of(w, i)
             for at, value, one in zip(places, values, found, strict=True):
-                w.store(builder.select(builder.icmp_signed("==", one, own), value, _ZEROS), w.at(begin, at))
+                _store(w, builder.select(builder.icmp_signed("==", one, own), value, _ZEROS), w.at(begin, at), mask)
 
     _pieces(w, inner, write)
 
@@ -154,12 +187,12 @@ def _generate_sum_back(w, table, count, gy, divisor, gx, inner):
     table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
     divisors = w.splat(builder.sitofp(divisor, _FLOAT))
 
-    def write(places):
-        values = [builder.fdiv(w.load(w.at(gy, at)), divisors) for at in places]
+    def write(places, mask):
+        values = [builder.fdiv(_load(w, w.at(gy, at), mask), divisors) for at in places]
         with w.counted(count, []) as (i, _, _following):
             begin = w.at(gx, _entry(w, table, i))
             for at, value in zip(places, values, strict=True):
-                w.store(value, w.at(begin, at))
+                _store(w, value, w.at(begin, at), mask)
 
     _pieces(w, inner, write)
 
@@ -182,14 +215,14 @@ def make_element_sum(*, placed: bool) -> Any:
         builder = w.builder
         table, numbers, gy, gx = _table(w, table), _table(w, numbers), w.pointer(gy), w.pointer(gx)
 
-        def write(places):
+        def write(places, mask):
             with w.counted(count, [_ZEROS] * len(places)) as (i, sums, following):
                 window, number = _entry(w, table, i), _entry(w, numbers, i)
                 begin = w.at(gy, window)
-                values = [w.load(w.at(begin, at)) for at in places]
+                values = [_load(w, w.at(begin, at), mask) for at in places]
                 if placed:
                     own = _lanes_of(w, number)
-                    found = [_load_places(w, builder.add(place, window), at) for at in places]
+                    found = [_load_places(w, builder.add(place, window), at, mask) for at in places]
                     are_own = [builder.icmp_signed("==", one, own) for one in found]
                     values = [builder.select(is_own, v, _ZEROS) for is_own, v in zip(are_own, values, strict=True)]
                 else:
@@ -199,7 +232,7 @@ def make_element_sum(*, placed: bool) -> Any:
                     values = [builder.fmul(value, factors) for value in values]
                 following += [builder.fadd(total, value) for total, value in zip(sums, values, strict=True)]
             for at, total in zip(places, following, strict=True):
-                w.store(total, w.at(gx, at))
+                _store(w, total, w.at(gx, at), mask)
 
         _pieces(w, inner, write)
 
