@@ -10,6 +10,7 @@ from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
 from bench_rows.keyed import PROGRAMS
+from bench_rows.neon_trees import TREES
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
 
@@ -92,6 +93,19 @@ def _neon() -> list[Row]:
     """What neon's op-trees and layer calls compute."""
     numpy, torch = ("atled", "numpy"), ("atled", *_EAGER)
     trees, products = "bench_rows.neon_trees:", "bench_rows.neon_products:"
+    small = [
+        Row(
+            f"tree x*y + tanh(x)*z - 0.5*y, 8x8, {'kept' if is_kept else 'made anew'}",
+            f"{trees}small",
+            ("atled", "torch"),
+            {"is_kept": is_kept},
+            goal=Goal(0.6 if is_kept else 1.5, ["torch"]),
+            per=TREES,
+            unit="us",
+            of="assignment",
+        )
+        for is_kept in (False, True)
+    ]
     chains = [
         Row(
             f"tree x*y + tanh(x)*z - 0.5*y, {side}x{side}",
@@ -149,7 +163,7 @@ def _neon() -> list[Row]:
         )
         for op, size in (("max", 2), ("max", 3), ("average", 2))
     ]
-    return [*chains, *normalized, *dots, *batches, *pools]
+    return [*small, *chains, *normalized, *dots, *batches, *pools]
 
 
 def _ops() -> list[Row]:

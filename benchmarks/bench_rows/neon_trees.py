@@ -13,22 +13,52 @@ from harness.case import Case
 EPSILON = 1e-3
 
 
+TREES = 100
+"""Assignments that one run of `small` makes."""
+
+
+def _expression(x: Any, y: Any, z: Any, tanh: Any) -> Any:
+    return x * y + tanh(x) * z - 0.5 * y
+
+
+def small(library: str, is_kept: bool) -> Case:
+    """`out[:] = x * y + tanh(x) * z - 0.5 * y` of 8x8, the tree made anew each time or kept; in torch eager calls."""
+    arrays = _arrays(8, 3)
+    if library in TORCH:
+        variant = TorchVariant(library)
+        x, y, z, out = [variant.tensor(array) for array in (*arrays, arrays[0])]
+        tanh = variant.torch.tanh
+
+        def run_torch() -> None:
+            for _ in range(TREES):
+                out.copy_(_expression(x, y, z, tanh))
+
+        return Case(run_torch, lambda: [run_torch(), out.cpu().numpy()][1:])
+    be, (x, y, z), out = _tensors(arrays)
+    kept = _expression(x, y, z, be.tanh)
+
+    def run() -> None:
+        for _ in range(TREES):
+            out[:] = kept if is_kept else _expression(x, y, z, be.tanh)
+
+    return Case(run, lambda: [run(), out.get()][1:])
+
+
 def chain(library: str, side: int) -> Case:
-    """`out = x * y + tanh(x) * z - 0.5 * y`."""
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=(side, side)).astype(np.float32) for _ in range(3)]
+    """`out[:] = x * y + tanh(x) * z - 0.5 * y`, a tree that is kept; in NumPy node by node."""
+    arrays = _arrays(side, 3)
     if library == "numpy":
         (x, y, z), out = arrays, np.empty((side, side), np.float32)
 
         def run() -> None:
-            out[...] = x * y + np.tanh(x) * z - np.float32(0.5) * y
+            out[...] = _expression(x, y, z, np.tanh)
 
         return Case(run, lambda: [run(), out.copy()][1:])
     if library in TORCH:
         variant = TorchVariant(library)
         torch = variant.torch
         tensors = [variant.tensor(array) for array in arrays]
-        function = variant.built(lambda x, y, z: x * y + torch.tanh(x) * z - 0.5 * y)
+        function = variant.built(lambda x, y, z: _expression(x, y, z, torch.tanh))
 
         def run_torch() -> Any:
             with torch.no_grad():
@@ -37,13 +67,27 @@ def chain(library: str, side: int) -> Case:
         return Case(run_torch, lambda: [run_torch().cpu().numpy()])
     if library == "jax":
         jax = importlib.import_module("jax")
-        function = jax.jit(lambda x, y, z: x * y + jax.numpy.tanh(x) * z - 0.5 * y)
+        function = jax.jit(lambda x, y, z: _expression(x, y, z, jax.numpy.tanh))
         given = [jax.device_put(array) for array in arrays]
         return Case(lambda: function(*given).block_until_ready(), lambda: [np.asarray(function(*given))])
-    d, (x, y, z) = _description(arrays)
-    total = d.call("Add2", d.call("Mul2", x, y), d.call("Mul2", d.call("Tanh", x), z))
-    (out,) = _assigned(d, [d.call("Sub2", total, d.call("Mul2", y, d.number(0.5)))], [(side, side)])
-    return Case(d.run, lambda: [d.run(), out.data.copy()][1:])
+    be, tensors, target = _tensors(arrays)
+    tree = _expression(*tensors, be.tanh)
+
+    def run_tree() -> None:
+        target[:] = tree
+
+    return Case(run_tree, lambda: [run_tree(), target.get()][1:])
+
+
+def _arrays(side: int, count: int) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=(side, side)).astype(np.float32) for _ in range(count)]
+
+
+def _tensors(arrays: list[np.ndarray]) -> tuple[Any, list[Any], Any]:
+    """A backend of ours on the host, tensors of it with these values, and one for the result."""
+    be = importlib.import_module("atled.neon.backends").gen_backend("cpu", rng_seed=0, batch_size=1)
+    return be, [be.array(array) for array in arrays], be.zeros(arrays[0].shape)
 
 
 def batch_norm(library: str, side: int) -> Case:
