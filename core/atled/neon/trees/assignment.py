@@ -32,12 +32,13 @@ def assign(target: Tensor, tree: Any) -> None:
     if not isinstance(tree, tuple):
         _described(target, tree)[0].run()
         return
-    kept: dict[Any, Any] = tree.__dict__  # a node, which alone is a tuple here
-    found = kept.get(id(target))
+    noted: dict[str, Any] = tree.__dict__  # a node, which alone is a tuple here
+    kept: _Kept | None = noted.get("kept")
+    found = None if kept is None else kept.get(id(target))
     if found is not None and found[0]() is target:
         found[1].run()
         return
-    assignments, tensors = kept.get("alike", _ALONE)
+    assignments, tensors = noted.get("alike", _ALONE)
     d = None if assignments is None else assignments.described(target, tensors)
     if d is not None:
         d.run()
@@ -48,9 +49,30 @@ def assign(target: Tensor, tree: Any) -> None:
             return
         if assignments is not None:
             assignments.note(target, tensors, d)
-    if "is_known" in kept:
-        _keep(kept, target, d)
-    kept["is_known"] = True  # assigned a second time it is worth keeping
+    if kept is not None:
+        kept.add(target, d)
+    elif "kept" in noted:
+        noted["kept"] = _Kept()  # assigned a second time it is worth keeping
+        noted["kept"].add(target, d)
+    else:
+        noted["kept"] = None
+
+
+class _Kept(dict[int, tuple[Any, Description]]):
+    """The descriptions of a tree for some targets, by the identity of these, as long as they live."""
+
+    def add(self, target: Tensor, d: Description) -> None:
+        """Keep one; those of more targets than are kept are forgotten."""
+        if len(self) >= _KEPT_COUNT:
+            self.clear()
+        key, itself = id(target), weakref.ref(self)
+
+        def forget(_: object) -> None:
+            kept = itself()
+            if kept is not None:
+                kept.pop(key, None)
+
+        self[key] = weakref.ref(target, forget), d
 
 
 _ALONE = None, ()
@@ -118,14 +140,6 @@ def _surroundings(tree: Any) -> tuple[Any, tuple[int, ...]]:
     wrong = "it has no tensor, and there is no backend" if backend is None else "only a target gives its shape"
     asked = f"a new tensor for op-tree node {tree[0]['op']!r}"
     raise ValueError(four_parts(asked, wrong, "", "make a tensor, and assign the tree to that"))
-
-
-def _keep(kept: dict[Any, Any], target: Tensor, d: Description) -> None:
-    """Note the description of a tree for a target, as long as that lives."""
-    if len(kept) > _KEPT_COUNT:
-        kept.clear()
-    key = id(target)
-    kept[key] = weakref.ref(target, lambda _: kept.pop(key, None)), d
 
 
 def _described(target: Tensor, tree: Any, *, is_run: bool = True) -> tuple[Description, bool]:
