@@ -10,6 +10,7 @@ from bench_rows.chain import ELEMENTWISE_OPS, PRODUCT_OPS
 from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
 from bench_rows.keyed import PROGRAMS
+from bench_rows.neon_autodiff import STEPS
 from bench_rows.neon_trees import TREES
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
@@ -285,6 +286,35 @@ def _layers() -> list[Row]:
     return rows
 
 
+def _neon_autodiff() -> list[Row]:
+    """Gradients of neon's op-trees, with all of their Python."""
+    case = "bench_rows.neon_autodiff:"
+    known = [
+        Row(
+            f"Autodiff on a known tree, gradients as trees, {side}x{side}",
+            f"{case}known_tree",
+            ("atled", "torch"),
+            {"side": side},
+            per=STEPS,
+            unit="us",
+            of="tree",
+            tolerance=_LOOSE,
+            goal=Goal(0.5, ["torch"]),
+        )
+        for side in (8, 64)
+    ]
+    normalized = Row(
+        "batch-norm tree and gradients by Autodiff, 1024x1024",
+        f"{case}batch_norm",
+        ("atled", "torch", "numpy"),
+        {"side": 1024},
+        unit="us",
+        tolerance=_LOOSE,
+        goal=Goal(0.35, ["numpy"]),
+    )
+    return [*known, normalized]
+
+
 def _neon_convolutions() -> list[Row]:
     case, rows = "bench_rows.neon_convolution:convolution", []
     for kind in ("fprop", "bprop", "update"):
@@ -405,6 +435,7 @@ ROWS = [
     *_elementwise(),
     *_layers(),
     *_neon(),
+    *_neon_autodiff(),
     *_neon_convolutions(),
     *_training(),
     *_loops(),
