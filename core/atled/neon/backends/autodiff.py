@@ -71,7 +71,7 @@ class Autodiff:
             family = FAMILIES.add(key, Family())
         # Whoever is found has the tensors, and with them all that is named by its identity here.
         identity = (cls, id(be), *map(id, form.tensors))
-        found: Autodiff | None = family.objects.get(identity)
+        found: Autodiff | None = family.object(identity)
         if found is not None and found.op_tree is not None:
             return found
         for tensor in form.tensors:
@@ -81,7 +81,7 @@ class Autodiff:
         made.op_tree, made.be, made.next_error, made.dtype = op_tree, be, next_error, be.default_dtype
         made._form, made._family, made._input_count = form, family, inputs
         made._trees, made._kept = {}, None
-        family.objects[identity] = made
+        family.enter(identity, made)
         return made
 
     def get_grad_op_tree(self, tensors: Sequence[Tensor]) -> list[Any]:
@@ -89,15 +89,17 @@ class Autodiff:
 
         Views of one memory are told apart: a tensor gets what arrives at its own elements, by whichever view.
         """
+        form, numbers = self._form, self._form.numbers
+        if isinstance(tensors, list | tuple):
+            key = (*[numbers.get(id(tensor), -1) for tensor in tensors],)
+            if -1 not in key:  # then they are tensors of the tree, and nothing but that has to be kept alive
+                found = self._trees.get(key)
+                if found is None:
+                    recipe = self._family.recipes.get(key)
+                    found = self._trees[key] = self._derived(tensors) if recipe is None else recipe.of(form.parts)
+                return found.copy()
         self._check_tensors("get_grad_op_tree", tensors)
-        key = (*map(id, tensors),)
-        found = self._trees.get(key)
-        if found is None:
-            form = self._form
-            found = self._family.gradients(form, self.op_tree, self.next_error, self.be, tensors)
-            if all(id(tensor) in form.numbers for tensor in tensors):  # others are not to be kept alive
-                self._trees[key] = found
-        return found.copy()
+        return self._derived(tensors)
 
     def back_prop_grad(self, tensors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Write the gradients with respect to tensors into others, by one program.
@@ -130,6 +132,9 @@ class Autodiff:
         """Let go of the tree and its tensors; it gives no gradients then."""
         self.op_tree = self.next_error = self._kept = None
         self._form, self._trees = Form(), {}
+
+    def _derived(self, tensors: Sequence[Tensor]) -> list[Any]:
+        return self._family.gradients(self._form, self.op_tree, self.next_error, self.be, tensors)
 
     def _assign(self, tensors: Sequence[Tensor], targets: Sequence[Tensor], key: tuple[int, ...] = ()) -> None:
         """Compute gradients by one program, which is kept for the next time if it has a key."""

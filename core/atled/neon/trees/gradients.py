@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from atled.errors import four_parts
 from atled.keyed import Description, Generations
@@ -19,6 +19,7 @@ from atled.neon.trees.walks import tensors_of
 
 _FORMS_LIMIT = 256
 _RECIPES_LIMIT = 16
+_OBJECTS_LIMIT = 64
 
 _new = tuple.__new__
 
@@ -36,10 +37,14 @@ class Form:
     def __init__(self, start: Form | None = None) -> None:
         """start: what it consists of at first; its key is only of what comes then."""
         self.key: list[Any] = []
-        self.parts: list[Any] = [] if start is None else start.parts.copy()
-        self.tensors: list[Any] = [] if start is None else start.tensors.copy()
-        self.numbers: dict[int, int] = {} if start is None else start.numbers.copy()
-        self._cells: dict[Any, tuple[int, int]] = {} if start is None else start._cells.copy()
+        if start is None:
+            self.parts: list[Any] = []
+            self.tensors: list[Any] = []
+            self.numbers: dict[int, int] = {}
+            self._cells: dict[Any, Any] = {}
+        else:
+            self.parts, self.tensors = start.parts.copy(), start.tensors.copy()
+            self.numbers, self._cells = start.numbers.copy(), start._cells.copy()
 
     def read(self, root: Any) -> None:
         """Take in a tree, a tensor or a number; TypeError where there is something else in it."""
@@ -47,34 +52,48 @@ class Form:
         stack = [root]
         while stack:
             part = stack.pop()
-            number = numbers.get(id(part))
-            if number is not None:
-                note(number)
+            name = id(part)
+            if name in numbers:
+                note(numbers[name])
                 continue
             kind = type(part)
             if kind is OpTreeNode:
-                numbers[id(part)] = len(parts)
+                numbers[name] = len(parts)
                 parts.append(part)
                 about, a, b = part
-                note((*about.items(),))
-                stack += (b, a)
+                # Of elementwise nodes the shape follows from the operands.
+                note(about["op"] if len(about) == 2 and a is not None else (*about.items(),))
+                if b is not None:
+                    stack.append(b)
+                    stack.append(a)
+                else:
+                    note(None)
+                    if a is not None:
+                        stack.append(a)
+                    else:
+                        note(None)
             elif isinstance(part, Tensor):
-                numbers[id(part)] = len(parts)
+                numbers[name] = len(parts)
+                self._read_tensor(part)
                 parts.append(part)
-                self.tensors.append(part)
-                view = part.view
-                cell = view.cell
-                first, offset = self._cells.setdefault(cell, (len(parts), view.offset))
-                note((view.desc, cell.size, first, view.offset - offset))
             elif part is None or isinstance(part, NUMBERS):
-                note((kind, part))
+                note(kind)
+                note(part)
             elif kind is tuple:
-                note(len(part) + 0.5)  # no number of a part
+                note((len(part),))
                 stack += part[::-1]
             else:
                 asked = f"an op-tree with an operand of type {kind.__name__}"
                 remedy = "make the tree of tensors, op-trees and numbers"
                 raise TypeError(four_parts(asked, "that is no tensor, op-tree or number", "", remedy))
+
+    def _read_tensor(self, tensor: Any) -> None:
+        view = tensor.view
+        cell, desc, offset = view.cell, view.desc, view.offset
+        number = len(self.tensors)
+        self.tensors.append(tensor)
+        first, begin = self._cells.setdefault(cell, (number, offset))
+        self.key.append((desc.shape, desc.dtype.num, desc.strides, cell.size, first, offset - begin))
 
 
 class Recipe(NamedTuple):
@@ -83,7 +102,7 @@ class Recipe(NamedTuple):
     numbers: further operands.  made: per node its dictionary and the numbers of its operands, or of several as a tuple:
         of parts, then numbers, then nodes that were made.
     results: the numbers of the gradients.  assigned: how each is assigned, with the numbers of its tensors; None for
-        parts.
+        tensors.
     """
 
     numbers: list[Any]
@@ -107,14 +126,27 @@ class Recipe(NamedTuple):
 class Family:
     """All trees of one form, with their errors: how gradients are made, and who asked for them.
 
-    objects: by identity of what they have, who is to be found again.
+    recipes: by the numbers of the tensors that gradients are wanted for, or how these are read.
     """
 
-    __slots__ = ("_recipes", "objects")
+    __slots__ = ("_objects", "recipes")
 
     def __init__(self) -> None:
-        self.objects: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._recipes: dict[Any, Recipe] = {}
+        self.recipes: dict[Any, Recipe] = {}
+        self._objects: dict[Any, ref[Any]] = {}
+
+    def object(self, identity: Any) -> Any:
+        """Who was entered by what it has, and lives; None where there is nobody."""
+        found = self._objects.get(identity)
+        return None if found is None else found()
+
+    def enter(self, identity: Any, entered: Any) -> None:
+        """Have somebody found, as long as it lives."""
+        if len(self._objects) >= _OBJECTS_LIMIT:
+            # Without those that died; of the others the older ones may be made anew.
+            living = [(each, entry) for each, entry in self._objects.items() if entry() is not None]
+            self._objects = dict(living[-_OBJECTS_LIMIT // 2 :])
+        self._objects[identity] = ref(entered)
 
     def gradients(self, form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
         """The gradients of a tree with respect to tensors, as op-trees, or as the tensor that one is.
@@ -123,18 +155,18 @@ class Family:
         error: what arrives at the tree, an op-tree or tensor; None for ones.
         """
         numbers = form.numbers
-        key = (*[numbers.get(id(tensor), -1) for tensor in wanted],)
+        key: Any = (*[numbers.get(id(tensor), -1) for tensor in wanted],)
         if -1 in key:
             form = Form(form)
             for tensor in wanted:
                 form.read(tensor)
-            key = (*form.key,)
-        recipe = self._recipes.get(key)
+            key = "read", *form.key
+        recipe = self.recipes.get(key)
         if recipe is None:
             recipe = _recipe(form, _derived(form, root, error, backend, wanted))
-            if len(self._recipes) >= _RECIPES_LIMIT:
-                self._recipes.clear()
-            self._recipes[key] = recipe
+            if len(self.recipes) >= _RECIPES_LIMIT:
+                self.recipes.clear()
+            self.recipes[key] = recipe
         return recipe.of(form.parts)
 
 
@@ -235,8 +267,8 @@ def _recipe(form: Form, trees: Sequence[Any]) -> Recipe:
         made.append((about, known[id(a)], tuple(known[id(each)] for each in b) if type(b) is tuple else known[id(b)]))
     results = [known[id(tree)] for tree in trees]
     assigned = [
-        (Assignments(), [known[id(tensor)] for tensor in tensors_of(tree)]) if number >= len(form.parts) else None
-        for tree, number in zip(trees, results, strict=True)
+        (Assignments(), [known[id(tensor)] for tensor in tensors_of(tree)]) if type(tree) is OpTreeNode else None
+        for tree in trees
     ]
     return Recipe(list(numbers.values()), made, results, assigned)
 
