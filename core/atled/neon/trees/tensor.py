@@ -176,10 +176,13 @@ class Tensor(Operand):
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if given == self.shape:
             return self
-        wanted = two_axes(given)
-        view = self.view.reshape(wanted)
+        try:
+            view = self.view.reshape(given if len(given) > 1 else two_axes(given))
+        except TypeError:
+            two_axes(given)  # says what is wrong
+            raise
         if view is None:
-            return self._copied(wanted)
+            return self._copied(two_axes(given))
         return self if view.shape == self.shape else self._shown(view)
 
     def _copied(self, shape: tuple[int, ...]) -> Tensor:
