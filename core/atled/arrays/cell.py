@@ -453,7 +453,8 @@ class ArrayCell:
     def touched(self) -> None:
         """The head was written, or handed out to be: there is a new version, and copies are not current any more."""
         self.last_write = next(WRITES)
-        self.outdate_copies()
+        if self._copies:
+            self.outdate_copies()
 
     def outdate_copies(self) -> None:
         """Copies are not current any more."""

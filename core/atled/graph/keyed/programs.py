@@ -211,20 +211,24 @@ class _OnHost(Program):
             addresses = [storage.address + (begins[n] + low) * size for storage, (n, low, size) in moves]
         else:
             addresses = [storage.address for storage in storages]
-        made = []
+        made: list[NdArray] = []
         for spares, shape in self._results:
             array = spares.get()
             array.shape = shape
             made.append(array)
             addresses.append(array.cell.storage.address)  # type: ignore[union-attr]  # spares have memory
         constants = self._constants
+        values = self._floats(floats) if constants is None else constants
         if self._is_pure:
-            self._by_address.run(addresses, self._floats(floats) if constants is None else constants)
+            self._by_address.run(addresses, values)
             return made
         new = [HostStorage(nbytes) for nbytes in self._new_bytes] if self.swapped else ()
         if new:
             addresses += [storage.address for storage in new]
-        (self._run_drawing if self._draws else self._run_changing)(cells, addresses, self._floats(floats))
+        if self._draws:
+            self._run_drawing(cells, addresses, values)
+        else:
+            self._run_changing(cells, addresses, values)
         if new:
             _swap(
                 cells,

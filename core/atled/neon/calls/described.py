@@ -76,7 +76,7 @@ def layer_call(
         # What an entry is found by in this way it keeps alive, or is forgotten with: an id means one object.
         same = (describe, *map(id, given), *named, *map(id, named.values())) if named else (describe, *map(id, given))
         found = self._kept_calls.get(same)
-        if found is None or self.closed:
+        if found is None:  # as for all where the backend was cleaned up: it has forgotten them
             return self._found_by_value(describe, same, given, named)
         found.run()
         return None if found.result is None else found.result()
@@ -127,7 +127,7 @@ class DescribedCalls:
             described.program.run()
             return described.result
         found = self._kept_calls.get(key)
-        if found is not None and not self.closed:
+        if found is not None:
             found.run()
             return None if found.result is None else found.result()
         described = describe(self, *given, **named)
