@@ -24,7 +24,7 @@ class LayerObject:
         self.N = N
 
     def __repr__(self) -> str:
-        told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int)}
+        told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int | str)}
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in told.items())})"
 
 

@@ -133,4 +133,15 @@ class PoolingLayers(OutputSizes):
             for size, width, pad, stride in zip(image, window, padding, strides, strict=True)
         ]
         check_counts("pool_layer", image, window, output, "C D H W")
+        _check_seen(image, padding, strides, output)
         return PoolLayer(dtype, op, N, image, window, output, padding, strides, caffe=self.compat_mode == "caffe")
+
+
+def _check_seen(image: Sequence[int], padding: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> None:
+    """ValueError where the last window begins behind the image, as caffe's counts have it with wide strides."""
+    for axis, size, pad, stride, count in zip("CDHW", image, padding, strides, output, strict=True):
+        begin = (count - 1) * stride - pad
+        if begin >= size:
+            asked = f"pool_layer({axis}={size}) with strides of {stride}"
+            wrong = f"the last of {count} windows begins at {begin} and has no element"
+            raise ValueError(four_parts(asked, wrong, "", "use strides not larger than the window"))

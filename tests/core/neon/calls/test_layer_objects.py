@@ -84,6 +84,9 @@ def test_sizes_that_are_none_are_refused(cpu):
         cpu.conv_layer(np.float32, 8, 3, 6, H=4, str_h=0)
     with pytest.raises(ValueError, match="pad_w=-1"):
         cpu.pool_layer(np.float32, "max", 8, 3, W=4, S=2, pad_w=-1)
+    cpu.compat_mode = "caffe"
+    with pytest.raises(ValueError, match="the last of 2 windows begins at 2 and has no element"):
+        cpu.pool_layer(np.float32, "max", 8, 3, W=2, str_w=2)
     with pytest.raises(ValueError, match=r"(?s)op='mac'.*did you mean 'max'"):
         cpu.pool_layer(np.float32, "mac", 8, 3)
     with pytest.raises(ValueError, match="leaves an image of"):
