@@ -426,9 +426,19 @@ class Description:
         context = self._settled(cells)
         return calls_of(self._entries, leaves_of(cells), context, self._floats, values, given)
 
-    def pattern(self) -> Pattern:
-        """All but the arrays, for descriptions that say the same of others."""
-        return Pattern(self)
+    def pattern(self, views: Sequence[View]) -> Pattern | None:
+        """All but the arrays, for descriptions that say the same of others; None where an array is of none of these.
+
+        views: leaves of it, and maybe others.
+        """
+        entries, places = self._entries.copy(), []
+        for cell, number in list(self._leaves.items()):
+            found = [n for n, view in enumerate(views) if view.cell is cell and self.leaf(view) == number]
+            if not found:
+                break
+            places.append(found[0])
+        self._entries[:] = entries  # some may have been no leaves
+        return Pattern(self, places) if len(places) == len(self._leaves) else None
 
     @property
     def plan(self) -> Plan:
@@ -453,36 +463,38 @@ def _table_beside(table: object, context: Context) -> dict[Any, Any]:
 
 
 class Pattern:
-    """A description without its arrays: it keeps none of them alive.
+    """A description without its arrays: it keeps none of them alive."""
 
-    leaves: the values that the arrays have first, in their order.
-    """
+    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_leaves", "_program", "_table")
 
-    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_program", "_table", "leaves")
-
-    def __init__(self, of: Description) -> None:
+    def __init__(self, of: Description, places: Sequence[int]) -> None:
+        """places: for each array of it, in their order, which of the views is its first leaf."""
         self._context = of._context
         self._entries = of._entries.copy()
         self._floats = of._floats.copy()
         self._begins = bool(of._begins)
+        # For which arrays it was found; another run may find another one.
         self._program, self._table, self._codes, self._count = of._program, of._table, of._codes, of._count
-        self.leaves = list(of._leaves.values())
+        self._leaves = list(zip(places, of._leaves.values(), strict=True))
 
-    def on(self, views: Sequence[View]) -> Description | None:
-        """What it describes on other arrays; None where these are fewer, because two are the same one.
+    def run(self, views: Sequence[View]) -> Description | None:
+        """Run what it describes on other arrays: that description; None where two are the same one, with nothing run.
 
-        views: for each of the leaves what it is to be, of the same shape, strides and dtype, and whole where it was
-            whole; other leaves on the same arrays are as far from them as before. Nothing of that is checked.
+        views: in the order of those that it was made with, of the same shapes, strides and dtypes; those of one array
+            as far from each other as before, and whole where it was whole. Nothing of that is checked.
         """
         made = Description.__new__(Description)
-        leaves = made._leaves = {view.cell: number for view, number in zip(views, self.leaves, strict=True)}
-        if len(leaves) < len(self.leaves):
+        leaves = made._leaves = {views[place].cell: number for place, number in self._leaves}
+        if len(leaves) < len(self._leaves):
             return None
+        made._cells = list(leaves)
         made._context = self._context
         made._entries, made._floats = self._entries.copy(), self._floats.copy()
-        made._begins = [view.offset for view in views] if self._begins else []
+        made._begins = [views[place].offset for place, _ in self._leaves] if self._begins else []
         made._program, made._table, made._codes, made._count = self._program, self._table, self._codes, self._count
-        made._cells = list(leaves)
+        made.run()
+        if made._program is not self._program:
+            self._program, self._table, self._codes, self._count = made._program, made._table, made._codes, made._count
         return made
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from atled.errors import four_parts, shortened
 from atled.keyed import Description
 from atled.neon.backends.backend import Backend
-from atled.neon.trees.gradients import FAMILIES, Family, Form
+from atled.neon.trees.gradients import FAMILIES, Family, Form, keep
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor
@@ -140,12 +140,22 @@ class Autodiff:
         """Compute gradients by one program, which is kept for the next time if it has a key."""
         if not targets:
             return
-        d = Description(self.be.context)
-        lowering = Lowering(d, None, targets[0])
-        for target, tree in zip(targets, self.get_grad_op_tree(tensors), strict=True):
-            d.assign(target.view, lowering.value(tree))
-        d.run()
-        if key and not lowering.drew:
+        form, numbers, programs = self._form, self._form.numbers, self._family.programs
+        name = (*[numbers.get(id(tensor), -1) for tensor in tensors], *form.placed(targets))
+        pattern = None if -1 in name[: len(tensors)] else programs.get(name)
+        d = None if pattern is None else pattern.run([each.view for each in (*form.tensors, *targets)])
+        if d is None:
+            d = Description(self.be.context)
+            lowering = Lowering(d, None, targets[0])
+            for target, tree in zip(targets, self.get_grad_op_tree(tensors), strict=True):
+                d.assign(target.view, lowering.value(tree))
+            d.run()
+            if lowering.drew:
+                return
+            pattern = d.pattern([each.view for each in (*form.tensors, *targets)])
+            if pattern is not None and -1 not in name[: len(tensors)]:
+                keep(programs, name, pattern)
+        if key:
             # Not beyond the life of a tensor that it was made for: another one could have its identity then.
             self._kept = kept = _Kept(key, d)
             kept.watch((*tensors, *targets))

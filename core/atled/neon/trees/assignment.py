@@ -39,10 +39,8 @@ def assign(target: Tensor, tree: Any) -> None:
         found[1].run()
         return
     assignments, tensors = noted.get("alike", _ALONE)
-    d = None if assignments is None else assignments.described(target, tensors)
-    if d is not None:
-        d.run()
-    else:
+    d = None if assignments is None else assignments.run(target, tensors)
+    if d is None:
         d, drew = _described(target, tree)
         d.run()
         if drew:
@@ -87,30 +85,29 @@ class Assignments:
     __slots__ = ("_patterns",)
 
     def __init__(self) -> None:
-        self._patterns: dict[Any, tuple[Pattern, list[int]]] = {}
+        self._patterns: dict[Any, Pattern] = {}
 
-    def described(self, target: Tensor, tensors: Sequence[Tensor]) -> Description | None:
-        """The assignment of such a tree; None where none was described to such a target, or that has its memory.
+    def run(self, target: Tensor, tensors: Sequence[Tensor]) -> Description | None:
+        """Assign such a tree: the description; None where none was noted for such a target, or that has its memory.
 
         tensors: those of the tree, all of one backend, in an order that is that of all of them.
         """
         view = target.view
-        found = self._patterns.get((view.desc, view.cell.size))
-        if found is None or target.backend is not tensors[0].backend:
+        pattern = self._patterns.get((view.desc, view.cell.size))
+        if pattern is None or target.backend is not tensors[0].backend:
             return None
-        pattern, numbers = found
-        return pattern.on([*[tensors[number].view for number in numbers], view])
+        return pattern.run([*[tensor.view for tensor in tensors], view])
 
     def note(self, target: Tensor, tensors: Sequence[Tensor], d: Description) -> None:
-        """Remember an assignment that was described anew."""
-        values = {d.leaf(tensor.view): number for number, tensor in reversed(list(enumerate(tensors)))}
-        pattern = d.pattern()
-        *leaves, last = pattern.leaves
-        if tensors and last == d.leaf(target.view) and last not in values:
+        """Remember an assignment that was described anew, of a tree of tensors to one with memory of its own."""
+        view = target.view
+        if not tensors or any(tensor.view.cell is view.cell for tensor in tensors):
+            return
+        pattern = d.pattern([*[tensor.view for tensor in tensors], view])
+        if pattern is not None:
             if len(self._patterns) >= _KEPT_COUNT:
                 self._patterns.clear()
-            key = target.view.desc, target.view.cell.size
-            self._patterns[key] = pattern, [values[leaf] for leaf in leaves]
+            self._patterns[view.desc, view.cell.size] = pattern
 
 
 def assigned_anew(tree: Any) -> Tensor:

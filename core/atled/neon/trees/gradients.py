@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from atled.errors import four_parts
-from atled.keyed import Description, Generations
+from atled.keyed import Description, Generations, Pattern
 from atled.neon.trees.assignment import Assignments
 from atled.neon.trees.building import NUMBERS
 from atled.neon.trees.lowering import Lowering
@@ -95,6 +95,18 @@ class Form:
         first, begin = self._cells.setdefault(cell, (number, offset))
         self.key.append((desc.shape, desc.dtype.num, desc.strides, cell.size, first, offset - begin))
 
+    def placed(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """What is equal for tensors of which the same ones have the same elements of memory that it has."""
+        cells = self._cells
+        key: list[Any] = []
+        new: dict[Any, tuple[int, int]] = {}
+        for number, tensor in enumerate(tensors):
+            view = tensor.view
+            cell, desc, offset = view.cell, view.desc, view.offset
+            first, begin = cells.get(cell) or new.setdefault(cell, (-1 - number, offset))
+            key += (desc.shape, desc.dtype.num, desc.strides, cell.size, first, offset - begin)
+        return (*key,)
+
 
 class Recipe(NamedTuple):
     """How the gradients of trees of a form are made of their parts.
@@ -127,12 +139,14 @@ class Family:
     """All trees of one form, with their errors: how gradients are made, and who asked for them.
 
     recipes: by the numbers of the tensors that gradients are wanted for, or how these are read.
+    programs: how gradients are computed into tensors, by the same numbers and where these tensors are.
     """
 
-    __slots__ = ("_objects", "recipes")
+    __slots__ = ("_objects", "programs", "recipes")
 
     def __init__(self) -> None:
         self.recipes: dict[Any, Recipe] = {}
+        self.programs: dict[Any, Pattern] = {}
         self._objects: dict[Any, ref[Any]] = {}
 
     def object(self, identity: Any) -> Any:
@@ -164,10 +178,15 @@ class Family:
         recipe = self.recipes.get(key)
         if recipe is None:
             recipe = _recipe(form, _derived(form, root, error, backend, wanted))
-            if len(self.recipes) >= _RECIPES_LIMIT:
-                self.recipes.clear()
-            self.recipes[key] = recipe
+            keep(self.recipes, key, recipe)
         return recipe.of(form.parts)
+
+
+def keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+    """Remember something of a form, of which there are few of a kind."""
+    if len(known) >= _RECIPES_LIMIT:
+        known.clear()
+    known[key] = value
 
 
 FAMILIES: Generations[Family] = Generations("gradients of op-trees", _FORMS_LIMIT)
