@@ -1,4 +1,4 @@
-"""numba intrinsics of direct sums over images with the batch innermost, each one register tile of a product.
+"""numba intrinsics for images with the batch innermost: register tiles of direct sums, and prefetching.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 Addresses are int64 in bytes, strides and counts are int64 in elements.
@@ -89,3 +89,19 @@ def make_sum_tile(rows: int, vectors: int, columns: int) -> Any:
                     w.store(builder.fadd(following[r * vectors + j], w.load(place)), place)
 
     return vector_intrinsic("sum_tile", 6, generate, "One tile of a product that is added; see make_sum_tile.")
+
+
+def make_prefetch(rows: int, columns: int) -> Any:
+    """An intrinsic prefetch((source, row, column)): ask for elements, `row` and `column` apart, and for their lines.
+
+    The processor follows rows of memory by itself; elements of other rows, pages apart, it does not foresee.
+    """
+
+    def generate(w, source, row, column):
+        source = w.pointer(source)
+        for i in range(rows):
+            start = w.at(source, w.builder.mul(row, w.number(i)))
+            for j in range(columns):
+                w.prefetch(w.at(start, w.builder.mul(column, w.number(j))))
+
+    return vector_intrinsic("prefetch", 3, generate, "Ask for elements; see make_prefetch.")

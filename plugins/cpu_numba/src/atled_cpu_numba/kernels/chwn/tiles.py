@@ -28,23 +28,25 @@ def make_taken() -> Any:
 
 
 def make_read_tile() -> Any:
-    """A piece read_tile(source, row, column, top, left, height, width, stage, target, step): Winograd's B' d B.
+    """A piece read_tile(source, row, column, top, left, height, width, stage, target, step, ahead): Winograd's B' d B.
 
     source: address of a plane for a vector of images, rows and columns of elements `row` and `column` apart.
     top, left: where the tile begins in it, zeros outside.  stage: workspace of 36 vectors.
-    target: 36 vectors, `step` apart.
+    target: 36 vectors, `step` apart.  ahead: bytes from the tile to one that will be read soon.
     """
     from atled_cpu_numba.codegen import floats32
+    from atled_cpu_numba.kernels.chwn.products import make_prefetch
     from atled_cpu_numba.kernels.shared.options import piece
     from atled_cpu_numba.kernels.shared.vectors import make_copy
     from atled_cpu_numba.kernels.winograd.blocks import apart_input_tile
 
     vector = host_lanes().vector
-    copy = make_copy(vector)
+    copy, prefetch = make_copy(vector), make_prefetch(SIDE, SIDE)
 
     @piece
-    def read_tile(source, row, column, top, left, height, width, stage, target, step):
+    def read_tile(source, row, column, top, left, height, width, stage, target, step, ahead):
         at = source + 4 * (top * row + left * column)
+        prefetch((at + ahead, row, column))
         if top < 0 or left < 0 or top + SIDE > height or left + SIDE > width:
             zeros = floats32(stage)
             for i in range(SIDE * SIDE * vector):

@@ -60,7 +60,7 @@ class Block:
     weight_row: int
     weight_column: int
     weight_first: int  # element of the first tap; the gradient turns the kernel around
-    taps_start: int  # of a kernel, for a vector of maps
+    taps_start: int  # of kernels, for a vector of channels by one of maps
     bias_start: int
     weights_start: int  # of transformed weights
     tiles_start: int  # of transformed tiles
@@ -93,6 +93,7 @@ def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.chwn.tiles import make_put, make_read_tile, make_taken
     from atled_cpu_numba.kernels.shared.options import kernel, piece
+    from atled_cpu_numba.kernels.shared.vectors import make_copy, transpose_block
     from atled_cpu_numba.kernels.winograd.blocks import apart_output_tile, make_outer_tile, weight_tile
 
     lanes = host_lanes()
@@ -102,23 +103,36 @@ def _build() -> Callable[..., int]:
     full = make_outer_tile(tile_rows, vectors, tile_columns)
     lower = make_outer_tile(two_thirds, vectors, tile_columns)
     lowest = make_outer_tile(third, vectors, tile_columns)
+    copy = make_copy(vector)
     read_tile, put, taken = make_read_tile(), make_put(), make_taken()
 
     @piece
     def transform_weights(w, taps_at, target, step):
         """Per product and channel a row of maps."""
         channels, maps, depth = w[Block.channels], w[Block.maps], w[Block.depth]
-        taps = floats32(taps_at)
+        map_step, channel_step = w[Block.weight_map], w[Block.weight_channel]
         for m in range(0, maps, vector):
             known = min(vector, maps - m)
-            for channel in range(channels):
-                start = w[Block.weight_first] + m * w[Block.weight_map] + channel * w[Block.weight_channel]
-                for r in range(3):
-                    for s in range(3):
-                        at = w[Block.weight] + 4 * (start + r * w[Block.weight_row] + s * w[Block.weight_column])
-                        for i in range(known):
-                            taps[vector * (3 * r + s) + i] = floats32(at + 4 * i * w[Block.weight_map])[0]
-                weight_tile((taps_at, vector, target + 4 * (channel * depth + m), step))
+            for first in range(0, channels, vector):
+                count = min(vector, channels - first)
+                start = w[Block.weight_first] + m * map_step + first * channel_step
+                for tap in range(9):
+                    column = tap % 3 * w[Block.weight_column]
+                    at = w[Block.weight] + 4 * (start + tap // 3 * w[Block.weight_row] + column)
+                    to = taps_at + 4 * vector * vector * tap
+                    if map_step == 1 and known == vector:
+                        for c in range(count):
+                            copy((at + 4 * c * channel_step, to + 4 * vector * c))
+                    elif channel_step == 1 and count == vector:
+                        transpose_block((at, map_step, known, to, vector))
+                    else:
+                        for c in range(count):
+                            for k in range(known):
+                                element = floats32(at + 4 * (c * channel_step + k * map_step))[0]
+                                floats32(to + 4 * vector * c)[k] = element
+                for c in range(count):
+                    to = target + 4 * ((first + c) * depth + m)
+                    weight_tile((taps_at + 4 * vector * c, vector * vector, to, step))
 
     @piece
     def multiply(w, panels, u, u_step, v, v_step, m, m_step):
@@ -194,7 +208,9 @@ def _build() -> Callable[..., int]:
                     to = v + 4 * ((panel * channels + channel) * tile_columns + (unit - first) % vectors * vector)
                     height, width = w[Block.height], w[Block.width]
                     row, column = w[Block.x_row], w[Block.x_column]
-                    read_tile(x + 4 * image, row, column, top, left, height, width, stage, to, v_step)
+                    read_tile(
+                        x + 4 * image, row, column, top, left, height, width, stage, to, v_step, 4 * w[Block.x_channel]
+                    )
             multiply(w, (after - first + vectors - 1) // vectors, u, u_step, v, v_step, m, m_step)
             for k in range(maps):
                 for unit in range(first, after):
@@ -224,7 +240,7 @@ def prepare(problem: Problem) -> Prepared:
     panels = max(2, _BLOCK_BYTES // (4 * 36 * (problem.channels + depth) * lanes.columns))
     at_once = min(panels, -(-units // vectors)) * vectors
     sizes = {
-        "taps_start": 9 * vector,
+        "taps_start": 9 * vector * vector,
         "bias_start": vector * problem.maps,
         "weights_start": 36 * (problem.channels * depth + vector),
         "tiles_start": 36 * (at_once * vector * problem.channels + vector),

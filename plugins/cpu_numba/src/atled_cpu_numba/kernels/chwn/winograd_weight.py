@@ -73,6 +73,7 @@ def suits(problem: Problem) -> bool:
 
 def _build() -> Callable[..., int]:
     from atled_cpu_numba.codegen import call3, floats32, words
+    from atled_cpu_numba.kernels.chwn.products import make_prefetch
     from atled_cpu_numba.kernels.chwn.tiles import make_read_tile
     from atled_cpu_numba.kernels.shared.options import kernel, piece
     from atled_cpu_numba.kernels.shared.vectors import transpose_block
@@ -80,7 +81,7 @@ def _build() -> Callable[..., int]:
 
     lanes = host_lanes()
     vector, tile_rows, tile_columns = lanes.vector, lanes.rows, lanes.columns
-    read_tile = make_read_tile()
+    read_tile, prefetch = make_read_tile(), make_prefetch(vector, 1)
 
     @piece
     def transform_maps(w, gy, known, top, left, stage, target, step):
@@ -92,6 +93,7 @@ def _build() -> Callable[..., int]:
         for i in range(min(4, w[Block.rows] - top)):
             for j in range(min(4, w[Block.columns] - left)):
                 at = gy + 4 * ((top + i) * w[Block.gy_row] + (left + j) * w[Block.gy_column])
+                prefetch((at + 16 * w[Block.gy_column], w[Block.gy_map], 0))  # of the next tile
                 transpose_block((at, w[Block.gy_map], known, stage + 4 * vector * (4 * i + j), 16 * vector))
         for n in range(vector):
             gradient_tile((stage + 64 * vector * n, 4 * vector, target + 4 * n * tile_columns, step))
@@ -152,7 +154,7 @@ def _build() -> Callable[..., int]:
                         to = v + 4 * (channel * v_row + (tile - first) * count + here)
                         height, width = w[Block.height], w[Block.width]
                         row, column = w[Block.x_row], w[Block.x_column]
-                        read_tile(x, row, column, top, left, height, width, stage, to, v_step)
+                        read_tile(x, row, column, top, left, height, width, stage, to, v_step, 4 * w[Block.x_channel])
             for panel in range(0, maps, tile_columns):
                 for lane in range(0, min(tile_columns, maps - panel), vector):
                     for tile in range(first, after):
