@@ -30,7 +30,6 @@ class Result:
         brelu: bool,
         slope: Any,
     ) -> None:
-        self.call = call
         self.target = target
         self.X = target.tensor if X is None else X
         self.bias, self.bsum = bias, bsum

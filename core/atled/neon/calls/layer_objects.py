@@ -25,7 +25,7 @@ class LayerObject:
 
     def __repr__(self) -> str:
         told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int | str)}
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in told.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
 
 def check_layer(call: str, layer: Any, wanted: type[LayerObject]) -> None:
