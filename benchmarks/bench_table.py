@@ -11,6 +11,7 @@ from bench_rows.device import ADDITIONS as DEVICE_ADDITIONS
 from bench_rows.imperative import ADDITIONS
 from bench_rows.keyed import PROGRAMS
 from bench_rows.neon_autodiff import STEPS
+from bench_rows.neon_products import PRODUCTS
 from bench_rows.neon_trees import TREES
 from bench_rows.planning import CALLS
 from harness.case import Goal, Row
@@ -141,6 +142,17 @@ def _neon() -> list[Row]:
         )
         for kind, text in kinds.items()
     ]
+    dots.append(
+        Row(
+            "compound_dot 128x64 by 64x32",
+            f"{products}small_dot",
+            numpy,
+            goal=Goal(1.5, ["numpy"]),
+            per=PRODUCTS,
+            unit="us",
+            of="product",
+        )
+    )
     uses = {1: "A.B", 2: "A.T.B", 3: "sum of A.B.T"}
     batches = [
         Row(
@@ -164,7 +176,18 @@ def _neon() -> list[Row]:
         )
         for op, size in (("max", 2), ("max", 3), ("average", 2))
     ]
-    return [*small, *chains, *normalized, *dots, *batches, *pools]
+    steps = [
+        Row(
+            f"recurrent steps of neon 20x128x32, {kind}",
+            "bench_rows.neon_recurrent:unroll",
+            numpy,
+            {"kind": kind},
+            unit="us",
+            tolerance=_LOOSE,
+        )
+        for kind in ("fprop", "bprop")
+    ]
+    return [*small, *chains, *normalized, *dots, *batches, *steps, *pools]
 
 
 def _ops() -> list[Row]:
