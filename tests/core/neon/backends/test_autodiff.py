@@ -254,3 +254,38 @@ def test_buffers_that_do_not_fit_are_refused_with_nothing_written(cpu):
         ad.back_prop_grad([x, y], [gx, gx])
     for each, values in zip((x, y, gx), before, strict=True):
         np.testing.assert_array_equal(each.get(), values)
+
+
+# Programs of known forms.
+
+
+def test_back_prop_grad_of_a_known_form_is_of_its_own_tensors(be):
+    for _ in range(3):
+        x, y, error = (be.array(be.rng.uniform(0.5, 1.5, (2, 3))) for _ in range(3))
+        memory = be.zeros((4, 3))
+        gradients = memory[:2], memory[2:]
+        Autodiff(be.exp(x) * y, be, error).back_prop_grad([x, y], gradients)
+        np.testing.assert_allclose(gradients[0].get(), error.get() * y.get() * np.exp(x.get()), rtol=1e-5)
+        np.testing.assert_allclose(gradients[1].get(), error.get() * np.exp(x.get()), rtol=1e-5)
+
+
+def test_a_known_form_with_the_error_as_target_is_another_program(cpu):
+    for is_target in (False, True, False, True):
+        x, y, error, other = tensors(cpu, 4)
+        before = error.get()
+        target = error if is_target else other
+        Autodiff(cpu.exp(x) * y, cpu, error).back_prop_grad([x], [target])
+        np.testing.assert_allclose(target.get(), before * y.get() * np.exp(x.get()), rtol=1e-5)
+
+
+def test_known_forms_keep_no_memory_alive(cpu):
+    gc.disable()
+    try:
+        x, gx = tensors(cpu)
+        Autodiff(cpu.exp(x), cpu).back_prop_grad([x], [gx])
+        gx[:] = Autodiff(cpu.exp(x), cpu).get_grad_op_tree([x])[0]
+        watched = [weakref.ref(each) for each in (x, gx, x.view.cell, gx.view.cell)]
+        del x, gx
+        assert [each() for each in watched] == [None] * 4
+    finally:
+        gc.enable()

@@ -369,3 +369,56 @@ def test_half_floats_are_differentiated_in_their_dtype(be):
     y = be.array(np.array([[3.0, 4.0]]), dtype=np.float32)
     (gradient,) = Autodiff(x * y, be).get_grad_op_tree([x])
     np.testing.assert_allclose(value(be, gradient), [[3, 4]])
+
+
+# Trees of one form are assigned by one program.
+
+
+def test_trees_of_one_form_are_assigned_on_their_own_tensors(be):
+    for seed in range(3):
+        x, y, z = (tensor(be, (2, 3), seed=3 * seed + n) for n in range(3))
+        out = be.empty((2, 3))
+        (gradient,) = Autodiff(be.exp(x * y) + z, be).get_grad_op_tree([x])
+        out[:] = gradient
+        np.testing.assert_allclose(out.get(), y.get() * np.exp(x.get() * y.get()))
+
+
+def test_trees_of_one_form_are_assigned_to_targets_of_other_kinds(cpu):
+    x, y = tensor(cpu, (2, 3)), tensor(cpu, (2, 3), seed=1)
+    whole = cpu.zeros((4, 6))
+    targets = [
+        cpu.zeros((2, 3)),
+        whole[:2, :3],
+        whole[2:, 3:],
+        cpu.zeros((2, 3), dtype=np.float32),
+        cpu.zeros((3, 2)).T,
+        y,
+    ]
+    for target in targets * 2:
+        wanted = y.get() * np.exp(x.get() * y.get())
+        (gradient,) = Autodiff(cpu.exp(x * y), cpu).get_grad_op_tree([x])
+        target[:] = gradient
+        np.testing.assert_allclose(target.get(), wanted, rtol=1e-6)
+    assert not whole.get()[:2, 3:].any()
+
+
+def test_trees_of_one_form_on_views_keep_their_places(cpu):
+    for begin in range(3):
+        memory = tensor(cpu, (6, 4), seed=begin)
+        upper, lower = memory[begin : begin + 2], memory[begin + 1 : begin + 3]
+        out = cpu.empty((2, 4))
+        gradients_of = Autodiff(upper * cpu.exp(lower), cpu).get_grad_op_tree([upper])
+        out[:] = gradients_of[0]
+        a, b = upper.get(), lower.get()
+        wanted = np.exp(b)
+        wanted[1] += a[0] * np.exp(b[0])
+        np.testing.assert_allclose(out.get(), wanted)
+
+
+def test_an_assignment_to_a_tensor_of_another_backend_is_refused_after_others(cpu):
+    x, y = tensor(cpu, (2, 3)), tensor(cpu, (2, 3), seed=1)
+    for _ in range(2):
+        cpu.empty((2, 3))[:] = Autodiff(cpu.exp(x * y), cpu).get_grad_op_tree([x])[0]
+    other = gen_backend("reference", datatype=np.float64).zeros((2, 3))
+    with pytest.raises(ValueError, match="another backend"):
+        other[:] = Autodiff(cpu.exp(x * y), cpu).get_grad_op_tree([x])[0]
