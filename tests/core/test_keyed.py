@@ -1037,3 +1037,55 @@ def test_a_front_end_appends_calls_to_the_entries():
     d.entries.append(("Mul2", (leaf, len(d.entries) - 1)))
     d.result(len(d.entries) - 1)
     np.testing.assert_allclose(d.run()[0].data, x.data * np.tanh(x.data), rtol=1e-5)
+
+
+# Patterns.
+
+
+def test_patterns_run_on_other_arrays_and_keep_none_alive():
+    x, y, out = array(3, 4), array(3, 4, seed=1), array(3, 4)
+    d = Description()
+    d.assign(d.leaf(out), d.call("Mul2", d.leaf(x), d.leaf(y)))
+    d.run()
+    pattern = d.pattern([View(each) for each in (x, y, out)])
+    watched = weakref.ref(x.cell)
+    del d, x, y, out
+    gc.collect()
+    assert watched() is None
+    for seed in range(2):
+        given = [array(3, 4, seed=seed), array(3, 4, seed=seed + 1), array(3, 4)]
+        pattern.run([View(each) for each in given])
+        np.testing.assert_array_equal(given[2].data, given[0].data * given[1].data)
+
+
+def test_patterns_of_views_run_on_views_elsewhere():
+    def views(seed, row):
+        memory, out = View(array(5, 4, seed=seed)), View(array(5, 4))
+        return memory[row : row + 2], memory[row + 1 : row + 3], out[1:3]
+
+    a, b, out = views(0, 0)
+    d = Description()
+    d.assign(out, d.call("Mul2", d.leaf(a), d.leaf(b)))
+    d.run()
+    pattern = d.pattern([a, b, out])
+    for row in (0, 2):
+        a, b, out = views(3, row)
+        pattern.run([a, b, out])
+        np.testing.assert_array_equal(out.numpy(), a.numpy() * b.numpy())
+
+
+def test_a_pattern_is_not_run_where_arrays_became_one():
+    x, out = array(3, 4), array(3, 4)
+    d = Description()
+    d.assign(d.leaf(out), d.call("Exp", d.leaf(x)))
+    d.run()
+    before = x.data.copy()
+    assert d.pattern([View(x), View(out)]).run([View(x), View(x)]) is None
+    np.testing.assert_array_equal(x.data, before)
+
+
+def test_what_has_arrays_of_its_own_has_no_pattern():
+    x, own = array(3, 4), array(3, 4)
+    d = Description()
+    d.result(d.call("Mul2", d.leaf(x), d.leaf(own)))
+    assert d.pattern([View(x)]) is None

@@ -12,11 +12,14 @@ import numpy as np
 from atled.errors import four_parts, shortened
 from atled.keyed import Description
 from atled.neon.backends.backend import Backend
+from atled.neon.backends.grad_nodes import GradNode, GradUtil
 from atled.neon.trees.gradients import FAMILIES, Family, Form, keep
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor
 from atled.strides import overlap
+
+__all__ = ["Autodiff", "GradNode", "GradUtil"]
 
 
 class Autodiff:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import ref
 
+import numpy as np
+
+from atled.dtypes import is_float
 from atled.errors import four_parts
 from atled.keyed import Description, Generations, Pattern
 from atled.neon.trees.assignment import Assignments
@@ -163,7 +166,7 @@ class Family:
         self._objects[identity] = ref(entered)
 
     def gradients(self, form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[Any]) -> list[Any]:
-        """The gradients of a tree with respect to tensors, as op-trees, or as the tensor that one is.
+        """The gradients of a tree with respect to tensors or nodes, as op-trees, or as the tensor that one is.
 
         form: of the tree and the error.
         error: what arrives at the tree, an op-tree or tensor; None for ones.
@@ -213,19 +216,19 @@ def _derived(form: Form, root: Any, error: Any, backend: Any, wanted: Sequence[A
     value, arriving = lowering.value(root), None if error is None else lowering.value(error)
     complete = _completed(form.parts, lambda part: d.desc(lowering.value(part)).shape)
     given = {lowering.value(part): complete.get(id(part), part) for part in reversed(form.parts)}
-    floats = [tensor for tensor in wanted if tensor.dtype.kind == "f"]
-    of = [shared[tensor].value if tensor in shared else known[tensor] for tensor in floats]
+    floats = [each for each in wanted if type(each) is OpTreeNode or is_float(each.dtype)]
+    of = [shared[each].value if each in shared else lowering.value(each) for each in floats]
     arrived = dict(zip(of, d.gradients(value, of, arriving), strict=True))
     found = {
-        tensor: shared[tensor].part(arrived[number], tensor.view.window) if tensor in shared else arrived[number]
-        for tensor, number in zip(floats, of, strict=True)
+        each: shared[each].part(arrived[number], each.view.window) if each in shared else arrived[number]
+        for each, number in zip(floats, of, strict=True)
     }
     calls = d.calls(list(found.values()), list(given) + of)
     translation = Translation(given)
     for call in calls.made:
         translation.take(call)
     numbers = dict(zip(found, calls.values, strict=True))
-    return [_result(translation, tensor, numbers.get(tensor)) for tensor in wanted]
+    return [_result(translation, each, numbers.get(each), backend.default_dtype) for each in wanted]
 
 
 def _completed(parts: Sequence[Any], shape_of: Callable[[Any], tuple[int, ...]]) -> dict[int, Any]:
@@ -251,12 +254,12 @@ def _completed(parts: Sequence[Any], shape_of: Callable[[Any], tuple[int, ...]])
     return found
 
 
-def _result(translation: Translation, tensor: Any, number: int | None) -> Any:
-    """The gradient with respect to a tensor; what nothing flows to gets zeros."""
+def _result(translation: Translation, wanted: Any, number: int | None, dtype: np.dtype) -> Any:
+    """The gradient with respect to a tensor or node; what nothing flows to gets zeros."""
     tree = 0 if number is None else translation.tree(number)
     if not isinstance(tree, int | float):
         return tree
-    return tensor * 0 if tree == 0 else translation.constant(tree, tensor.shape, tensor.dtype)
+    return wanted * 0 if tree == 0 else translation.constant(tree, wanted.shape, getattr(wanted, "dtype", dtype))
 
 
 def _recipe(form: Form, trees: Sequence[Any]) -> Recipe:
