@@ -192,8 +192,8 @@ class Description:
     def entries(self) -> list[Any]:
         """What is described so far, each value by its number, for front ends that describe many calls.
 
-        A call without attributes is `(name of the op, operands)`, by the numbers of their values; appended, it is the
-        value of the number at which it stands then.
+        A call is `(name of the op, operands)`, by the numbers of their values, or `(name, operands, attributes)` with
+        what `attributes_of` gives; appended, it is the value of the number at which it stands then.
         """
         return self._entries
 
@@ -447,6 +447,13 @@ class Description:
 
     def __repr__(self) -> str:
         return f"<Description of {len(self._entries)} entries on {len(self._leaves)} arrays>"
+
+
+def attributes_of(op: str, **attributes: Any) -> tuple[tuple[str, Any], ...]:
+    """Attributes as an entry has them, for an op all of whose attributes are known when it is compiled."""
+    spec = spec_of(op)
+    assert not set(attributes) & set(spec.float_names), "run-time floats are put aside by `call`"
+    return tuple((name, checked(spec, name, value)) for name, value in attributes.items())
 
 
 _BESIDE: list[tuple[object, Context | None, dict[Any, Any]]] = [(None, None, {})]

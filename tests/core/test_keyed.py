@@ -13,7 +13,7 @@ from atled.array_desc import ArrayDesc
 from atled.arrays.array import NdArray
 from atled.arrays.views import View
 from atled.calling import cached_calls
-from atled.keyed import Description
+from atled.keyed import Description, attributes_of
 from atled.op_spec import DERIVED, Row, define, undefine
 from atled_contexts import context_scope
 from atled_sim import faults
@@ -1035,8 +1035,9 @@ def test_a_front_end_appends_calls_to_the_entries():
     leaf = d.leaf(x)
     d.entries.append(("Tanh", (leaf,)))
     d.entries.append(("Mul2", (leaf, len(d.entries) - 1)))
+    d.entries.append(("Sum", (len(d.entries) - 1,), attributes_of("Sum", axes=1, keep_dims=True)))
     d.result(len(d.entries) - 1)
-    np.testing.assert_allclose(d.run()[0].data, x.data * np.tanh(x.data), rtol=1e-5)
+    np.testing.assert_allclose(d.run()[0].data, (x.data * np.tanh(x.data)).sum(1, keepdims=True), rtol=1e-5)
 
 
 # Patterns.

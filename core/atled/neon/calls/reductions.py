@@ -9,9 +9,9 @@ import numpy as np
 
 from atled.errors import four_parts
 from atled.neon.calls.trees import built
-from atled.neon.trees.building import axes_of, known_shape
+from atled.neon.trees.building import reduction_of
 from atled.neon.trees.nodes import OpTreeNode
-from atled.neon.trees.operand import Operand
+from atled.neon.trees.operand import Operand, of_one
 from atled.neon.trees.walks import is_node, tensors_of
 
 
@@ -55,7 +55,7 @@ class ReductionCalls:
 
     def mean(self, a: Any, axis: Any = None, partial: Any = None, out: Any = None, keepdims: bool = True) -> Any:
         """Means over axes, as sum times 1 / count; `partial` has no effect."""
-        return built("mul", built("sum", a, None, axis=axis), _share(a, axis), out)
+        return _given(_mean(a, axis), out)
 
     def var(
         self,
@@ -70,11 +70,13 @@ class ReductionCalls:
 
         partial: has no effect.  binary: a deviation is shifted by itself where it would be squared.
         """
-        return built("mul", _deviations(a, axis, binary=binary), _share(a, axis), out)
+        deviation = a - _mean(a, axis, kept=True)
+        squared = built("shift", deviation, deviation, value=True) if binary else of_one("sqr", deviation)
+        return _given(_mean(squared, axis), out)
 
     def std(self, a: Any, axis: Any = None, partial: Any = None, out: Any = None, keepdims: bool = True) -> Any:
         """Square roots of `var`."""
-        return built("sqrt", self.var(a, axis), None, out)
+        return _given(of_one("sqrt", self.var(a, axis)), out)
 
     def dot(self, a: Any, b: Any, out: Any = None) -> Any:
         """Products over the last axis of a and the last but one of b: of matrices the matrix product.
@@ -131,40 +133,22 @@ class ReductionCalls:
         return backend.array(values.reshape(-1, 1) if values.ndim < 2 else values, dtype=np.int32)
 
 
-def _share(a: Any, axis: Any) -> float:
-    """1 / count of the elements in some axes; NaN where there is none, as NumPy's means are."""
-    shape = known_shape("mean", a)
-    count = math.prod(shape[each] for each in axes_of(axis, len(shape)))
-    return 1.0 / count if count else math.nan
+def _mean(a: Any, axis: Any, **about: bool) -> Any:
+    """Means over axes: sums times 1 / count; NaN where there is no element, as NumPy's are."""
+    total = built("sum", a, None, axis=axis, **about)
+    count = reduction_of("sum", total[1].shape, total[0]["axis"], bool(about)).elements
+    return total * (1.0 / count if count else math.nan)
 
 
-def _deviations(a: Any, axis: Any, *, binary: bool) -> Any:
-    """Sums over axes of squared deviations from the mean."""
-    mean = built("mul", built("sum", a, None, axis=axis, kept=True), _share(a, axis))
-    deviation = built("sub", a, mean)
-    squared = built("shift", deviation, deviation, value=True) if binary else built("sqr", deviation, None)
-    return built("sum", squared, None, axis=axis)
+def _given(tree: Any, out: Any) -> Any:
+    """A tree, or `out`, to which it is assigned, where that is given."""
+    return tree if out is None else built("assign", out, tree)
 
 
 def _place(op: str, a: Any, axis: Any, out: Any) -> Any:
     made = built(op, a, None, axis=axis)
-    if out is None:
-        return made
-    shape = known_shape(op, a)
-    count = math.prod(shape[each] for each in axes_of(made[0]["axis"], len(shape)))
-    wrong = ""
-    if out.shape != made[0]["shape"]:
-        wrong = f"the result has shape {made[0]['shape']}"
-    elif not _holds(out.dtype, count - 1):
-        wrong = f"{out.dtype.name} does not hold the index {count - 1}"
-    if wrong:
-        asked = f"{op} of shape {shape} over axis {axis} into a tensor {out.dtype.name}{list(out.shape)}"
+    if out is not None and out.shape != made.shape:
+        asked = f"{op} of shape {a.shape} over axis {axis} into a tensor of shape {out.shape}"
+        wrong = f"the result has shape {made.shape}"
         raise ValueError(four_parts(asked, wrong, "", "pass a tensor of that shape, with dtype=numpy.int32"))
-    return built("assign", out, made)
-
-
-def _holds(dtype: np.dtype, number: int) -> bool:
-    """Whether a dtype has a whole number and all smaller ones."""
-    if dtype.kind in "iu":
-        return number <= np.iinfo(dtype).max
-    return bool(number <= 2 ** (np.finfo(dtype).nmant + 1))
+    return _given(made, out)

@@ -6,10 +6,12 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atled.errors import four_parts
 from atled.keyed import Description, Pattern
 from atled.neon.nervana_object import NervanaObject
-from atled.neon.trees.building import Shape, shape_of
+from atled.neon.trees.building import Shape, known_shape, reduction_of, shape_of
 from atled.neon.trees.filling import refuse_target
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.walks import tensors_of
@@ -17,6 +19,7 @@ from atled.neon.trees.walks import tensors_of
 if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
 
+_PLACES = ("argmax", "argmin")
 _KEPT_COUNT = 4
 """Targets for which a tree keeps its descriptions: more are described anew, which takes three times as long."""
 
@@ -144,6 +147,8 @@ def _described(target: Tensor, tree: Any, *, is_run: bool = True) -> tuple[Descr
     shape = tree[0]["shape"] if isinstance(tree, tuple) else shape_of(tree)
     if shape != target.shape:
         _check_shape(target.shape, shape)
+    if isinstance(tree, tuple) and tree[0]["op"] in _PLACES:
+        _check_holds(target, tree)
     d = Description(target.backend.context)
     lowering = Lowering(d, None, target, draws=is_run)
     d.assign(target.view, lowering.value(tree))
@@ -160,3 +165,16 @@ def _check_shape(target: tuple[int, ...], shape: Shape | None) -> None:
     asked = f"an assignment of an op-tree of shape {shape} to a tensor of shape {target}"
     remedy = "make the target of the tree's shape, or reshape it"
     raise ValueError(four_parts(asked, "the one does not broadcast to the other", "", remedy))
+
+
+def _check_holds(target: Tensor, tree: Any) -> None:
+    """Refuse a target whose dtype does not hold all indices that an argmax or argmin may give."""
+    about, dtype, shape = tree[0], target.dtype, known_shape(tree[0]["op"], tree[1])
+    last = reduction_of(about["op"], shape, about["axis"], False).elements - 1
+    most = np.iinfo(dtype).max if dtype.kind in "iu" else 2 ** (np.finfo(dtype).nmant + 1)
+    if last > most:
+        asked = (
+            f"{about['op']} of shape {shape} over axis {about['axis']} into a tensor {dtype.name}{list(target.shape)}"
+        )
+        wrong = f"{dtype.name} does not hold the index {last}"
+        raise ValueError(four_parts(asked, wrong, "", "assign to a tensor with dtype=numpy.int32"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from atled.neon.trees.rows import NAMES, ONE_OPERAND, REDUCTIONS, TWO_OPERANDS
 
 Shape = tuple[Any, ...]  # of int; None for the count of a onehot that is not known yet
 NUMBERS = (int, float, np.number, np.bool_)
+
+_SHAPES_LIMIT = 1024  # of nodes, of some hundred bytes each
 
 Parts = tuple[dict[str, Any], Any, Any]
 
@@ -26,6 +30,7 @@ def shape_of(operand: Any) -> Shape | None:
     return (1, 1) if isinstance(operand, NUMBERS) else operand.shape
 
 
+@lru_cache(_SHAPES_LIMIT)
 def broadcast(op: str, a: Shape | None, b: Shape | None) -> Shape | None:
     """The shape of an elementwise op of two shapes; ValueError where they do not broadcast."""
     if a is None or b is None or a == b:
@@ -109,14 +114,35 @@ def _elementwise(op: str, a: Any, b: Any, about: Mapping[str, Any]) -> Parts:
 
 
 def _reduction(op: str, a: Any, b: Any, about: Mapping[str, Any]) -> Parts:
-    shape = known_shape(op, a)
-    axis = _checked_axis(op, shape, about.get("axis"))
+    shape, axis, kept = known_shape(op, a), about.get("axis"), bool(about.get("kept", False))
+    found = reduction_of(op, shape, tuple(axis) if isinstance(axis, list) else axis, kept)
+    made = {"op": op, "axis": found.axis, "shape": found.shape}
+    return ({**made, "kept": True} if kept else made), a, None
+
+
+class Reduction(NamedTuple):
+    """What a reduction does to a shape.
+
+    axis: as a node has it.  axes: all of them, sorted.  shape: of the result.  elements: how many become one.
+    """
+
+    axis: Any
+    axes: tuple[int, ...]
+    shape: Shape
+    elements: int
+
+
+@lru_cache(_SHAPES_LIMIT, typed=True)
+def reduction_of(op: str, shape: Shape, axis: Any, kept: bool) -> Reduction:
+    """What a reduction over an axis, a tuple of axes or None, all, does to a shape.
+
+    ValueError: an axis is out of range or named twice; there is no element to choose.  TypeError: it is no number.
+    """
+    axis = _checked_axis(op, shape, axis)
     axes = axes_of(axis, len(shape))
     if op != "sum" and 0 in [shape[each] for each in axes]:
         raise refused(op, (shape,), "there is no element to choose", "give each reduced axis a size of at least 1")
-    kept = bool(about.get("kept", False))
-    made = {"op": op, "axis": axis, "shape": reduced(shape, axes, kept=kept)}
-    return ({**made, "kept": True} if kept else made), a, None
+    return Reduction(axis, axes, reduced(shape, axes, kept=kept), math.prod(shape[each] for each in axes))
 
 
 def _dot(op: str, a: Any, b: Any, about: Mapping[str, Any]) -> Parts:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atled.errors import four_parts
-from atled.keyed import Description, NdArray
+from atled.keyed import Description, NdArray, attributes_of
 from atled.neon.trees.building import Shape, axes_of, shape_of, squeezed, transposed_axes
 from atled.neon.trees.operand import Operand
 from atled.neon.trees.rows import ELEMENTWISE, REDUCTIONS
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
 
 _TENSOR: Any = Operand  # that is no node
+_CALLS_LIMIT = 1024  # reductions by shape and axes
 _ABSENT, _FURTHER = -1, -2  # no operand; a tuple of further ones
 
 
@@ -52,10 +54,10 @@ class Lowering:
         self._d = d
         self._target = target
         self._draws = draws
-        # By identity of tensors, nodes and numbers; all of them are alive as long as the tree.
-        self._done: dict[int, int] = {id(None): _ABSENT}
+        # By identity, which is how tensors and nodes are hashed. Numbers are not in it: equal ones may be of two types.
+        self._done: dict[Any, int] = {None: _ABSENT}
         if known:
-            self._done.update((id(each), value) for each, value in known.items())
+            self._done.update(known)
         self._numbers: dict[tuple[type, Any], int] = {}
         self._wanted: dict[int, Shape | None] | None = None
         self.drew = False
@@ -64,17 +66,17 @@ class Lowering:
         """The value of an op-tree, a tensor or a number."""
         done, entries, leaf = self._done, self._d.entries, self._leaf
         found, spec_of = done.get, ELEMENTWISE.get
-        if id(root) in done:
-            return done[id(root)]
         if not isinstance(root, tuple):
-            return leaf(root)
+            return done[root] if root in done else leaf(root)
+        if root in done:
+            return done[root]
         # Without recursion: trees that loops have built are deeper than Python's stack.
         stack = [root]
         pop = stack.pop
         while stack:
             node = pop()
             about, a, b = node
-            left, right = found(id(a)), found(id(b))
+            left, right = found(a), found(b)
             if left is None:
                 if isinstance(a, tuple):
                     # Behind b, so that it comes first: random numbers are drawn from left to right.
@@ -96,16 +98,16 @@ class Lowering:
             spec = spec_of(about["op"])
             if spec is None:
                 # Two nodes may have waited for it: what it draws is drawn once.
-                made = done[id(node)] if id(node) in done else self._other(root, node, left, right)
+                made = done[node] if node in done else self._other(root, node, left, right)
             else:
                 made = len(entries)
                 entries.append((spec, (left,) if right == _ABSENT else (left, right)))
-            done[id(node)] = made
-        return done[id(root)]
+            done[node] = made
+        return done[root]
 
     def _waiting(self, further: tuple[Any, ...]) -> list[Any]:
         """Those of further operands that are to be done first."""
-        return [each for each in further[::-1] if isinstance(each, tuple) and id(each) not in self._done]
+        return [each for each in further[::-1] if isinstance(each, tuple) and each not in self._done]
 
     def _leaf(self, leaf: Any) -> int:
         if isinstance(leaf, _TENSOR):
@@ -113,6 +115,7 @@ class Lowering:
             if target is not None and leaf.backend is not target.backend:
                 raise _foreign(leaf, target)
             number = self._d.leaf(leaf.view)
+            self._done[leaf] = number
         else:
             value: Any = leaf.item() if isinstance(leaf, np.generic) else leaf
             key = type(value), value
@@ -120,7 +123,6 @@ class Lowering:
             number = self._d.number(value) if known is None else known
             if value != 0:  # 0.0 and -0.0 are equal, and not the same
                 self._numbers[key] = number
-        self._done[id(leaf)] = number
         return number
 
     def _other(self, root: Any, node: Any, left: int | None, right: int | None) -> int:
@@ -141,13 +143,11 @@ class Lowering:
 
     def _reduction(self, node: Any, x: int | None) -> int:
         about, shape = node[0], shape_of(node[1])
-        assert shape is not None
-        axes = axes_of(about["axis"], len(shape))
-        keeps = len(about["shape"]) == len(shape)
-        called = self._d.call(REDUCTIONS[about["op"]], x, axes=axes, keep_dims=keeps)
-        if keeps or len(shape) - len(axes) == len(about["shape"]):
-            return called
-        return self._d.call("Reshape", called, shape=about["shape"])
+        entries = self._d.entries
+        spec, attributes, is_reshaped = _reduction_call(about["op"], shape, about["axis"], about["shape"])
+        entries.append((spec, (x,), attributes))
+        called = len(entries) - 1
+        return self._d.call("Reshape", called, shape=about["shape"]) if is_reshaped else called
 
     def _transpose(self, root: Any, node: Any, x: int | None, _: int | None) -> int:
         return self._d.call("Transpose", x, axes=transposed_axes(len(node[0]["shape"])))
@@ -219,6 +219,14 @@ _OTHERS = {
     "rand": Lowering._rand,
     "binarize": Lowering._binarize,
 }
+
+
+@lru_cache(_CALLS_LIMIT)
+def _reduction_call(op: str, shape: Any, axis: Any, made: Shape) -> tuple[str, Any, bool]:
+    """The op spec of a reduction, its attributes, and whether the result has to be reshaped."""
+    axes, spec = axes_of(axis, len(shape)), REDUCTIONS[op]
+    keeps = len(made) == len(shape)
+    return spec, attributes_of(spec, axes=axes, keep_dims=keeps), not keeps and len(shape) - len(axes) != len(made)
 
 
 def wanted(root: Any, shape: Shape | None) -> dict[int, Shape | None]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atled.neon.trees.tensor import Tensor
 
 _new = tuple.__new__
+_OPERANDS = (Operand, *NUMBERS)
 
 
 class _Shape:
@@ -57,8 +58,12 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
         """
         make = builder_of(op)
         for each in (a, b):
-            if not (each is None or isinstance(each, (Operand, *NUMBERS))):
+            if not (each is None or isinstance(each, _OPERANDS)):
                 return NotImplemented
+        target = a if op == "assign" else out
+        if target is not None and (isinstance(target, tuple) or not isinstance(target, Operand)):
+            wrong = f"{type(target).__name__} is no tensor"
+            raise TypeError(four_parts(f"op-tree node {op!r} into `out`", wrong, "", "pass a tensor to write to"))
         if a is not None and not isinstance(a, Operand) and not isinstance(b, Operand):
             a = _constant(a)
         node = _new(OpTreeNode, make(op, a, b, kwargs))

@@ -245,6 +245,23 @@ def test_operands_of_wrong_types_are_told_at_build(cpu):
             make()
 
 
+def test_a_target_holds_all_places(cpu):
+    small = cpu.zeros((1, 1), dtype=np.int8)
+    with pytest.raises(ValueError, match="int8 does not hold the index 199"):
+        small[:] = cpu.argmin(cpu.zeros((1, 200)), axis=1)
+    small[:] = cpu.argmin(cpu.zeros((1, 128)), axis=1)
+    half = cpu.zeros((1, 1), dtype=np.float16)
+    with pytest.raises(ValueError, match="float16 does not hold the index 2999"):
+        half[:] = cpu.argmax(cpu.zeros((1, 3000)), axis=1)
+
+
+def test_out_is_a_tensor(cpu):
+    x = cpu.zeros((3, 4))
+    for out in (np.zeros((3, 4)), x * 1, 2.0):
+        with pytest.raises(TypeError, match="is no tensor"):
+            cpu.exp(x, out=out)
+
+
 def test_indices_out_of_range_leave_the_target(be):
     x = be.array(values((3, 4)))
     far = be.array(np.array([0, 3]), dtype=np.int32)
