@@ -31,13 +31,15 @@ def _shown(given: Any) -> str:
     return shortened(given)
 
 
-def check_tensors(backend: MayBeClosed, call: str, **given: Any) -> None:
-    """Refuse what is no tensor of this backend, and everything once that was cleaned up; None is left out.
+def check_tensors(backend: MayBeClosed, call: str, optional: Sequence[str] = (), /, **given: Any) -> None:
+    """Refuse what is no tensor of this backend, and everything once that was cleaned up.
+
+    optional: names of those that may be None.
 
     TypeError: no tensor.  ValueError: a tensor of another backend, or of one that was cleaned up.
     """
     for name, each in given.items():
-        if each is None:
+        if each is None and name in optional:
             continue
         if not isinstance(each, Tensor):
             wrong = f"{name} is of type {type(each).__name__}, no tensor"

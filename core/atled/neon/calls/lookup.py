@@ -53,7 +53,7 @@ class LookupCalls(DescribedCalls):
             TypeError: several dtypes, or what is no tensor or number.
         """
         call = "compound_bprop_lut"
-        check_tensors(self, call, inputs=inputs, error=error, error_t=error_t, dW=dW)
+        check_tensors(self, call, ["error_t"], inputs=inputs, error=error, error_t=error_t, dW=dW)
         check_dtypes(call, error=error, dW=dW)
         check_numbers(call, alpha=alpha, beta=beta)
         shapes = {"inputs": (1, nin), "error": (dW.shape[1], nin), "error_t": (nin, dW.shape[1])}

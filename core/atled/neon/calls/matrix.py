@@ -125,7 +125,7 @@ class MatrixCalls(DescribedCalls):
         relu: bool,
         bsum: Tensor | None,
     ) -> Described:
-        check_tensors(self, call, A=a, B=b, C=c, bsum=bsum)
+        check_tensors(self, call, ["bsum"], A=a, B=b, C=c, bsum=bsum)
         check_dtypes(call, A=a, B=b, C=c)
         check_numbers(call, alpha=alpha, beta=beta)
         if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:

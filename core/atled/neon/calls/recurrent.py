@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atled.errors import four_parts, shortened
 from atled.keyed import Description
 from atled.neon.calls.checks import check_dtypes, check_shapes, check_tensors
@@ -159,8 +161,8 @@ class RecurrentCalls(DescribedCalls):
         reverse: bool,
     ) -> list[tuple[Tensor, ...]]:
         """The tensors of each step, in the order of computing, once they are known to fit."""
-        used = num_steps if num_used_steps is None else min(num_used_steps, num_steps)
-        check_tensors(self, call, W_recur=w, bias=bias)
+        used = _used(call, num_steps, num_used_steps)
+        check_tensors(self, call, ["bias"], W_recur=w, bias=bias)
         check_shapes(call, {"W_recur": (nout, nout), "bias": (nout, 1)}, W_recur=w, bias=bias)
         if bias is not None:
             check_dtypes(call, W_recur=w, bias=bias)
@@ -183,6 +185,24 @@ class RecurrentCalls(DescribedCalls):
                 check_dtypes(call, W_recur=w, **told)
         steps = list(zip(*(tensors[:used] for tensors in lists.values()), strict=True))
         return steps[::-1] if reverse else steps
+
+
+def _used(call: str, num_steps: int, num_used_steps: int | None) -> int:
+    """How many steps are computed; TypeError, ValueError for what is no count."""
+    for name, count in (("num_steps", num_steps), ("num_used_steps", num_used_steps)):
+        if count is None and name == "num_used_steps":
+            continue
+        wrong = (
+            f"{call}({name}={shortened(count)})",
+            "it is no count of steps",
+            "",
+            f"give a number from 0 on as {name}",
+        )
+        if not isinstance(count, int | np.integer):
+            raise TypeError(four_parts(*wrong))
+        if count < 0:
+            raise ValueError(four_parts(*wrong))
+    return int(num_steps if num_used_steps is None else min(num_used_steps, num_steps))
 
 
 def _why(error: Exception, activation: Any) -> str:

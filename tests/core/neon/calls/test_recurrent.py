@@ -233,6 +233,12 @@ def test_what_does_not_fit_is_refused(cpu):
     layer = Layer(cpu)
     before, fed, h = layer.steps()
     unroll, end = cpu.compound_rnn_unroll_fprop, (UNITS, STEPS, STEPS, Tanh())
+    with pytest.raises(ValueError, match="num_used_steps=-1"):
+        unroll(layer.weights, before, fed, h, layer.bias, UNITS, STEPS, -1, Tanh())
+    with pytest.raises(TypeError, match="num_steps=None"):
+        unroll(layer.weights, before, fed, h, layer.bias, UNITS, None, None, Tanh())
+    with pytest.raises(TypeError, match="W_recur is of type NoneType"):
+        unroll(None, before, fed, h, layer.bias, *end)
     with pytest.raises(ValueError, match="h_s has 4"):
         unroll(layer.weights, before, fed, h[:4], layer.bias, *end)
     with pytest.raises(ValueError, match="h_prev_s has 0"):
