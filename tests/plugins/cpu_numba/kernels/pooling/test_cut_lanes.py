@@ -16,6 +16,8 @@ CASES = [
     ((3, 6, 7), (1, 2, 2), (1, 2, 2), (0, 0, 0), False),  # a column in none
     ((4, 5, 7), (2, 3, 2), (2, 3, 2), (1, 1, 1), True),  # cut on both sides
     ((4, 7, 7), (2, 3, 3), (1, 2, 2), (1, 1, 0), False),  # windows that overlap
+    ((5, 7, 7), (1, 3, 3), (1, 2, 2), (0, 1, 0), False),  # the same in many maps
+    ((4, 1, 6), (1, 1, 3), (1, 1, 1), (0, 0, 1), False),
     ((2, 1, 9, 9), (1, 1, 2, 2), (1, 1, 3, 3), (0, 0, 1, 1), False),  # elements between windows
     ((9,), (4,), (1,), (2,), False),
 ]

@@ -10,12 +10,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from atled.plugin import Prepared
 from atled_cpu_numba.kernels.pooling.cut_block import AXES, MAX, NORM, PLACE_OUT_OF_RANGE, SUM, Block
 from atled_cpu_numba.kernels.shared.launch import fitting_shares, in_lines, launch, share_count
 from atled_cpu_numba.store import Kernel
 
 _ELEMENTS_PER_US = 5e3  # a cautious rate of one core, for the number of shares
+_LEAST_IMAGES = 8  # or maps: below, threads would have too few of them
 _TABLE_BYTES = 40  # per place of a window: its entry, the number beside it, and three words of a row of windows
 
 _WAYS = {"WindowMax": MAX, "WindowMaxGrad": MAX, "WindowNorm": NORM, "WindowSum": SUM, "WindowSumGrad": SUM}
@@ -52,16 +55,16 @@ def _are_places() -> Callable[..., bool]:
     return are_places
 
 
-def _build_windows(way: int, *, back: bool) -> Callable[..., int]:
-    """Window by window: what is made of it; back: the gradient of its elements, which no other window sees."""
-    from atled_cpu_numba.codegen import words
+def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[..., int]:
+    """Window by window: what is made of it; back: the gradient of its elements; adds: which other windows see, too."""
+    from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.pooling import window_lanes
     from atled_cpu_numba.kernels.pooling.cut_axes import cut
     from atled_cpu_numba.kernels.shared.options import kernel
 
     are_places = _are_places()
-    max_of_window, max_to_elements = window_lanes.max_of_window, window_lanes.max_to_elements
-    sum_to_elements, sum_of_window = window_lanes.sum_to_elements, window_lanes.make_sum_of_window(squares=way == NORM)
+    max_of_window, sum_of_window = window_lanes.max_of_window, window_lanes.make_sum_of_window(squares=way == NORM)
+    to_elements = window_lanes.make_to_elements(placed=way == MAX, adds=adds)
 
     @kernel
     def pool_lanes(block, part, parts):
@@ -76,8 +79,11 @@ def _build_windows(way: int, *, back: bool) -> Callable[..., int]:
         sizes2, sizes3 = w[Block.sizes + 2], w[Block.sizes + 3]
         table = w[Block.workspace] + part * w[Block.share_bytes]
         offsets = words(table)
-        rows = w[Block.outer] * windows0 * windows1 * windows2
+        each = windows0 * windows1 * windows2
+        rows = w[Block.outer] * each
         first, after = rows * part // parts, rows * (part + 1) // parts
+        if adds:  # images that no other share writes
+            first, after = w[Block.outer] * part // parts * each, w[Block.outer] * (part + 1) // parts * each
         if back and way == MAX and not are_places(w, first, after):
             return PLACE_OUT_OF_RANGE
         known0, known1, known2, known3 = 0, 0, 0, 0  # the extents that the table is for
@@ -88,6 +94,11 @@ def _build_windows(way: int, *, back: bool) -> Callable[..., int]:
             rest //= windows1
             image = rest // windows0
             begin0, extent0 = cut(w, 0, rest - image * windows0)
+            if adds and row == image * each:
+                elements = sizes0 * sizes1 * sizes2 * sizes3 * inner
+                gx = floats32(w[Block.large] + 4 * image * elements)
+                for n in range(elements):
+                    gx[n] = np.float32(0)
             line = ((image * sizes0 + begin0) * sizes1 + begin1) * sizes2 + begin2
             for i in range(along):
                 begin3, extent3 = cut(w, 3, i)
@@ -105,10 +116,8 @@ def _build_windows(way: int, *, back: bool) -> Callable[..., int]:
                 window = (row * along + i) * inner
                 small, place = w[Block.small] + 4 * window, w[Block.place] + window
                 divisor = count if way == SUM and w[Block.average] != 0 else 1
-                if back and way == MAX:
-                    max_to_elements((table, count, small, place, large, inner))
-                elif back:
-                    sum_to_elements((table, count, small, divisor, large, inner))
+                if back:
+                    to_elements((table, count, small, place if way == MAX else divisor, large, inner))
                 elif way == MAX:
                     max_of_window((table, count, large, small, place, inner))
                 else:
@@ -200,6 +209,11 @@ _WINDOWS = {
     name: Kernel(f"{name}_lanes", partial(_build_windows, way, back=name.endswith("Grad")))
     for name, way in _WAYS.items()
 }
+_ADDED = {
+    name: Kernel(f"{name}_lanes_added", partial(_build_windows, way, back=True, adds=True))
+    for name, way in _WAYS.items()
+    if name.endswith("Grad")
+}
 _ELEMENTS = {
     name: Kernel(f"{name}_lanes_gathered", partial(_build_elements, way))
     for name, way in _WAYS.items()
@@ -220,16 +234,25 @@ def prepare(
     seen: elements that are read or written, counted each time.  errors: see `launch`.
     """
     geometry = Block.sizes, Block.windows, Block.kernel, Block.stride, Block.pad
+    for axis in range(AXES - 1):  # windows of one element, one for each: images of their own
+        size = words[Block.sizes + axis]
+        if tuple(words[word + axis] for word in geometry) != (size, size, 1, 1, 0):
+            break
+        words[Block.outer] *= size
+        words[Block.sizes + axis] = words[Block.windows + axis] = 1
     axes = list(zip(*(words[word : word + AXES] for word in geometry), strict=True))
     share_bytes = in_lines(_TABLE_BYTES * math.prod(words[Block.kernel : Block.kernel + AXES]))
     words[Block.least] = math.prod(_least_extent(*axis) for axis in axes)
     words[Block.share_bytes] = share_bytes
-    gathers = name.endswith("Grad") and not all(_is_divided(*axis) for axis in axes)
-    # The rows that shares are made of: of elements or of windows.
-    rows = words[Block.outer] * math.prod(axis[0 if gathers else 1] for axis in axes[:-1])
-    parts = fitting_shares(share_count(seen / _ELEMENTS_PER_US, max(rows, 1)), share_bytes)
+    outer, kernels = words[Block.outer], _WINDOWS
+    if name.endswith("Grad") and not all(_is_divided(*axis) for axis in axes):
+        # To add up window by window is quicker, but shares then are of images.
+        kernels = _ADDED if outer >= _LEAST_IMAGES else _ELEMENTS
+    # What shares are made of: images, rows of elements, or rows of windows.
+    rows = 1 if kernels is _ADDED else math.prod(axis[0 if kernels is _ELEMENTS else 1] for axis in axes[:-1])
+    parts = fitting_shares(share_count(seen / _ELEMENTS_PER_US, max(outer * rows, 1)), share_bytes)
     return launch(
-        (_ELEMENTS if gathers else _WINDOWS)[name],
+        kernels[name],
         words,
         (*arguments, Block.workspace),
         parts=parts,

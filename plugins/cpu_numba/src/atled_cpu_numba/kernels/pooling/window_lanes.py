@@ -29,14 +29,9 @@ def _pieces(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> N
     the lanes; else that is None, since masks cost more.
     """
     builder = w.builder
-    step = _WIDTH * _AT_ONCE
     with builder.if_else(builder.icmp_signed(">=", inner, w.number(_WIDTH))) as (many, few):
         with many:
-            rounds = builder.sdiv(inner, w.number(step))
-            with w.counted(rounds, []) as (i, _, _following):
-                start = builder.mul(i, w.number(step))
-                write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)], None)
-            begun = builder.mul(rounds, w.number(step))
+            begun = _several(w, inner, write)
             left = builder.add(builder.sub(inner, begun), w.number(_WIDTH - 1))
             last = builder.sub(inner, w.number(_WIDTH))
             with w.counted(builder.sdiv(left, w.number(_WIDTH)), []) as (i, _, _following):
@@ -44,6 +39,30 @@ def _pieces(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> N
                 write([builder.select(builder.icmp_signed("<", at, last), at, last)], None)
         with few:
             write([w.number(0)], w.first_lanes(inner))
+
+
+def _pieces_apart(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> None:
+    """The same without overlaps, so that what is written may be read; the last vector has a mask where it is none."""
+    builder = w.builder
+    begun = _several(w, inner, write)
+    whole = builder.sdiv(builder.sub(inner, begun), w.number(_WIDTH))
+    with w.counted(whole, []) as (i, _, _following):
+        write([builder.add(begun, builder.mul(i, w.number(_WIDTH)))], None)
+    at = builder.add(begun, builder.mul(whole, w.number(_WIDTH)))
+    left = builder.sub(inner, at)
+    with builder.if_then(builder.icmp_signed(">", left, w.number(0))):
+        write([at], w.first_lanes(left))
+
+
+def _several(w: Writer, inner: Any, write: Callable[[list[Any], Any], None]) -> Any:
+    """The elements of which there are several vectors at once: so many of `inner`."""
+    builder = w.builder
+    step = _WIDTH * _AT_ONCE
+    rounds = builder.sdiv(inner, w.number(step))
+    with w.counted(rounds, []) as (i, _, _following):
+        start = builder.mul(i, w.number(step))
+        write([builder.add(start, w.number(_WIDTH * j)) for j in range(_AT_ONCE)], None)
+    return builder.mul(rounds, w.number(step))
 
 
 def _load(w: Writer, pointer: Any, mask: Any) -> Any:
@@ -159,50 +178,40 @@ def make_sum_of_window(*, squares: bool) -> Any:
     return vector_intrinsic("sum_of_window", 6, generate, "Sums of windows; see make_sum_of_window.")
 
 
-def _generate_max_back(w, table, count, gy, place, gx, inner):
-    builder = w.builder
-    table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
+def make_to_elements(*, placed: bool, adds: bool) -> Any:
+    """An intrinsic give((table, count, gy, number, gx, inner)) of gx of the elements of a window.
 
-    def write(places, mask):
-        values = [_load(w, w.at(gy, at), mask) for at in places]
-        found = [_load_places(w, place, at, mask) for at in places]
-        with w.counted(count, []) as (i, _, _following):
-            begin, own = w.at(gx, _entry(w, table, i)), _lanes_of(w, i)
-            for at, value, one in zip(places, values, found, strict=True):
-                _store(w, builder.select(builder.icmp_signed("==", one, own), value, _ZEROS), w.at(begin, at), mask)
+    number: with `placed` the address of the places, and gy counts for the element that is there, 0 for the others; else
+    the divisor of gy, which counts for all.
+    adds: to what is in gx; else it is overwritten.
+    """
 
-    _pieces(w, inner, write)
+    def generate(w, table, count, gy, number, gx, inner):
+        builder = w.builder
+        table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
 
+        def write(places, mask):
+            values = [_load(w, w.at(gy, at), mask) for at in places]
+            found = [_load_places(w, number, at, mask) for at in places] if placed else [None] * len(places)
+            if not placed:
+                factors = w.splat(_reciprocal(w, number))
+                values = [builder.fmul(value, factors) for value in values]
+            with w.counted(count, []) as (i, _, _following):
+                begin, own = w.at(gx, _entry(w, table, i)), _lanes_of(w, i)
+                for at, value, one in zip(places, values, found, strict=True):
+                    given = builder.select(builder.icmp_signed("==", one, own), value, _ZEROS) if placed else value
+                    if adds:
+                        given = builder.fadd(_load(w, w.at(begin, at), mask), given)
+                    _store(w, given, w.at(begin, at), mask)
 
-max_to_elements = vector_intrinsic(
-    "max_to_elements",
-    6,
-    _generate_max_back,
-    "max_to_elements((table, count, gy, place, gx, inner)): gx of a window's elements, gy where `place` is theirs.",
-)
+        (_pieces_apart if adds else _pieces)(w, inner, write)
 
-
-def _generate_sum_back(w, table, count, gy, divisor, gx, inner):
-    builder = w.builder
-    table, gy, gx = _table(w, table), w.pointer(gy), w.pointer(gx)
-    divisors = w.splat(builder.sitofp(divisor, _FLOAT))
-
-    def write(places, mask):
-        values = [builder.fdiv(_load(w, w.at(gy, at), mask), divisors) for at in places]
-        with w.counted(count, []) as (i, _, _following):
-            begin = w.at(gx, _entry(w, table, i))
-            for at, value in zip(places, values, strict=True):
-                _store(w, value, w.at(begin, at), mask)
-
-    _pieces(w, inner, write)
+    return vector_intrinsic("to_elements", 6, generate, "What a window gives its elements; see make_to_elements.")
 
 
-sum_to_elements = vector_intrinsic(
-    "sum_to_elements",
-    6,
-    _generate_sum_back,
-    "sum_to_elements((table, count, gy, divisor, gx, inner)): gx of all elements of a window, gy divided.",
-)
+def _reciprocal(w: Writer, divisor: Any) -> Any:
+    """One division, not one per element; for a power of two it is exact."""
+    return w.builder.fdiv(ir.Constant(_FLOAT, 1.0), w.builder.sitofp(divisor, _FLOAT))
 
 
 def make_element_sum(*, placed: bool) -> Any:
@@ -226,9 +235,7 @@ def make_element_sum(*, placed: bool) -> Any:
                     are_own = [builder.icmp_signed("==", one, own) for one in found]
                     values = [builder.select(is_own, v, _ZEROS) for is_own, v in zip(are_own, values, strict=True)]
                 else:
-                    divisor = builder.sitofp(number, _FLOAT)
-                    # One division, not one per element; of averages over a power of two it is exact.
-                    factors = w.splat(builder.fdiv(ir.Constant(_FLOAT, 1.0), divisor))
+                    factors = w.splat(_reciprocal(w, number))
                     values = [builder.fmul(value, factors) for value in values]
                 following += [builder.fadd(total, value) for total, value in zip(sums, values, strict=True)]
             for at, total in zip(places, following, strict=True):
