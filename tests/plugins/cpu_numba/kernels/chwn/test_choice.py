@@ -23,6 +23,8 @@ CASES = {
     "squares, one vector of images": (16, 20, 16, (8, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
     "first layer": (33, 3, 16, (8, 7), (5, 5), (2, 2), (1, 1), (1, 1)),
     "one channel": (40, 1, 5, (9, 9), (5, 5), (0, 0), (1, 1), (1, 1)),
+    "few maps": (35, 6, 2, (7, 14), (3, 3), (1, 0), (1, 1), (1, 1)),
+    "few maps, strides": (32, 2, 1, (6, 19), (2, 3), (0, 1), (2, 2), (1, 1)),
     "strides": (19, 5, 14, (9, 8), (3, 2), (1, 0), (2, 3), (1, 1)),
     "dilation": (48, 4, 7, (9, 10), (3, 3), (2, 3), (1, 2), (2, 3)),
     "points": (64, 20, 18, (5, 4), (1, 1), (0, 0), (1, 1), (1, 1)),
@@ -107,7 +109,7 @@ def test_values(run_in_place, case, name):
 
 
 @pytest.mark.parametrize("name", ["Convolution", "ConvolutionDataGrad", "ConvolutionWeightGrad"])
-@pytest.mark.parametrize("case", ["squares, odd sizes", "first layer", "strides"])
+@pytest.mark.parametrize("case", ["squares, odd sizes", "first layer", "few maps", "strides"])
 def test_equal_bits_however_it_is_divided(run_in_place, parts, monkeypatch, case, name):
     inputs, attributes = calls_of(CASES[case])[name]
     shape = expected(name, inputs, **attributes).shape
