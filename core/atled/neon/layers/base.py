@@ -1,0 +1,197 @@
+"""Layer: the protocol that all layers follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atled.errors import four_parts, shortened
+from atled.neon.backends.backend import Backend, Tensor
+from atled.neon.nervana_object import NervanaObject
+
+if TYPE_CHECKING:
+    from atled.neon.layers.deltas_tree import DeltasTree
+
+
+class Layer(NervanaObject):
+    """One step from a tensor to another, with memory for results and errors that lasts over the calls.
+
+    `configure`, `allocate`, `allocate_deltas` and `set_deltas` come first, in this order; then `fprop` and `bprop`.
+
+    in_shape, out_shape: sizes of what it takes and gives, without the batch, known from `configure` on.
+    inputs, outputs, deltas: the tensors of the last `fprop` and `bprop`; deltas is None where nobody asks for errors.
+    has_params: whether an optimizer has something to do here.
+    owns_output, owns_delta: whether outputs and deltas are memory of its own, not that of the layer before.
+    gives_deltas: whether it lends its own deltas to the layer behind, to which others add.
+    actual_bsz, actual_seq_len: how many columns count, None for all: `set_batch_size`, `set_seq_len`.
+    """
+
+    has_params = False
+    owns_output = True
+    owns_delta = False
+    gives_deltas = False
+    # What neon's MKL backend asks of a layer; nothing is different here.
+    is_mklop = False
+
+    def __init__(self, name: str | None = None, parallelism: str = "Unknown") -> None:
+        super().__init__(name)
+        self.parallelism = parallelism
+        self.in_shape: Any = None
+        self.out_shape: Any = None
+        self.prev_layer: Any = None
+        self.next_layer: Any = None
+        self.inputs: Any = None
+        self.outputs: Any = None
+        self.deltas: Any = None
+        self.actual_bsz: int | None = None
+        self.actual_seq_len: int | None = None
+        self.acc_on = False
+        self.revert_list: list[Tensor] = []
+
+    @property
+    def _backend(self) -> Backend:
+        """The present backend; RuntimeError where there is none."""
+        if self.be is None:
+            asked = self._told
+            raise RuntimeError(four_parts(asked, "there is no backend", "", "call gen_backend first"))
+        return self.be
+
+    def configure(self, in_obj: Any) -> Layer:
+        """Take the sizes of what will come: `in_shape`; subclasses say `out_shape`. The layer itself.
+
+        in_obj: the layer before, sizes (int or tuple), a tensor (features, steps * batch), or data with a `shape`.
+        TypeError: anything else.
+        """
+        if isinstance(in_obj, Layer):
+            self.prev_layer = in_obj
+            self.in_shape = in_obj.out_shape
+        elif isinstance(in_obj, Tensor):
+            self.in_shape = in_obj.shape[0], in_obj.shape[1] // max(1, self._backend.bsz)
+        elif isinstance(in_obj, int | tuple | list | np.integer):
+            self.in_shape = tuple(in_obj) if isinstance(in_obj, list) else in_obj
+        elif hasattr(in_obj, "shape"):
+            self.in_shape = in_obj.shape
+        else:
+            wrong = f"{type(in_obj).__name__} has no sizes"
+            remedy = "pass sizes, a layer, a tensor, or data with a shape"
+            raise TypeError(four_parts(f"{self._told}.configure({shortened(in_obj)})", wrong, "", remedy))
+        return self
+
+    def allocate(self, shared_outputs: Tensor | None = None) -> None:
+        """Make outputs, once.  shared_outputs: memory for them that another layer has, too."""
+        self._check_configured("allocate")
+        if self.outputs is None and self.owns_output:
+            self.outputs = self._backend.iobuf(self.out_shape, shared=shared_outputs, parallelism=self.parallelism)
+
+    def allocate_deltas(self, global_deltas: DeltasTree) -> None:
+        """Tell a pool of error buffers how large one this layer needs."""
+        global_deltas.proc_layer(self)
+
+    def set_deltas(self, delta_buffers: DeltasTree) -> None:
+        """Take deltas from a pool whose buffers take turns; none where no layer is before."""
+        if not self.owns_delta or self.prev_layer is None:
+            self.deltas = None
+            return
+        if getattr(self.prev_layer, "gives_deltas", False):
+            self.deltas = self.prev_layer.deltas
+            return
+        pooled = delta_buffers.buffers[0]
+        self.deltas = self._backend.iobuf(self.in_shape, shared=pooled, parallelism=self.parallelism)
+        delta_buffers.buffers.reverse()
+
+    def fprop(self, inputs: Any, inference: bool = False) -> Any:
+        """The outputs for inputs.  inference: whether this is no training."""
+        raise NotImplementedError(f"{self.classnm}.fprop")
+
+    def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """From the errors of outputs those of inputs, `alpha * errors + beta * deltas`, and gradients of parameters."""
+        raise NotImplementedError(f"{self.classnm}.bprop")
+
+    def _check_configured(self, call: str) -> None:
+        """RuntimeError: `configure` was not called before."""
+        if self.out_shape is None:
+            remedy = "call configure with the layer before, or with sizes"
+            raise RuntimeError(four_parts(f"{self._told}.{call}", "the layer is not configured", "", remedy))
+
+    def _check_allocated(self, call: str) -> None:
+        """RuntimeError: `allocate` was not called before."""
+        if self.outputs is None:
+            remedy = "call configure and allocate first, or put it into a Model, which does"
+            raise RuntimeError(four_parts(f"{self._told}.{call}", "the layer has no memory yet", "", remedy))
+
+    def _check_size(self, call: str, what: str, given: Any, shape: tuple[int, ...]) -> None:
+        """Refuse what is not of the shape that the layer was configured for, or no tensor or array at all."""
+        found = getattr(given, "shape", None)
+        if found != shape:
+            wrong = (
+                f"{what} are of type {type(given).__name__}" if found is None else f"{what} have shape {list(found)}"
+            )
+            remedy = f"give {list(shape)}, or configure and allocate the layer anew"
+            raise (TypeError if found is None else ValueError)(four_parts(f"{self._told}.{call}", wrong, "", remedy))
+
+    @property
+    def _told(self) -> str:
+        """The layer as messages name it."""
+        return f"{self.classnm} {self.name!r}"
+
+    def get_terminal(self) -> Any:
+        """The layer whose outputs are those of the whole: itself."""
+        return self
+
+    def set_next(self, layer: Layer) -> None:
+        """Take note of the layer behind."""
+        self.next_layer = layer
+
+    def set_batch_size(self, N: int) -> None:
+        """How many columns of each step count."""
+        self.actual_bsz = N
+
+    def set_seq_len(self, S: int) -> None:
+        """How many steps count."""
+        self.actual_seq_len = S
+
+    def set_acc_on(self, acc_on: bool) -> None:
+        """Whether `bprop` adds to gradients, where the layer has any."""
+        self.acc_on = acc_on
+
+    def set_is_mklop(self) -> None:
+        """For neon's MKL backend; no effect on results."""
+        self.is_mklop = True
+
+    def set_not_mklop(self) -> None:
+        """For neon's MKL backend; no effect on results."""
+        self.is_mklop = False
+
+    def get_is_mklop(self) -> bool:
+        """What was set last; False at first."""
+        return self.is_mklop
+
+    def get_param_attrs(self) -> dict[str, Any]:
+        """Keywords of what allocates parameters: where several devices would have parts of them."""
+        return {"parallel": self.parallelism in ("Data", "Model"), "distributed": self.parallelism == "Model"}
+
+    def nested_str(self, level: int = 0) -> str:
+        """The layer in a line, indented by two blanks per level."""
+        return "  " * level + str(self)
+
+    def __str__(self) -> str:
+        return f"{self.classnm} Layer '{self.name}': inputs {self.in_shape}, outputs {self.out_shape}"
+
+    def serialize(self) -> Any:
+        """What an optimizer needs, where the layer has parameters; else {}."""
+        return self.get_params() if self.has_params else {}
+
+    def get_params(self) -> Any:
+        """Pairs of parameter and gradient with the optimizer's states."""
+        return ()
+
+    def get_description(  # type: ignore[override]  # the order of arguments is neon's
+        self, get_weights: Any = False, keep_states: bool = True, skip: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """A dictionary from which `gen_class` makes the layer again; get_weights: with its parameters, too."""
+        return super().get_description(skip=skip)
+
+    def load_weights(self, pdict: dict[str, Any], load_states: bool = True) -> None:
+        """Take parameters from a description that has them; nothing without parameters."""

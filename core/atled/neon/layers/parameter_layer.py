@@ -1,0 +1,169 @@
+"""ParameterLayer: what layers with weights have beyond other layers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from atled.errors import four_parts, listing
+from atled.neon.backends.backend import Tensor
+from atled.neon.layers.base import Layer
+from atled.neon.trees.shapes import two_axes
+
+
+class ParameterLayer(Layer):
+    """A layer with one tensor of weights.
+
+    init: an initializer, or the values themselves, an array or a tensor.
+    W, dW: weights and their gradient, which sums over the batch.  states: of the optimizer, one tensor each.
+    weight_shape: of W.  batch_sum: (nout, 1) row sums of the outputs, where bsum asked for them.
+    """
+
+    has_params = True
+    owns_delta = True
+
+    def __init__(self, init: Any = None, name: str | None = None, parallelism: str = "Unknown") -> None:
+        super().__init__(name, parallelism)
+        self.init = init
+        self.W: Any = None
+        self.dW: Any = None
+        self.weight_shape: Any = None
+        self.bsum = False
+        self.batch_sum: Any = None
+        self.states: list[Tensor] = []
+        self.accumulate_updates = False
+        self.acc_dW: Any = None
+        self.acc_params: list[tuple[Any, Any]] = []
+
+    def allocate(self, shared_outputs: Tensor | None = None, accumulate_updates: bool = False) -> None:
+        """Make outputs and, once, parameters.
+
+        accumulate_updates: whether gradients may be added to (`set_acc_on`), which needs memory for both.
+        """
+        super().allocate(shared_outputs)
+        if self.W is None or self.dW is None:
+            self.init_params(self.weight_shape)
+        if self.bsum and self.batch_sum is None:
+            self.batch_sum = self._backend.empty((self.W.shape[0], 1), dtype=self.W.dtype)
+        if accumulate_updates and not self.accumulate_updates:
+            self.accumulate_updates = True
+            self.acc_params = [(self._backend.zeros_like(real), real) for real in self._gradients()]
+            self.acc_dW = self.acc_params[0][0]
+
+    def _gradients(self) -> list[Tensor]:
+        """The tensors that `bprop` writes gradients into."""
+        return [self.dW]
+
+    def init_params(self, shape: Any) -> None:
+        """Make dW, and W, which the initializer fills unless it was there.
+
+        shape: of W.  ValueError: there is no initializer, or values of another shape.
+        """
+        be = self._backend
+        if self.W is None:
+            weights = be.empty(shape, **self.get_param_attrs())
+            self._fill(weights)
+            self.W = weights
+        else:
+            self._check_size("allocate", "the weights it was given", self.W, two_axes(shape))
+        self.dW = be.zeros_like(self.W)
+
+    def _fill(self, weights: Tensor) -> None:
+        """Give weights their first values."""
+        if self.init is None:
+            remedy = "pass init=, such as atled.neon.initializers.Gaussian()"
+            raise ValueError(four_parts(f"weights of {self._told}", "it has no initializer", "", remedy))
+        if isinstance(self.init, Tensor | np.ndarray):
+            if tuple(self.init.shape) != weights.shape:
+                wrong = f"init has shape {list(self.init.shape)}"
+                remedy = f"give an init of shape {list(weights.shape)}"
+                raise ValueError(four_parts(f"weights of {self._told}", wrong, "", remedy))
+            weights[:] = self.init
+        else:
+            self.init.fill(weights)
+
+    def set_acc_on(self, acc_on: bool) -> None:
+        """Whether `bprop` adds to gradients.  BufferError: it was allocated without accumulate_updates."""
+        if acc_on and not self.accumulate_updates:
+            remedy = "allocate it with accumulate_updates=True"
+            raise BufferError(four_parts(f"{self._told}.set_acc_on(True)", "it has no memory for that", "", remedy))
+        self.acc_on = acc_on
+
+    @staticmethod
+    def accumulates(f: Callable[..., Any]) -> Callable[..., Any]:
+        """Have a `bprop` add to the gradients of before, while `set_acc_on` says so."""
+
+        @functools.wraps(f)
+        def adding(self: ParameterLayer, *args: Any, **kwargs: Any) -> Any:
+            if not self.acc_on:
+                return f(self, *args, **kwargs)
+            for before, real in self.acc_params:
+                before[:] = real
+            result = f(self, *args, **kwargs)
+            for before, real in self.acc_params:
+                real[:] = real + before
+            return result
+
+        return adding
+
+    def get_params(self) -> Any:
+        """((W, dW), states)."""
+        return (self.W, self.dW), self.states
+
+    def get_params_serialize(self, keep_states: bool = True) -> dict[str, Any]:
+        """`get_description` with weights and, as asked, states: NumPy arrays."""
+        described = self.get_description()
+        described["params"] = self._parameters()
+        if keep_states:
+            described["states"] = [state.get() for state in self.states]
+        return described
+
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters by name, as NumPy arrays."""
+        return {"W": self.W.get()}
+
+    def get_description(  # type: ignore[override]  # the order of arguments is neon's
+        self, get_weights: Any = False, keep_states: bool = True, skip: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """A dictionary from which `gen_class` makes the layer again; get_weights: with its parameters, too."""
+        if get_weights:
+            return self.get_params_serialize(keep_states)
+        return super().get_description(skip=skip)
+
+    def load_weights(self, pdict: dict[str, Any], load_states: bool = True) -> None:
+        """Take parameters, and as asked states, from what `get_params_serialize` gave."""
+        self.set_params(pdict)
+        if load_states:
+            self.set_states(pdict)
+
+    def set_params(self, pdict: dict[str, Any]) -> None:
+        """Copy the arrays of a description into the parameters, which are made where there are none.
+
+        KeyError: an array is missing.  ValueError: one of another shape. Nothing is written then.
+        """
+        self._take(pdict, "W")
+
+    def _take(self, pdict: dict[str, Any], *names: str) -> None:
+        """Copy arrays of a description into the attributes of their names."""
+        given = pdict.get("params", pdict)
+        given = given if isinstance(given, dict) else {names[0]: given}
+        missing = [name for name in names if name not in given]
+        if missing:
+            remedy = "pass what get_params_serialize gave"
+            raise KeyError(four_parts(f"{self._told}.set_params", f"{listing(missing)} are missing", "", remedy))
+        values = {name: np.asarray(given[name]) for name in names}
+        for name, array in values.items():
+            if getattr(self, name) is not None:
+                self._check_size("set_params", f"values of {name}", array, getattr(self, name).shape)
+        for name, array in values.items():
+            if getattr(self, name) is None:
+                setattr(self, name, self._backend.empty(array.shape, **self.get_param_attrs()))
+            getattr(self, name).set(array)
+
+    def set_states(self, pdict: dict[str, Any]) -> None:
+        """Take the optimizer's states from a description; where it has none, there are none."""
+        be = self._backend
+        self.states = [be.array(state) for state in pdict.get("states", ())]
