@@ -144,7 +144,7 @@ class _Gradient:
         if self.place is not None:
             return d.call("WindowMaxGrad", error, _place(d, layer, self.place), **geometry)
         x = taken(d, self.images, layer.images)
-        (value,) = d.gradients(d.call("Mul2", _pooled(d, layer, x), error), [x])
+        (value,) = d.gradients(_pooled(d, layer, x), [x], error)
         return value
 
 
