@@ -42,6 +42,14 @@ class NervanaObject:
         """Names of the module and the class, with a dot between."""
         return f"{type(self).__module__}.{type(self).__name__}"
 
+    @property
+    def _present(self) -> Any:  # Any: a Backend, whose module imports this one
+        """The present backend; RuntimeError: there is none."""
+        if self.be is None:
+            remedy = "make one by gen_backend before"
+            raise RuntimeError(four_parts(f"use of {self.classnm} {self.name}", "there is no backend", "", remedy))
+        return self.be
+
     @classmethod
     def gen_class(cls, pdict: dict[str, Any]) -> Any:  # Any: of the class
         """An object of the class; pdict: its arguments by name, as "config" of `get_description` has them."""

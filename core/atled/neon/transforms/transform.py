@@ -30,14 +30,6 @@ class Transform(NervanaObject):
         """
         raise NotImplementedError(self._missing("bprop", "its derivative"))
 
-    @property
-    def _present(self) -> Any:  # Any: a Backend, whose class imports this module
-        """The present backend; RuntimeError: there is none."""
-        if self.be is None:
-            asked = f"an op-tree of {type(self).__name__}"
-            raise RuntimeError(four_parts(asked, "there is no backend", "", "make one by gen_backend before"))
-        return self.be
-
     def _missing(self, method: str, what: str) -> str:
         name = type(self).__name__
         return four_parts(f"{method} of {name}", "the class has no such method", "", f"define {what} in {name}")
