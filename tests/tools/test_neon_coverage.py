@@ -20,6 +20,10 @@ def test_a_listed_name_is_there_and_takes_the_arguments_of_both_forms(name):
     assert name.is_in_order() or "decided" in name.listed, "say in docs/neon_surface.json how its arguments are told"
 
 
+def test_modules_have_their_names():
+    assert neon_coverage.missing_of_modules() == []
+
+
 def test_op_trees_have_all_ops():
     assert neon_coverage.missing_ops() == []
 
