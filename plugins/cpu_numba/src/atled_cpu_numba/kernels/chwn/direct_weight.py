@@ -98,8 +98,13 @@ def _build() -> Callable[..., int]:
                     transpose_block((at + 4 * here, w[Block.gy_map], known, to, tile_columns))
 
     @piece
-    def add_products(w, height, width, q, x, r, zone, low, high, d, h0, h1, i0, i1, q0, count, sums, maps_at):
-        """One row of taps d, h0 to h1: all of them in the middle, zone 0; elsewhere one by one, where they see x."""
+    def add_products(w, height, width, own, operands, taps, positions, wanted):
+        """The products of some positions of a row of gy with what they see through taps d, h0 to h1.
+
+        All of these at once in the middle, zone 0; elsewhere one by one, where they see x.  wanted: range of sums.
+        """
+        (x, maps_at, count), (d, h0, h1), (zone, low, high, q0) = operands, taps, positions
+        r = words(own)
         in_line, channels = width[AxisWords.kernel], w[Block.channels]
         stride, x_column = width[AxisWords.stride], width[AxisWords.x]
         joined = stride == 1 and x_column == count and w[Block.image_chunks] == 1
@@ -112,18 +117,18 @@ def _build() -> Callable[..., int]:
                 end = begin + channels
                 tap = t % in_line
                 first, after = max(low, first_inside(width, tap)), min(high, after_inside(width, tap))
-            begin, end = max(begin, i0), min(end, i1)
+            begin, end = max(begin, wanted[0]), min(end, wanted[1])
             if begin < end and first < after:
                 pieces = 1 if joined else after - first
                 for p in range(pieces):
                     at = first + p
                     r[RowSums.k] = (after - first) * count if joined else count
                     r[RowSums.a] = x + 4 * (at * stride - width[AxisWords.pad]) * x_column
-                    r[RowSums.table] = q + w[Block.table_start] + 8 * begin
+                    r[RowSums.table] = own + w[Block.table_start] + 8 * begin
                     r[RowSums.rows] = end - begin
                     r[RowSums.b] = maps_at + 4 * (at - q0) * count * tile_columns
-                    r[RowSums.c] = sums + 4 * begin * tile_columns
-                    call3(w[Block.row_sums], q, 0, 1)
+                    r[RowSums.c] = w[Block.workspace] + 4 * begin * tile_columns
+                    call3(w[Block.row_sums], own, 0, 1)
 
     @kernel
     def chwn_direct_weight(block, part, parts):
@@ -180,27 +185,9 @@ def _build() -> Callable[..., int]:
                             elif zone == 2:
                                 low, high = z1, q1
                             if low < high:
-                                count = n1 - n0
-                                add_products(
-                                    w,
-                                    height,
-                                    width,
-                                    own,
-                                    x,
-                                    r,
-                                    zone,
-                                    low,
-                                    high,
-                                    d,
-                                    h0,
-                                    h1,
-                                    i0,
-                                    i1,
-                                    q0,
-                                    count,
-                                    sums,
-                                    maps_at,
-                                )
+                                operands, taps = (x, maps_at, n1 - n0), (d, h0, h1)
+                                positions = (zone, low, high, q0)
+                                add_products(w, height, width, own, operands, taps, positions, (i0, i1))
             for row in range(i0, i1):
                 tap = row // channels
                 line = tap // in_line

@@ -133,12 +133,8 @@ def _build() -> Callable[..., int]:
                 zeros = floats32(w[Block.workspace] + 4 * ((36 * (panel // tile_columns) + product) * m_step))
                 for i in range(c0 * tile_columns, c1 * tile_columns):
                     zeros[i] = 0.0
-        tiles, tiles_in_line, at_once = (
-            w[Block.tile_lines] * w[Block.tiles_in_line],
-            w[Block.tiles_in_line],
-            w[Block.tiles_at_once],
-        )
-        chunks = w[Block.image_chunks]
+        tiles_in_line, at_once, chunks = w[Block.tiles_in_line], w[Block.tiles_at_once], w[Block.image_chunks]
+        tiles = w[Block.tile_lines] * tiles_in_line
         for b in range((tiles + at_once - 1) // at_once * chunks):
             first = b // chunks * at_once
             after, chunk = min(tiles, first + at_once), b % chunks
