@@ -13,7 +13,9 @@ from atled.errors import four_parts, shortened
 from atled.keyed import Description
 from atled.neon.backends.backend import Backend
 from atled.neon.backends.grad_nodes import GradNode, GradUtil
-from atled.neon.trees.gradients import FAMILIES, Family, Form, keep
+from atled.neon.trees.filling import refuse_target
+from atled.neon.trees.forms import Form
+from atled.neon.trees.gradients import FAMILIES, Family, keep
 from atled.neon.trees.lowering import Lowering
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.tensor import Tensor
@@ -176,6 +178,10 @@ class Autodiff:
         for each in tensors:
             if each.backend is not self.be:
                 raise _foreign(asked, each)
+        if self.be.closed:
+            wrong = "its backend was cleaned up"
+            remedy = "make tensors by the present backend, NervanaObject.be, and an op-tree of them"
+            raise ValueError(four_parts(asked, wrong, "", remedy))
 
 
 class _Kept:
@@ -203,10 +209,11 @@ class _Kept:
 
 
 _OPERANDS = OpTreeNode, Tensor
+_ERRORS = OpTreeNode, Tensor, NoneType
 
 
 def _check_types(op_tree: Any, be: Any, next_error: Any) -> None:
-    if isinstance(op_tree, _OPERANDS) and isinstance(be, Backend) and isinstance(next_error, (*_OPERANDS, NoneType)):
+    if isinstance(op_tree, _OPERANDS) and isinstance(be, Backend) and isinstance(next_error, _ERRORS):
         return
     asked = _asked(op_tree, be, next_error)
     if not isinstance(op_tree, _OPERANDS):
@@ -253,6 +260,8 @@ def _check_buffers(tensors: Sequence[Tensor], buffers: Sequence[Tensor], inputs:
         raise ValueError(four_parts("back_prop_grad", wrong, "", "give a buffer for each tensor"))
     for tensor, buffer in zip(tensors, buffers, strict=True):
         asked = f"back_prop_grad of a tensor of shape {tensor.shape} into one of shape {buffer.shape}"
+        if buffer.view.read_only:
+            refuse_target(buffer)
         if tensor.shape != buffer.shape:
             raise ValueError(four_parts(asked, "the shapes differ", "", "give a buffer of the tensor's shape"))
         if any(_overlap(buffer, other) for other in (*inputs, *tensors)):

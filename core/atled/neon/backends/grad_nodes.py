@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.neon.trees.building import NUMBERS
-from atled.neon.trees.gradients import Family, Form
+from atled.neon.trees.forms import Form
+from atled.neon.trees.gradients import Family
 from atled.neon.trees.nodes import OpTreeNode
 
 if TYPE_CHECKING:

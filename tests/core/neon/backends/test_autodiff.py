@@ -230,7 +230,7 @@ def test_tensors_of_another_backend_are_refused(cpu):
     (z,) = tensors(other, 1)
     refused(cpu, ValueError, "another backend", lambda: Autodiff(x * z, cpu))
     refused(cpu, ValueError, "another backend", lambda: Autodiff(x * y, cpu).get_grad_op_tree([z]))
-    refused(cpu, ValueError, "another backend", lambda: Autodiff(x * y, cpu).back_prop_grad([x], [z]))
+    refused(other, ValueError, "another backend", lambda: Autodiff(z * z, other).back_prop_grad([z], [x]))
 
 
 @pytest.mark.parametrize("bad", [3, None, [1.0], [np.ones((2, 3))], "x"])
@@ -289,3 +289,22 @@ def test_known_forms_keep_no_memory_alive(cpu):
         assert [each() for each in watched] == [None] * 4
     finally:
         gc.enable()
+
+
+def test_copies_that_stand_for_views_are_refused_as_buffers(cpu):
+    x, y = tensors(cpu)
+    with pytest.warns(UserWarning, match="copy"):
+        copy = cpu.zeros((3, 4))[:, :2].reshape(2, 3)
+    assert copy.view.read_only
+    refused(cpu, ValueError, "would not reach", lambda: Autodiff(x * y, cpu).back_prop_grad([x], [copy]))
+
+
+def test_a_backend_that_was_cleaned_up_computes_no_gradients(cpu):
+    x, y, gx = tensors(cpu, 3)
+    ad = Autodiff(x * y, cpu)
+    ad.back_prop_grad([x], [gx])
+    before = gx.get()
+    cpu.cleanup_backend()
+    refused(cpu, ValueError, "cleaned up", lambda: ad.back_prop_grad([x], [gx]))
+    refused(cpu, ValueError, "cleaned up", lambda: ad.get_grad_tensor([x]))
+    np.testing.assert_array_equal(gx.get(), before)

@@ -422,3 +422,11 @@ def test_an_assignment_to_a_tensor_of_another_backend_is_refused_after_others(cp
     other = gen_backend("reference", datatype=np.float64).zeros((2, 3))
     with pytest.raises(ValueError, match="another backend"):
         other[:] = Autodiff(cpu.exp(x * y), cpu).get_grad_op_tree([x])[0]
+
+
+def test_whole_numbers_that_no_float_holds_are_constants(cpu):
+    x = cpu.array(np.array([[1.0, 2.0]]))
+    for number in (2**60 + 1, 2**61 + 1):
+        for _ in range(2):
+            (gradient,) = Autodiff(x * x * number, cpu).get_grad_op_tree([x])
+            np.testing.assert_allclose(value(cpu, gradient), 2 * x.get() * number)
