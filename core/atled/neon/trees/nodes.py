@@ -78,8 +78,8 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
     def execute(self) -> Tensor:
         """Assign: the op must be assign, and that of no other node. Returns what was assigned to."""
         about, target, value = self
-        nodes = [each for each in walks.postfix(value) if isinstance(each, dict)]
-        if about["op"] != "assign" or any(each["op"] == "assign" for each in nodes):
+        nodes = [each for each in walks.different(value) if walks.is_node(each)]
+        if about["op"] != "assign" or any(each[0]["op"] == "assign" for each in nodes):
             wrong = "the op of its root, and of no other node, has to be assign"
             remedy = "assign with `out[:] = tree`, or make OpTreeNode.build('assign', out, tree)"
             raise ValueError(four_parts(f"execution of op-tree node {about['op']!r}", wrong, "", remedy))

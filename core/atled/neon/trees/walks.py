@@ -35,10 +35,24 @@ def postfix(tree: Any) -> list[Any]:
     return found[::-1]
 
 
+def different(tree: Any) -> list[Any]:
+    """Nodes and leaves, each once however often it is an operand, operands in front of their node."""
+    found: dict[int, Any] = {}
+    stack = [tree]
+    while stack:
+        each = stack[-1]
+        waiting = [] if not is_node(each) else [part for part in operands_of(each) if id(part) not in found]
+        if waiting and id(each) not in found:
+            stack += waiting[::-1]
+            continue
+        stack.pop()
+        found.setdefault(id(each), each)
+    return list(found.values())
+
+
 def tensors_of(tree: Any) -> list[Any]:
-    """The tensors of a tree, each once, in the order of `postfix`."""
-    leaves = [each for each in postfix(tree) if not isinstance(each, (dict, *NUMBERS))]
-    return list({id(each): each for each in leaves}.values())
+    """The tensors of a tree, each once, the left ones first."""
+    return [each for each in different(tree) if not isinstance(each, (tuple, *NUMBERS))]
 
 
 def key(tree: Any) -> tuple[Any, ...]:

@@ -149,6 +149,22 @@ def test_calls_of_numbers_alone_are_of_one_element(be):
     np.testing.assert_allclose(be.add(2, 3).asnumpyarray(), [[5]])
 
 
+@pytest.mark.parametrize("exponent", [2, 2.0, 0.5, 3, -1, 0.25])
+def test_powers_by_numbers_are_numpys(be, exponent):
+    a = np.abs(values((3, 4))) + np.float32(0.5)
+    x = be.array(a)
+    np.testing.assert_allclose((x**exponent).asnumpyarray(), a**exponent, rtol=1e-5)
+    np.testing.assert_allclose(((x + 1) ** exponent).asnumpyarray(), (a + 1) ** exponent, rtol=1e-5)
+
+
+def test_squares_of_integers_have_numpys_dtypes(cpu):
+    a = np.array([[3, 20]], np.int8)
+    x, out = cpu.array(a, dtype=np.int8), cpu.zeros((1, 2), dtype=np.float64)
+    for exponent in (2, 2.0, 0.5):
+        out[:] = x**exponent
+        np.testing.assert_array_equal(out.get(), a**exponent)
+
+
 def test_clip_is_between_two_bounds(be):
     a = values((3, 4))
     np.testing.assert_array_equal(be.clip(be.array(a), -0.5, 1).asnumpyarray(), np.clip(a, -0.5, 1))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atled.neon.backends.backend import OpCollection, OpTreeNode
+from atled.neon.trees import walks
 from atled.neon.trees.building import BUILDERS
 
 
@@ -133,3 +134,12 @@ def test_another_output_of_an_op_spec_is_named_by_its_position(cpu):
     x = cpu.array(np.array([[1.0, 3, 2]]))
     about = {"op": "Max", "shape": (1, 1), "attributes": (("axes", (1,)), ("keep_dims", True)), "output": 1}
     assert OpTreeNode(about, x, None).asnumpyarray() == [[1]]
+
+
+def test_a_node_that_is_an_operand_often_is_walked_once(cpu, xy):
+    tree = xy[0] * 1
+    for _ in range(60):
+        tree = tree * tree - tree
+    assert len(walks.different(tree)) == 2 * 60 + 3
+    assert walks.tensors_of(tree) == [xy[0]]
+    assert "native" in str(tree.plan)
