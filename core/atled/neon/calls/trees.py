@@ -7,7 +7,7 @@ from typing import Any
 
 from atled.errors import four_parts
 from atled.neon.trees.nodes import OpTreeNode
-from atled.neon.trees.operand import Operand, of_one
+from atled.neon.trees.operand import Operand, of_one, of_two
 
 
 def built(op: str, a: Any, b: Any, out: Any = None, **about: Any) -> Any:
@@ -23,6 +23,15 @@ def built(op: str, a: Any, b: Any, out: Any = None, **about: Any) -> Any:
 def _of_one(op: str, a: Any, out: Any) -> Any:
     """An elementwise node of one operand, as `built` gives it, quicker."""
     return of_one(op, a) if out is None and isinstance(a, Operand) else built(op, a, None, out)
+
+
+def _of_two(op: str, a: Any, b: Any, out: Any) -> Any:
+    """An elementwise node of two operands, as `built` gives it, quicker where the first is no number."""
+    if out is None and isinstance(a, Operand):
+        made = of_two(op, a, b)
+        if made is not NotImplemented:
+            return made
+    return built(op, a, b, out)
 
 
 class TreeCalls:
@@ -108,59 +117,59 @@ class TreeCalls:
 
     def add(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a + b`."""
-        return built("add", a, b, out)
+        return _of_two("add", a, b, out)
 
     def subtract(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a - b`."""
-        return built("sub", a, b, out)
+        return _of_two("sub", a, b, out)
 
     def multiply(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a * b`."""
-        return built("mul", a, b, out)
+        return _of_two("mul", a, b, out)
 
     def divide(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a / b`."""
-        return built("div", a, b, out)
+        return _of_two("div", a, b, out)
 
     def true_divide(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a / b`; the same as `divide`."""
-        return built("div", a, b, out)
+        return _of_two("div", a, b, out)
 
     def power(self, a: Any, b: Any, out: Any = None) -> Any:
         """`a ** b`."""
-        return built("pow", a, b, out)
+        return _of_two("pow", a, b, out)
 
     def maximum(self, a: Any, b: Any, out: Any = None) -> Any:
         """The larger ones of two; NaN where one is."""
-        return built("maximum", a, b, out)
+        return _of_two("maximum", a, b, out)
 
     def minimum(self, a: Any, b: Any, out: Any = None) -> Any:
         """The smaller ones of two; NaN where one is."""
-        return built("minimum", a, b, out)
+        return _of_two("minimum", a, b, out)
 
     def equal(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a equals b, else 0."""
-        return built("eq", a, b, out)
+        return _of_two("eq", a, b, out)
 
     def not_equal(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a does not equal b, else 0."""
-        return built("ne", a, b, out)
+        return _of_two("ne", a, b, out)
 
     def less(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a is less than b, else 0."""
-        return built("lt", a, b, out)
+        return _of_two("lt", a, b, out)
 
     def less_equal(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a is less than b or equal, else 0."""
-        return built("le", a, b, out)
+        return _of_two("le", a, b, out)
 
     def greater(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a is greater than b, else 0."""
-        return built("gt", a, b, out)
+        return _of_two("gt", a, b, out)
 
     def greater_equal(self, a: Any, b: Any, out: Any = None) -> Any:
         """1 where a is greater than b or equal, else 0."""
-        return built("ge", a, b, out)
+        return _of_two("ge", a, b, out)
 
     def clip(self, a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
         """`minimum(maximum(a, a_min), a_max)`."""

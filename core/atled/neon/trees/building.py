@@ -186,6 +186,10 @@ def squeezed(shape: Shape) -> Shape:
 
 
 def _onehot(op: str, a: Any, b: Any, about: Mapping[str, Any]) -> Parts:
+    a = about.get("idx") if a is None else a  # the keyword of neon's own nodes
+    if a is None or isinstance(a, (tuple, *NUMBERS)):
+        wrong = f"{type(a).__name__} is no tensor of indices"
+        raise TypeError(four_parts(f"op-tree node {op!r}", wrong, "", "make a tensor with dtype=numpy.int32 of them"))
     axis, count = about.get("axis"), np.prod(a.shape, dtype=int)
     if axis not in (0, 1):
         raise refused(op, (a.shape,), f"axis={axis}", "use 0, for one-hot columns, or 1, for one-hot rows")

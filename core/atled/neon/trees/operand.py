@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from atled.neon.trees.building import NUMBERS, broadcast
@@ -10,6 +11,7 @@ from atled.neon.trees.building import NUMBERS, broadcast
 _new = tuple.__new__
 
 
+@lru_cache(None)  # of the few elementwise ops
 def _operator(op: str, *, is_reflected: bool = False) -> Callable[[Any, Any], Any]:
     """The operator of an elementwise op of two operands, which makes a node with few steps."""
 
@@ -63,3 +65,8 @@ class Operand:
 def of_one(op: str, a: Any) -> Any:
     """An elementwise node of a tensor or tree."""
     return _new(Operand.node_class, ({"op": op, "shape": a[0]["shape"] if isinstance(a, tuple) else a.shape}, a, None))
+
+
+def of_two(op: str, a: Any, b: Any) -> Any:
+    """An elementwise node of a tensor or tree and another operand; NotImplemented for one of another type."""
+    return _operator(op)(a, b)

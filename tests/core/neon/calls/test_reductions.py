@@ -145,6 +145,12 @@ def test_onehot_has_columns_or_rows_of_the_identity(be, shape, dtype):
     np.testing.assert_array_equal(rows.get(), np.eye(4)[indices])
 
 
+def test_onehot_is_built_by_keyword_as_in_neon(cpu):
+    out = cpu.zeros((3, 2))
+    OpTreeNode.build("onehot", None, None, idx=cpu.array(np.array([2, 0]), dtype=np.int32), axis=0, out=out)
+    np.testing.assert_array_equal(out.get(), np.eye(3)[:, [2, 0]])
+
+
 def test_onehot_takes_its_count_from_an_operand(be):
     indices = np.array([2, 0, 3, 3, 1])
     x, a, w = be.array(indices, dtype=np.int32), values((4, 5)), values((2, 4), 1)
@@ -240,6 +246,8 @@ def test_operands_of_wrong_types_are_told_at_build(cpu):
         ("no whole numbers", lambda: cpu.onehot(x[:, :1], 0)),
         ("indices are whole numbers", lambda: cpu.take(x, [0.5], 0)),
         ("it is no tensor", lambda: cpu.dot(x, 2.0)),
+        ("no tensor of indices", lambda: OpTreeNode.build("onehot", None, None, axis=0)),
+        ("no tensor of indices", lambda: OpTreeNode.build("onehot", x * 1, None, axis=0)),
     ):
         with pytest.raises(TypeError, match=wrong):
             make()
