@@ -133,10 +133,18 @@ class Translation:
         """The tree of a formula; a number for a number."""
         if isinstance(expr, Number):
             return int(expr.value) if expr.value.is_integer() and abs(expr.value) < 2**31 else expr.value
-        for node in formula.postorder((expr,)):
-            if node not in self._trees:
-                self._trees[node] = self._applied(node)
-        return self._trees[expr]
+        trees, stack = self._trees, [expr]
+        while stack:  # no further than to what has a tree: formulas share most of what they are made of
+            node = stack[-1]
+            if node in trees:
+                stack.pop()
+                continue
+            assert isinstance(node, Apply), "terms have trees"
+            missing = [each for each in node.args if each not in trees and not isinstance(each, Number)]
+            stack += missing
+            if not missing:
+                trees[node] = self._applied(node)
+        return trees[expr]
 
     def _applied(self, node: Apply) -> Any:
         a, *rest = [self._tree(each) for each in node.args]

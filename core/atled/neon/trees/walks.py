@@ -51,8 +51,20 @@ def different(tree: Any) -> list[Any]:
 
 
 def tensors_of(tree: Any) -> list[Any]:
-    """The tensors of a tree, each once, the left ones first."""
-    return [each for each in different(tree) if not isinstance(each, (tuple, *NUMBERS))]
+    """The tensors of a tree, each once, in the order of `postfix`."""
+    found: list[Any] = []
+    seen: set[int] = set()  # what many nodes share is walked once
+    stack = [tree]
+    while stack:
+        each = stack.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if is_node(each):
+            stack += operands_of(each)[::-1]
+        elif not isinstance(each, NUMBERS):
+            found.append(each)
+    return found
 
 
 def key(tree: Any) -> tuple[Any, ...]:

@@ -430,3 +430,13 @@ def test_whole_numbers_that_no_float_holds_are_constants(cpu):
         for _ in range(2):
             (gradient,) = Autodiff(x * x * number, cpu).get_grad_op_tree([x])
             np.testing.assert_allclose(value(cpu, gradient), 2 * x.get() * number)
+
+
+def test_what_nodes_share_is_differentiated_and_walked_once(cpu):
+    x = cpu.array(np.full((1, 1), 0.5))
+    tree = x
+    for _ in range(200):  # as a tree without sharing, 2**200 nodes
+        tree = tree * 0.5 + tree * 0.5
+    (gradient,) = Autodiff(tree, cpu).get_grad_op_tree([x])
+    np.testing.assert_allclose(value(cpu, gradient), [[1.0]])
+    np.testing.assert_allclose(Autodiff(tree, cpu).get_grad_asnumpyarray([x])[0], [[1.0]])
