@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atled.errors import four_parts, shortened
 from atled.neon.backends.backend import Backend, Tensor
+from atled.neon.layers.shapes import columns_of, interpret_in_shape
 from atled.neon.nervana_object import NervanaObject
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Layer(NervanaObject):
         self.actual_seq_len: int | None = None
         self.acc_on = False
         self.revert_list: list[Tensor] = []
+        self._views: dict[str, tuple[Any, Any]] = {}
 
     @property
     def _backend(self) -> Backend:
@@ -131,10 +133,34 @@ class Layer(NervanaObject):
             remedy = f"give {list(shape)}, or configure and allocate the layer anew"
             raise (TypeError if found is None else ValueError)(four_parts(f"{self._told}.{call}", wrong, "", remedy))
 
+    def _check_rows(self, call: str, what: str, given: Any) -> None:
+        """Refuse a tensor without a row for each feature that the layer was configured for."""
+        features, _ = interpret_in_shape(self.in_shape)
+        found = getattr(given, "shape", (0, 0))
+        if len(found) != 2 or found[0] != features:
+            self._check_size(call, what, given, columns_of(self.in_shape, self._backend.bsz))
+
+    def _check_in_place(self, call: str, alpha: float, beta: float) -> None:
+        """ValueError: errors that go back in their own memory would have to be scaled and added to others."""
+        if alpha != 1 or beta != 0:
+            wrong = f"it writes into the error, and cannot give alpha={alpha} times that plus beta={beta} times deltas"
+            remedy = "put a layer with deltas of its own before it, such as SkipNode()"
+            raise ValueError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
+
     @property
     def _told(self) -> str:
         """The layer as messages name it."""
         return f"{self.classnm} {self.name!r}"
+
+    def _seen(self, name: str, tensor: Any, see: Callable[[Any], Any]) -> Any:
+        """What see makes of a tensor, such as a view: made anew for another tensor only.
+
+        Calls and op-trees are found again by the identity of what they are about.
+        """
+        kept = self._views.get(name)
+        if kept is None or kept[0] is not tensor:
+            kept = self._views[name] = tensor, see(tensor)
+        return kept[1]
 
     def get_terminal(self) -> Any:
         """The layer whose outputs are those of the whole: itself."""

@@ -11,6 +11,7 @@ import numpy as np
 from atled.errors import four_parts, listing
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.base import Layer
+from atled.neon.layers.shapes import maps_of
 from atled.neon.trees.shapes import two_axes
 
 
@@ -18,12 +19,14 @@ class ParameterLayer(Layer):
     """A layer with one tensor of weights.
 
     init: an initializer, or the values themselves, an array or a tensor.
+    saved: names of the attributes that are saved and loaded.
     W, dW: weights and their gradient, which sums over the batch.  states: of the optimizer, one tensor each.
     weight_shape: of W.  batch_sum: (nout, 1) row sums of the outputs, where bsum asked for them.
     """
 
     has_params = True
     owns_delta = True
+    saved: tuple[str, ...] = ("W",)
 
     def __init__(self, init: Any = None, name: str | None = None, parallelism: str = "Unknown") -> None:
         super().__init__(name, parallelism)
@@ -33,7 +36,7 @@ class ParameterLayer(Layer):
         self.weight_shape: Any = None
         self.bsum = False
         self.batch_sum: Any = None
-        self.states: list[Tensor] = []
+        self.states: list[Any] = []
         self.accumulate_updates = False
         self.acc_dW: Any = None
         self.acc_params: list[tuple[Any, Any]] = []
@@ -44,18 +47,33 @@ class ParameterLayer(Layer):
         accumulate_updates: whether gradients may be added to (`set_acc_on`), which needs memory for both.
         """
         super().allocate(shared_outputs)
-        if self.W is None or self.dW is None:
+        if not self._has_parameters():
             self.init_params(self.weight_shape)
         if self.bsum and self.batch_sum is None:
-            self.batch_sum = self._backend.empty((self.W.shape[0], 1), dtype=self.W.dtype)
+            self.batch_sum = self._backend.empty((self._maps, 1), dtype=self.W.dtype)
         if accumulate_updates and not self.accumulate_updates:
             self.accumulate_updates = True
             self.acc_params = [(self._backend.zeros_like(real), real) for real in self._gradients()]
             self.acc_dW = self.acc_params[0][0]
 
+    @property
+    def _maps(self) -> int:
+        """How many rows or maps the outputs have, of which there are sums."""
+        return maps_of(self.out_shape)
+
     def _gradients(self) -> list[Tensor]:
         """The tensors that `bprop` writes gradients into."""
         return [self.dW]
+
+    def _has_parameters(self) -> bool:
+        """Whether `init_params` was called."""
+        return self.W is not None and self.dW is not None
+
+    def _check_parameters(self, call: str) -> None:
+        """RuntimeError: `allocate` was not called before, of a layer without outputs of its own."""
+        if not self._has_parameters():
+            remedy = "call configure and allocate first, or put it into a Model, which does"
+            raise RuntimeError(four_parts(f"{self._told}.{call}", "the layer has no memory yet", "", remedy))
 
     def init_params(self, shape: Any) -> None:
         """Make dW, and W, which the initializer fills unless it was there.
@@ -65,25 +83,25 @@ class ParameterLayer(Layer):
         be = self._backend
         if self.W is None:
             weights = be.empty(shape, **self.get_param_attrs())
-            self._fill(weights)
+            self._fill(weights, self.init)
             self.W = weights
         else:
             self._check_size("allocate", "the weights it was given", self.W, two_axes(shape))
         self.dW = be.zeros_like(self.W)
 
-    def _fill(self, weights: Tensor) -> None:
-        """Give weights their first values."""
-        if self.init is None:
+    def _fill(self, param: Tensor, init: Any, what: str = "weights") -> None:
+        """Give a parameter its first values.  init: an initializer or values.  what: its name in messages."""
+        if init is None:
             remedy = "pass init=, such as atled.neon.initializers.Gaussian()"
-            raise ValueError(four_parts(f"weights of {self._told}", "it has no initializer", "", remedy))
-        if isinstance(self.init, Tensor | np.ndarray):
-            if tuple(self.init.shape) != weights.shape:
-                wrong = f"init has shape {list(self.init.shape)}"
-                remedy = f"give an init of shape {list(weights.shape)}"
-                raise ValueError(four_parts(f"weights of {self._told}", wrong, "", remedy))
-            weights[:] = self.init
+            raise ValueError(four_parts(f"{what} of {self._told}", "it has no initializer", "", remedy))
+        if isinstance(init, Tensor | np.ndarray):
+            if tuple(init.shape) != param.shape:
+                wrong = f"init has shape {list(init.shape)}"
+                remedy = f"give an init of shape {list(param.shape)}"
+                raise ValueError(four_parts(f"{what} of {self._told}", wrong, "", remedy))
+            param[:] = init
         else:
-            self.init.fill(weights)
+            init.fill(param)
 
     def set_acc_on(self, acc_on: bool) -> None:
         """Whether `bprop` adds to gradients.  BufferError: it was allocated without accumulate_updates."""
@@ -116,14 +134,10 @@ class ParameterLayer(Layer):
     def get_params_serialize(self, keep_states: bool = True) -> dict[str, Any]:
         """`get_description` with weights and, as asked, states: NumPy arrays."""
         described = self.get_description()
-        described["params"] = self._parameters()
+        described["params"] = {name: getattr(self, name).get() for name in self.saved}
         if keep_states:
-            described["states"] = [state.get() for state in self.states]
+            described["states"] = _on_host(self.states)
         return described
-
-    def _parameters(self) -> dict[str, Any]:
-        """The parameters by name, as NumPy arrays."""
-        return {"W": self.W.get()}
 
     def get_description(  # type: ignore[override]  # the order of arguments is neon's
         self, get_weights: Any = False, keep_states: bool = True, skip: Sequence[str] = ()
@@ -144,11 +158,7 @@ class ParameterLayer(Layer):
 
         KeyError: an array is missing.  ValueError: one of another shape. Nothing is written then.
         """
-        self._take(pdict, "W")
-
-    def _take(self, pdict: dict[str, Any], *names: str) -> None:
-        """Copy arrays of a description into the attributes of their names."""
-        given = pdict.get("params", pdict)
+        names, given = self.saved, pdict.get("params", pdict)
         given = given if isinstance(given, dict) else {names[0]: given}
         missing = [name for name in names if name not in given]
         if missing:
@@ -165,5 +175,14 @@ class ParameterLayer(Layer):
 
     def set_states(self, pdict: dict[str, Any]) -> None:
         """Take the optimizer's states from a description; where it has none, there are none."""
-        be = self._backend
-        self.states = [be.array(state) for state in pdict.get("states", ())]
+        self.states = [self._as_state(each) for each in pdict.get("states", ())]
+
+    def _as_state(self, saved: Any) -> Any:
+        """A tensor of an array; of a list, as layers with several parameters have one for each, a list."""
+        if isinstance(saved, list | tuple):
+            return [self._as_state(each) for each in saved]
+        return self._backend.array(saved)
+
+
+def _on_host(states: Any) -> Any:
+    return [_on_host(each) if isinstance(each, list) else each.get() for each in states]

@@ -13,3 +13,14 @@ def interpret_in_shape(shape: Any) -> tuple[int, int]:
         features, steps = sizes
         return features, steps
     return math.prod(sizes), 1
+
+
+def maps_of(shape: Any) -> int:
+    """How many rows, or maps of images, as (C, H, W), there are."""
+    return shape if isinstance(shape, int) else int(shape[0])
+
+
+def columns_of(shape: Any, batch: int) -> tuple[int, int]:
+    """The shape of the tensor for sizes, with two axes."""
+    features, steps = interpret_in_shape(shape)
+    return features, steps * batch
