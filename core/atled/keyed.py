@@ -472,7 +472,7 @@ def _table_beside(table: object, context: Context) -> dict[Any, Any]:
 class Pattern:
     """A description without its arrays: it keeps none of them alive."""
 
-    __slots__ = ("_begins", "_codes", "_context", "_count", "_entries", "_floats", "_leaves", "_program", "_table")
+    __slots__ = ("_begins", "_context", "_entries", "_floats", "_found", "_leaves")
 
     def __init__(self, of: Description, places: Sequence[int]) -> None:
         """places: for each array of it, in their order, which of the views is its first leaf."""
@@ -480,8 +480,8 @@ class Pattern:
         self._entries = of._entries.copy()
         self._floats = of._floats.copy()
         self._begins = bool(of._begins)
-        # For which arrays it was found; another run may find another one.
-        self._program, self._table, self._codes, self._count = of._program, of._table, of._codes, of._count
+        # The program, and what it was found for; in one, as threads may run it at the same time.
+        self._found = of._program, of._table, of._codes, of._count
         self._leaves = list(zip(places, of._leaves.values(), strict=True))
 
     def run(self, views: Sequence[View]) -> Description | None:
@@ -498,10 +498,11 @@ class Pattern:
         made._context = self._context
         made._entries, made._floats = self._entries.copy(), self._floats.copy()
         made._begins = [views[place].offset for place, _ in self._leaves] if self._begins else []
-        made._program, made._table, made._codes, made._count = self._program, self._table, self._codes, self._count
+        program, made._table, made._codes, made._count = self._found
+        made._program = program
         made.run()
-        if made._program is not self._program:
-            self._program, self._table, self._codes, self._count = made._program, made._table, made._codes, made._count
+        if made._program is not program:
+            self._found = made._program, made._table, made._codes, made._count
         return made
 
 

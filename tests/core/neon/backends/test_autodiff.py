@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -308,3 +309,15 @@ def test_a_backend_that_was_cleaned_up_computes_no_gradients(cpu):
     refused(cpu, ValueError, "cleaned up", lambda: ad.back_prop_grad([x], [gx]))
     refused(cpu, ValueError, "cleaned up", lambda: ad.get_grad_tensor([x]))
     np.testing.assert_array_equal(gx.get(), before)
+
+
+def test_threads_differentiate_trees_of_one_form_at_the_same_time(cpu):
+    def steps(seed):
+        x, y, gx = (cpu.array(np.full((2, 3), seed + n + 1.0)) for n in range(3))
+        for _ in range(100):
+            Autodiff(x * y * y, cpu).back_prop_grad([x], [gx])
+            gx[:] = gx + Autodiff(x * y, cpu).get_grad_op_tree([x])[0]
+            assert (gx.get() == (seed + 2.0) ** 2 + seed + 2.0).all()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(steps, range(4)))
