@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atled.errors import four_parts
-from atled.keyed import Description, Pattern
+from atled.keyed import Description, Pattern, View
 from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees.building import Shape, known_shape, reduction_of, shape_of
 from atled.neon.trees.filling import refuse_target
@@ -41,15 +41,15 @@ def assign(target: Tensor, tree: Any) -> None:
     if found is not None and found[0]() is target:
         found[1].run()
         return
-    assignments, tensors = noted.get("alike", _ALONE)
-    d = None if assignments is None else assignments.run(target, tensors)
+    assignments, backend, views = noted.get("alike", _ALONE)
+    d = None if backend is not target.backend else assignments.run(target, views)
     if d is None:
         d, drew = _described(target, tree)
         d.run()
         if drew:
             return
         if assignments is not None:
-            assignments.note(target, tensors, d)
+            assignments.note(target, views, d)
     if kept is not None:
         kept.add(target, d)
     elif "kept" in noted:
@@ -76,7 +76,7 @@ class _Kept(dict[int, tuple[Any, Description]]):
         self[key] = weakref.ref(target, forget), d
 
 
-_ALONE = None, ()
+_ALONE = None, None, ()
 
 
 class Assignments:
@@ -90,23 +90,21 @@ class Assignments:
     def __init__(self) -> None:
         self._patterns: dict[Any, Pattern] = {}
 
-    def run(self, target: Tensor, tensors: Sequence[Tensor]) -> Description | None:
+    def run(self, target: Tensor, views: Sequence[View]) -> Description | None:
         """Assign such a tree: the description; None where none was noted for such a target, or that has its memory.
 
-        tensors: those of the tree, all of one backend, in an order that is that of all of them.
+        views: of its tensors, in an order that is that of all such trees; the target is of their backend.
         """
         view = target.view
         pattern = self._patterns.get((view.desc, view.cell.size))
-        if pattern is None or target.backend is not tensors[0].backend:
-            return None
-        return pattern.run([*[tensor.view for tensor in tensors], view])
+        return None if pattern is None else pattern.run([*views, view])
 
-    def note(self, target: Tensor, tensors: Sequence[Tensor], d: Description) -> None:
+    def note(self, target: Tensor, views: Sequence[View], d: Description) -> None:
         """Remember an assignment that was described anew, of a tree of tensors to one with memory of its own."""
         view = target.view
-        if not tensors or any(tensor.view.cell is view.cell for tensor in tensors):
+        if any(each.cell is view.cell for each in views):
             return
-        pattern = d.pattern([*[tensor.view for tensor in tensors], view])
+        pattern = d.pattern([*views, view])
         if pattern is not None:
             if len(self._patterns) >= _KEPT_COUNT:
                 self._patterns.clear()

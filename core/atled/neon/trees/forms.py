@@ -35,7 +35,8 @@ class Form:
 
     def read(self, root: Any) -> None:
         """Take in a tree, a tensor or a number; TypeError where there is something else in it."""
-        parts, numbers, note = self.parts, self.numbers, self.key.append
+        parts, tensors, numbers, cells = self.parts, self.tensors, self.numbers, self._cells
+        note = self.key.append
         stack = [root]
         while stack:
             part = stack.pop()
@@ -61,8 +62,12 @@ class Form:
                         note(None)
             elif isinstance(part, Tensor):
                 numbers[name] = len(parts)
-                self._read_tensor(part)
                 parts.append(part)
+                view = part.view
+                cell, desc, offset = view.cell, view.desc, view.offset
+                first, begin = cells.setdefault(cell, (len(tensors), offset))
+                tensors.append(part)
+                note((desc.shape, desc.dtype.num, desc.strides, cell.size, first, offset - begin))
             elif kind is float or kind is int or part is None or isinstance(part, NUMBERS):
                 note(kind)
                 note(part or repr(part))  # 0.0 and -0.0 are equal, and not the same
@@ -73,14 +78,6 @@ class Form:
                 asked = f"an op-tree with an operand of type {kind.__name__}"
                 remedy = "make the tree of tensors, op-trees and numbers"
                 raise TypeError(four_parts(asked, "that is no tensor, op-tree or number", "", remedy))
-
-    def _read_tensor(self, tensor: Any) -> None:
-        view = tensor.view
-        cell, desc, offset = view.cell, view.desc, view.offset
-        number = len(self.tensors)
-        self.tensors.append(tensor)
-        first, begin = self._cells.setdefault(cell, (number, offset))
-        self.key.append((desc.shape, desc.dtype.num, desc.strides, cell.size, first, offset - begin))
 
     def placed(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """What is equal for tensors of which the same ones have the same elements of memory that it has."""

@@ -31,14 +31,14 @@ class Recipe(NamedTuple):
 
     numbers: further operands.  made: per node its dictionary and the numbers of its operands, or of several as a tuple:
         of parts, then numbers, then nodes that were made.
-    results: the numbers of the gradients.  assigned: how each is assigned, with the numbers of its tensors; None for
-        tensors.
+    results: the numbers of the gradients.  assigned: how each is assigned, the number of a tensor and those of all of
+        its tensors; None for what is a tensor itself, or has none.
     """
 
     numbers: list[Any]
     made: list[tuple[dict[str, Any], int, Any]]
     results: list[int]
-    assigned: list[tuple[Assignments, list[int]] | None]
+    assigned: list[tuple[Assignments, int, list[int]] | None]
 
     def of(self, parts: Sequence[Any]) -> list[Any]:
         """The gradients of a tree with these parts."""
@@ -49,7 +49,9 @@ class Recipe(NamedTuple):
             note(_new(OpTreeNode, (about, values[a], right)))
         for number, assigned in zip(self.results, self.assigned, strict=True):
             if assigned is not None:
-                values[number].__dict__["alike"] = assigned[0], [values[each] for each in assigned[1]]
+                assignments, first, tensors = assigned
+                views = [values[each].view for each in tensors]
+                values[number].__dict__["alike"] = assignments, values[first].backend, views
         return [values[number] for number in self.results]
 
 
@@ -203,11 +205,13 @@ def _recipe(form: Form, trees: Sequence[Any]) -> Recipe:
     for about, a, b in nodes:
         made.append((about, known[id(a)], tuple(known[id(each)] for each in b) if type(b) is tuple else known[id(b)]))
     results = [known[id(tree)] for tree in trees]
-    assigned = [
-        (Assignments(), [known[id(tensor)] for tensor in tensors_of(tree)]) if type(tree) is OpTreeNode else None
-        for tree in trees
-    ]
+    assigned = [_assigned([known[id(each)] for each in tensors_of(tree)], tree) for tree in trees]
     return Recipe(list(numbers.values()), made, results, assigned)
+
+
+def _assigned(tensors: list[int], tree: Any) -> tuple[Assignments, int, list[int]] | None:
+    """How a tree of tensors is assigned."""
+    return (Assignments(), tensors[0], tensors) if type(tree) is OpTreeNode and tensors else None
 
 
 def _operands(part: Any) -> Sequence[Any]:
