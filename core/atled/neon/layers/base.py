@@ -152,6 +152,15 @@ class Layer(NervanaObject):
         """The layer as messages name it."""
         return f"{self.classnm} {self.name!r}"
 
+    def _parameter_object(self, make: Callable[..., Any], **sizes: Any) -> Any:
+        """What a call of the backend makes for computing with these sizes.  ValueError, TypeError: they do not fit."""
+        be = self._backend
+        try:
+            return make(be.default_dtype, N=be.bsz, **sizes)
+        except (ValueError, TypeError) as error:
+            # In the words of the call, behind the name of the layer that asks.
+            raise type(error)(f"{self._told}: {error}") from error
+
     def _seen(self, name: str, tensor: Any, see: Callable[[Any], Any]) -> Any:
         """What see makes of a tensor, such as a view: made anew for another tensor only.
 

@@ -48,9 +48,8 @@ class Convolution(ParameterLayer):
     def configure(self, in_obj: Any) -> Convolution:
         """Take sizes of images; see Layer.  ValueError: they are no images, or filters do not fit."""
         super().configure(in_obj)
-        be = self._backend
-        self.convparams.update(image_sizes(self._told, self.in_shape), N=be.bsz)
-        self.nglayer = be.conv_layer(be.default_dtype, **self.convparams)
+        self.convparams.update(image_sizes(self._told, self.in_shape))
+        self.nglayer = self._parameter_object(self._backend.conv_layer, **self.convparams)
         self.out_shape = output_shape(self.nglayer.dimO[:4])
         self.weight_shape = self.nglayer.dimF2
         return self

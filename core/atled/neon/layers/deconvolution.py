@@ -48,9 +48,9 @@ class Deconvolution(ParameterLayer):
     def configure(self, in_obj: Any) -> Deconvolution:
         """Take sizes of images; see Layer.  ValueError: they are no images, or padding leaves nothing."""
         super().configure(in_obj)
-        be, sizes = self._backend, image_sizes(self._told, self.in_shape)
-        self.deconvparams.update(zip("KMPQ", sizes.values(), strict=True), N=be.bsz)
-        self.nglayer = be.deconv_layer(be.default_dtype, **self.deconvparams)
+        sizes = image_sizes(self._told, self.in_shape)
+        self.deconvparams.update(zip("KMPQ", sizes.values(), strict=True))
+        self.nglayer = self._parameter_object(self._backend.deconv_layer, **self.deconvparams)
         self.out_shape = output_shape(self.nglayer.dimI[:4])
         self.weight_shape = self.nglayer.dimF2
         return self

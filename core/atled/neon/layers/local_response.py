@@ -43,9 +43,8 @@ class LRN(Layer):
     def configure(self, in_obj: Any) -> LRN:
         """Take sizes of images, which do not change; see Layer.  ValueError: no images, or an even depth."""
         super().configure(in_obj)
-        be = self._backend
         sizes = image_sizes(self._told, self.in_shape)
-        self.nglayer = be.lrn_layer(be.default_dtype, N=be.bsz, **sizes, J=self.depth)
+        self.nglayer = self._parameter_object(self._backend.lrn_layer, **sizes, J=self.depth)
         self.out_shape = self.in_shape
         return self
 

@@ -52,10 +52,10 @@ class Pooling(Layer):
     def configure(self, in_obj: Any) -> Pooling:
         """Take sizes of images; see Layer.  ValueError: they are no images, or windows do not fit."""
         super().configure(in_obj)
-        be, sizes = self._backend, image_sizes(self._told, self.in_shape)
+        sizes = image_sizes(self._told, self.in_shape)
         windows = window_sizes(self._told, self.fshape, [sizes[axis] for axis in "DHW"])
-        self.poolparams.update(sizes, **windows, N=be.bsz)
-        self.nglayer = be.pool_layer(be.default_dtype, **self.poolparams)
+        self.poolparams.update(sizes, **windows)
+        self.nglayer = self._parameter_object(self._backend.pool_layer, **self.poolparams)
         self.out_shape = output_shape(self.nglayer.dimO[:4])
         return self
 
