@@ -70,9 +70,11 @@ class LookupTable(ParameterLayer):
         """
         self._check_allocated("fprop")
         count = self.outputs.shape[1]
-        if getattr(inputs, "size", None) != count or not isinstance(inputs, Tensor):
+        if not isinstance(inputs, Tensor):
+            wrong = f"inputs are of type {type(inputs).__name__}"
+            raise TypeError(four_parts(f"{self._told}.fprop", wrong, "", "make a tensor of them, by be.array"))
+        if inputs.size != count:
             self._check_size("fprop", "inputs", inputs, (1, count))
-            raise TypeError(four_parts(f"{self._told}.fprop", "inputs are no tensor", "", "make one by be.array"))
         # Looked at here: kernels on a device find out about words while they run.
         words = inputs.asnumpyarray()
         if count and not 0 <= words.min() <= words.max() < self.vocab_size:
