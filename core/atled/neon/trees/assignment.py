@@ -1,4 +1,4 @@
-"""Assignment of op-trees to tensors: each runs as one program, which a tree that is kept keeps, too."""
+"""Assignment of op-trees to tensors: each, or several at once, runs as one program, which a kept tree keeps, too."""
 
 from __future__ import annotations
 
@@ -109,6 +109,31 @@ class Assignments:
             if len(self._patterns) >= _KEPT_COUNT:
                 self._patterns.clear()
             self._patterns[view.desc, view.cell.size] = pattern
+
+
+def assign_all(pairs: Sequence[tuple[Tensor, Any]], numbers: Sequence[tuple[Any, float]] = ()) -> Description:
+    """Have tensors hold what op-trees give, all at once: each tree reads the values from before.
+
+    pairs: targets, and their op-trees, tensors or numbers; one pair at least.
+    numbers: nodes that stand for Python numbers in the trees, and these numbers, which are the first values of the
+        description: `set_number(n, value)` changes the one at n.
+
+    Returns: the description, which has run, and which does the same with the numbers that it has then when it runs
+    again; only random numbers stay those that were drawn.  ValueError: as of `assign`, for each. Where it fails, all
+    targets are as they were.
+    """
+    for target, tree in pairs:
+        if target.backend.closed or target.view.read_only:
+            refuse_target(target)
+        _check_shape(target.shape, shape_of(tree))
+    first = pairs[0][0]
+    d = Description(first.backend.context)
+    lowering = Lowering(d, {node: d.number(float(value)) for node, value in numbers}, first)
+    for target, tree in pairs:
+        lowering.aim(target)
+        d.assign(target.view, lowering.value(tree))
+    d.run()
+    return d
 
 
 def assigned_anew(tree: Any) -> Tensor:

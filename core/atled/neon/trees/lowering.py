@@ -68,6 +68,11 @@ class Lowering:
         self._wanted: dict[int, Shape | None] | None = None
         self.drew = False
 
+    def aim(self, target: Tensor) -> None:
+        """Describe trees that are assigned to another target from now on."""
+        self._target = target
+        self._wanted = None
+
     def value(self, root: Any) -> int:
         """The value of an op-tree, a tensor or a number."""
         done, entries, leaf = self._done, self._d.entries, self._leaf

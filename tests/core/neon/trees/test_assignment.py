@@ -9,6 +9,7 @@ import pytest
 import atled as nn
 from atled.neon.backends import gen_backend
 from atled.neon.backends.backend import OpTreeNode
+from atled.neon.trees.assignment import assign_all
 from atled_contexts import Context
 
 
@@ -204,3 +205,38 @@ def test_a_tree_without_tensors_has_the_shape_of_its_target(be):
     np.testing.assert_array_equal(out.get(), 2)
     with pytest.raises(ValueError, match="only a target gives its shape"):
         be.rand().astensor()
+
+
+def test_several_are_assigned_at_once(be):
+    a, b = values((3, 4)), values((3, 4), 1)
+    x, y, total = be.array(a), be.array(b), be.zeros((1, 4))
+    assign_all([(x, y * 2), (y, x + y), (total, be.sum(x, axis=0))])
+    np.testing.assert_allclose(x.get(), b * 2, rtol=1e-6)
+    np.testing.assert_allclose(y.get(), a + b, rtol=1e-5)
+    np.testing.assert_allclose(total.get(), a.sum(0, keepdims=True), rtol=1e-5)
+
+
+def test_numbers_of_several_change_between_runs(be):
+    x, y = be.ones((2, 3)), be.zeros((3, 1))
+    first, second = (OpTreeNode({"op": "number", "shape": (1, 1)}, None, None) for _ in range(2))
+    d = assign_all([(x, first * x), (y, y + second)], [(first, 2.0), (second, 3.0)])
+    d.set_number(1, 0.5)
+    d.run()
+    assert (x.get() == 4).all()
+    assert (y.get() == 3.5).all()
+
+
+def test_random_numbers_of_several_have_the_shapes_of_their_targets(be):
+    x, y = be.zeros((2, 3)), be.zeros((3, 1))
+    be.rng_reset()
+    assign_all([(x, be.rand() * 1.0), (y, be.rand() * 1.0)])
+    rng = np.random.RandomState(1)
+    np.testing.assert_array_equal(x.get(), rng.uniform(size=(2, 3)).astype(np.float32))
+    np.testing.assert_array_equal(y.get(), rng.uniform(size=(3, 1)).astype(np.float32))
+
+
+def test_one_of_several_that_does_not_fit_leaves_all(cpu):
+    x, y = cpu.ones((3, 4)), cpu.ones((3, 1))
+    with pytest.raises(ValueError, match=r"shape \(3, 4\) to a tensor of shape \(3, 1\)"):
+        assign_all([(x, x * 2), (y, x * 2)])
+    assert (x.get() == 1).all()
