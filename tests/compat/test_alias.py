@@ -11,7 +11,7 @@ import pytest
 import atled
 import atled.functions
 import atled.solvers
-from atled.compat.alias import MODULES, there_is
+from atled.compat.nnabla_names import NNABLA
 
 pytestmark = pytest.mark.usefixtures("drop_in")
 
@@ -33,7 +33,7 @@ def test_names_are_those_of_atled():
     assert importlib.import_module("nnabla.parameter").save_parameters is atled.save_parameters
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if there_is(name)])
+@pytest.mark.parametrize("name", [name for name in NNABLA.modules if NNABLA.has(name)])
 def test_every_module_imports(name):
     module = importlib.import_module(name)
     assert module.__name__ == name

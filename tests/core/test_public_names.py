@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 
 import atled as nn
-from atled.compat.alias import MODULES
+from atled.compat.nnabla_names import NNABLA
 
 ARRAYS = "atled.arrays.array"  # stands for NNabla's `_nd_array`; not public under its own name
-PUBLIC = sorted({*MODULES.values(), "atled.op_spec", "atled.plugin", "atled_contexts"} - {ARRAYS})
+PUBLIC = sorted({*NNABLA.modules.values(), "atled.op_spec", "atled.plugin", "atled_contexts"} - {ARRAYS})
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from atled.errors import four_parts, shortened
+from atled.errors import did_you_mean, four_parts, listing, shortened
 from atled.type_configs import standard_config
-from atled_contexts import Context, backend_status, best_context, extension_names, get_extension_context
+from atled_contexts import Context, backend_status, backends, best_context, extension_names, get_extension_context
 
 _DTYPES = (np.float16, np.float32, np.float64)
+_MEANT: dict[str, str] = {}
+"""The atled backend that a kind means, where someone has said so; else the best one of the kind."""
 
 
 def check_datatype(datatype: Any) -> np.dtype:
@@ -33,11 +35,36 @@ def _refusal(datatype: Any) -> str:
     )
 
 
+def let_kinds_mean(name: str | None) -> None:
+    """Let "cpu" and "gpu", and all backends that are chosen by them, compute on one atled backend from now on.
+
+    name: as of `context_named`; None for the best one of the kind again.
+    ValueError: there is no such backend; nothing is changed.
+    """
+    if name is None:
+        _MEANT.clear()
+        return
+    backend = name.partition(":")[0]
+    status = backend_status(backend)
+    if status.state == "absent":
+        raise ValueError(
+            four_parts(
+                f"neon's backends on {name!r}",
+                "there is no such backend",
+                f"atled backends: {listing(backends())}",
+                did_you_mean(backend, backends(), status.remedy),
+            )
+        )
+    _MEANT.update(cpu=name, gpu=name)
+
+
 def context_of_kind(kind: str, datatype: Any, device_id: int | None = 0, **options: Any) -> Context:
-    """The best Context of a kind of backend, "cpu" or "gpu", for tensors of a dtype.
+    """The best Context of a kind of backend, "cpu" or "gpu", for tensors of a dtype; or what `let_kinds_mean` says.
 
     PluginError where no usable backend is of that kind, with what to install.
     """
+    if kind in _MEANT:
+        return context_named(_MEANT[kind], datatype, device_id)
     config = standard_config(check_datatype(datatype))
     return best_context(kind, type_config=config, device_id=str(device_id or 0), **options)
 
