@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from atled.neon.layers.container import DeltasTree
+from typing import Any
+
+from atled.neon.layers.container import (
+    DeltasTree,
+    GenerativeAdversarial,
+    MergeBroadcast,
+    MergeMultistream,
+    MergeSum,
+    Multicost,
+    Sequential,
+    SingleOutputTree,
+    Tree,
+    left_out,
+)
 from atled.neon.layers.layer import (
     LRN,
     Activation,
@@ -56,12 +69,24 @@ __all__ = [
     "GeneralizedCost",
     "GeneralizedCostMask",
     "GeneralizedGANCost",
+    "GenerativeAdversarial",
     "Layer",
     "Linear",
     "LookupTable",
+    "MergeBroadcast",
+    "MergeMultistream",
+    "MergeSum",
+    "Multicost",
     "ParameterLayer",
     "Pooling",
     "Reshape",
     "RoiPooling",
+    "Sequential",
+    "SingleOutputTree",
     "SkipNode",
+    "Tree",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    left_out(__name__, name)
