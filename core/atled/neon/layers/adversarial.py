@@ -26,7 +26,7 @@ class GenerativeAdversarial(Sequential):
         )
         super().__init__([self.generator, self.discriminator], name)
 
-    def get_description(
+    def get_description(  # type: ignore[override]  # the order of arguments is neon's
         self, get_weights: Any = False, keep_states: bool = True, skip: Sequence[str] = ()
     ) -> dict[str, Any]:
         """See LayerContainer; its config has generator and discriminator."""

@@ -120,7 +120,7 @@ class LayerContainer(Layer):
         """What an optimizer needs of each layer with parameters."""
         return [each.serialize() for each in self.layers_to_optimize]
 
-    def get_description(  # the order of arguments is neon's
+    def get_description(  # type: ignore[override]  # the order of arguments is neon's
         self, get_weights: Any = False, keep_states: bool = True, skip: Sequence[str] = ()
     ) -> dict[str, Any]:
         """A dictionary from which `gen_class` makes it again; get_weights: with parameters, too."""

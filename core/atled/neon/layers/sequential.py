@@ -93,14 +93,14 @@ class Sequential(LayerContainer):
             first.deltas = deltas
         self.deltas = deltas
 
-    def fprop(self, inputs: Any, inference: bool = False, beta: float = 0.0) -> Any:
+    def fprop(self, x: Any, inference: bool = False, beta: float = 0.0) -> Any:
         """The outputs of the last layer.
 
-        inputs: for the first layer; None where that is a BranchNode, which has its own.
+        x: for the first layer; None where that is a BranchNode, which has its own.
         beta: for the last layer, which adds `beta * outputs`.  RuntimeError and others: as the layers raise.
         """
         last = len(self.layers) - 1
-        self.inputs = x = inputs
+        self.inputs = x
         for position, layer in enumerate(self.layers):
             x = layer.fprop(x, inference, beta=beta) if beta and position == last else layer.fprop(x, inference)
         self.outputs = x
