@@ -97,7 +97,6 @@ class RuleOptimizer(Optimizer):
         self.param_clip_value = param_clip_value
         self.schedule = Schedule() if schedule is None else schedule
         self._programs = Programs()
-        self._layers: Sequence[Any] = ()
 
     def optimize(self, layer_list: Sequence[Any], epoch: int) -> None:
         """Update the parameters of layers. Where it fails, parameters and states are as they were.
@@ -110,8 +109,7 @@ class RuleOptimizer(Optimizer):
 
     def group(self, layer_list: Sequence[Any]) -> Group:
         """The parameters of layers, for this rule."""
-        self._layers = layer_list
-        return Group(self, get_param_list(layer_list))
+        return Group(self, get_param_list(layer_list), layer_list)
 
     def stepped(self) -> None:
         """Take note that a step was made."""
@@ -161,10 +159,10 @@ class RuleOptimizer(Optimizer):
         wrong, remedy = "the class has no such method", f"define the rule in {self.classnm}"
         raise NotImplementedError(four_parts(f"update of {self.classnm}", wrong, "", remedy))
 
-    def refused(self, parameter: Any, wrong: str, remedy: str) -> ValueError:
+    def refused(self, layers: Sequence[Any], parameter: Any, wrong: str, remedy: str) -> ValueError:
         """The error of a parameter; it names its layer."""
         asked = f"optimize of {self.classnm} {self.name}"
-        for layer in self._layers:
+        for layer in layers:
             if any(each[0][0] is parameter for each in get_param_list([layer])):
                 asked += f": a parameter of layer {getattr(layer, 'name', type(layer).__name__)!r}"
                 break

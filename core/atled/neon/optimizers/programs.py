@@ -35,15 +35,16 @@ class Rule(Protocol):
     def updated(self, p: Any, g: Any, states: Sequence[Any], n: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
         """Op-trees of the new parameter, and of its new states."""
 
-    def refused(self, parameter: Any, wrong: str, remedy: str) -> ValueError:
+    def refused(self, layers: Sequence[Any], parameter: Any, wrong: str, remedy: str) -> ValueError:
         """The error of a parameter; it names its layer."""
 
 
 class Group(NamedTuple):
-    """Parameters that one rule updates."""
+    """Parameters that one rule updates, and the layers that have them, which errors name."""
 
     rule: Rule
     parameters: Sequence[Parameter]
+    layers: Sequence[Any]
 
 
 class _Program(NamedTuple):
@@ -68,7 +69,7 @@ class Programs(dict[tuple[Any, ...], _Program]):
         """
         key: list[Any] = []
         values: list[float] = []
-        for rule, parameters in groups:
+        for rule, parameters, _ in groups:
             numbers = rule.numbers(epoch)
             key += id(rule), len(parameters), *numbers
             values += numbers.values()
@@ -88,8 +89,8 @@ class Programs(dict[tuple[Any, ...], _Program]):
     def _first(self, backend: Any, groups: Sequence[Group], epoch: int) -> None:
         """A step that is not known yet."""
         step = _Step(backend)
-        for rule, parameters in groups:
-            step.take(rule, parameters, rule.numbers(epoch))
+        for group in groups:
+            step.take(group, group.rule.numbers(epoch))
         if not step.trees:
             return
         d = assign_all(list(step.trees.values()), step.numbers)
@@ -103,7 +104,8 @@ class Programs(dict[tuple[Any, ...], _Program]):
             self.clear()
         tensors = [each for group in groups for (p, g), states in group.parameters for each in (p, g, *states)]
         parts = (
-            (id(rule), len(parameters), *rule.numbers(epoch), *_identities(parameters)) for rule, parameters in groups
+            (id(rule), len(parameters), *rule.numbers(epoch), *_identities(parameters))
+            for rule, parameters, _ in groups
         )
         key = tuple(each for part in parts for each in part)
         itself = weakref.ref(self)
@@ -134,10 +136,11 @@ class _Step:
         self.numbers: list[tuple[OpTreeNode, float]] = []
         self.made: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
 
-    def take(self, rule: Rule, parameters: Sequence[Parameter], numbers: Mapping[str, float]) -> None:
+    def take(self, group: Group, numbers: Mapping[str, float]) -> None:
         """Describe the updates of a group."""
+        rule, parameters, _ = group
         for (p, g), states in parameters:
-            self._check(rule, p, g, states)
+            self._check(group, p, g, states)
         n = {name: OpTreeNode({"op": "number", "shape": (1, 1)}, None, None) for name in numbers}
         self.numbers += zip(n.values(), numbers.values(), strict=True)
         gradients = rule.gradients([g for (_, g), _ in parameters], n)
@@ -161,7 +164,8 @@ class _Step:
             self.made[id(states)] = states, made
         return self.made[id(states)][1]
 
-    def _check(self, rule: Rule, p: Any, g: Any, states: Any) -> None:
+    def _check(self, group: Group, p: Any, g: Any, states: Any) -> None:
+        count = group.rule.state_count
         wrong, remedy = "", "make the layers anew with the present backend"
         if not isinstance(p, Tensor) or not isinstance(g, Tensor):
             wrong = "it has no memory yet"
@@ -172,8 +176,8 @@ class _Step:
             wrong = "the parameter, its gradient or a state is of another backend than the present one"
         elif p.shape != g.shape:
             wrong, remedy = f"its gradient has shape {list(g.shape)}", f"make that of shape {list(p.shape)}"
-        elif rule.state_count and states and [each.shape for each in states] != [p.shape] * rule.state_count:
+        elif count and states and [each.shape for each in states] != [p.shape] * count:
             wrong = f"it has {len(states)} states, of shapes {', '.join(str(list(each.shape)) for each in states)}"
-            remedy = f"empty the list of its states: this optimizer needs {rule.state_count} of shape {list(p.shape)}"
+            remedy = f"empty the list of its states: this optimizer needs {count} of shape {list(p.shape)}"
         if wrong:
-            raise rule.refused(p, wrong, remedy)
+            raise group.rule.refused(group.layers, p, wrong, remedy)

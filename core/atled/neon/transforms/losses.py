@@ -63,7 +63,7 @@ class CrossEntropyBinary(Cost):
     def bprop(self, y: Any, t: Any) -> Any:
         """The op-tree of the derivative by what a Logistic with shortcut was given."""
         self._check(y, t)
-        return self.scale * (y - t)
+        return _times(self.scale, y - t)
 
 
 class CrossEntropyMulti(Cost):
@@ -90,7 +90,7 @@ class CrossEntropyMulti(Cost):
     def bprop(self, y: Any, t: Any) -> Any:
         """The op-tree of the derivative by what a Softmax was given."""
         self._check(y, t)
-        return self._unit * self.scale * (y - t)
+        return _times(self._unit * self.scale, y - t)
 
 
 class SumSquared(Cost):
@@ -176,3 +176,8 @@ class SquareHingeLoss(Cost):
 
     def _missing_margin(self, y: Any, u: Any) -> Any:
         return self._present.maximum(self.margin - u * y, 0.0)
+
+
+def _times(factor: float, tree: Any) -> Any:
+    """A multiple of an op-tree; for a factor of 1, which is that of most costs, without a node of its own."""
+    return tree if factor == 1 else factor * tree
