@@ -14,10 +14,12 @@ from atled.neon.calls.allocation import AllocationCalls
 from atled.neon.calls.bias import BiasCalls
 from atled.neon.calls.copying import CopyCalls
 from atled.neon.calls.distribution import DistributionCalls
+from atled.neon.calls.gated_units import GatedUnitCalls
 from atled.neon.calls.hints import Hints, check_compat_mode
 from atled.neon.calls.histograms import HistogramCalls
 from atled.neon.calls.hooks import LayerHooks
 from atled.neon.calls.images import ImageCalls
+from atled.neon.calls.long_memory import LongMemoryCalls
 from atled.neon.calls.lookup import LookupCalls
 from atled.neon.calls.marks import Block, Marks
 from atled.neon.calls.matrix import MatrixCalls
@@ -25,6 +27,7 @@ from atled.neon.calls.normalization import NormalizationCalls
 from atled.neon.calls.random import RandomCalls
 from atled.neon.calls.recurrent import RecurrentCalls
 from atled.neon.calls.reductions import ReductionCalls
+from atled.neon.calls.sequences import SequenceCalls
 from atled.neon.calls.trees import TreeCalls
 from atled.neon.trees.nodes import OpTreeNode
 from atled.neon.trees.rows import OpCollection
@@ -47,6 +50,9 @@ class Backend(
     MatrixCalls,
     NormalizationCalls,
     RecurrentCalls,
+    LongMemoryCalls,
+    GatedUnitCalls,
+    SequenceCalls,
     LookupCalls,
     BiasCalls,
     LayerHooks,

@@ -1,0 +1,192 @@
+"""RecurrentLayer: what layers of one and of two directions share: sizes, weights, inputs, when a state is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from atled.errors import four_parts
+from atled.neon.backends.backend import Tensor
+from atled.neon.layers.parameter_layer import ParameterLayer
+from atled.neon.layers.shapes import interpret_in_shape
+
+
+class RecurrentLayer(ParameterLayer):
+    """A layer with states, which go from step to step, and from call to call.
+
+    The states of the last step are those with which the next call starts, whatever tensor it gets: until inputs of
+    another shape come, or `reset_state` is called. With reset_cells each call starts with zeros.
+
+    nin, nout, nsteps: rows of inputs and units, both per direction, and steps.
+    x: the inputs of the last call as (rows, steps * batch).
+    """
+
+    directions = 1
+    gates = 1
+
+    def __init__(
+        self,
+        output_size: int,
+        init: Any,
+        init_inner: Any,
+        activation: Any,
+        reset_cells: bool,
+        name: str | None,
+        parallelism: str,
+    ) -> None:
+        super().__init__(init, name, parallelism)
+        self.output_size = self.nout = output_size
+        self.init_inner = init_inner
+        self.activation = activation
+        self.reset_cells = reset_cells
+        self.nin = 0
+        self.nsteps = 0
+        self.x: Any = None
+        self._has_state = False
+        self._seen_shape: tuple[int, ...] | None = None
+        self._of_error: tuple[Any, ...] = ()
+        self._of_inputs: tuple[Any, ...] = ()
+
+    def configure(self, in_obj: Any) -> RecurrentLayer:
+        """Take the sizes of what will come, (rows, steps); rows alone are one step.
+
+        ValueError: there are no rows or steps, or the layer lacks an activation.
+        """
+        super().configure(in_obj)
+        rows, steps = interpret_in_shape(self.in_shape)
+        if rows < 1 or steps < 1:
+            raise ValueError(
+                four_parts(f"{self._told} on inputs {self.in_shape}", "they have no elements", "", "give (rows, steps)")
+            )
+        for named in self._activations():
+            if not callable(getattr(self, named)):
+                remedy = f"pass {named}=, such as atled.neon.transforms.Tanh()"
+                raise ValueError(four_parts(self._told, f"it has no {named}", "", remedy))
+        self.nin, self.nsteps = self._nin(rows), steps
+        self.out_shape = self.directions * self.nout, steps
+        self.weight_shape = self.directions * (self.nin + self.nout + 1), self.gates * self.nout
+        return self
+
+    def _activations(self) -> tuple[str, ...]:
+        """Names of the attributes that are activations."""
+        return ("activation",)
+
+    def _nin(self, rows: int) -> int:
+        """Rows of the inputs that a direction gets."""
+        return rows
+
+    def allocate(self, shared_outputs: Tensor | None = None, accumulate_updates: bool = False) -> None:
+        """Make outputs, states and, once, parameters; anew where sizes or the batch are others than before."""
+        self._check_configured("allocate")
+        columns = self.nsteps * self._backend.bsz
+        if self.outputs is not None and self.outputs.shape != (self.out_shape[0], columns):
+            self.outputs = None
+        if self.W is not None:
+            self._check_size("allocate", "its weights", self.W, self.weight_shape)
+        is_new = self.outputs is None
+        if is_new:
+            self._make_outputs(shared_outputs)
+            self.x, self._of_error, self._of_inputs = None, (), ()
+        super().allocate(shared_outputs, accumulate_updates)
+        if is_new:
+            self._make_states()
+            self.reset_state()
+
+    def _make_outputs(self, shared_outputs: Tensor | None) -> None:
+        """Make outputs where they are no buffer as other layers have."""
+
+    def _make_states(self) -> None:
+        """Make what a call needs beside outputs."""
+        raise NotImplementedError
+
+    def init_params(self, shape: Any) -> None:
+        """Make W, dW and their views; the initializers fill W gate by gate, and biases are 0.
+
+        shape: of W.  ValueError: there is no initializer, or values of another shape.
+        """
+        super().init_params(shape)
+        self._show(self.W, "")
+        self._show(self.dW, "d")
+
+    def _show(self, of: Tensor, prefix: str) -> None:
+        """Have attributes be views of W or dW."""
+        raise NotImplementedError
+
+    def _block(self, of: Tensor, first: int, rows: int, columns: int) -> Tensor:
+        """Rows of W or dW from one on, read row by row as a matrix of so many rows and columns."""
+        count = rows * columns // of.shape[1]
+        return of[first : first + count].reshape((rows, columns))
+
+    def _fill(self, weights: Tensor) -> None:
+        """Give weights their first values."""
+        if not callable(getattr(self.init, "fill", None)) or isinstance(self.init, Tensor):
+            super()._fill(weights)
+            return
+        self._show(weights, "")
+        of_inputs, inner, biases = self._blocks()
+        for blocks, init in ((of_inputs, self.init), (inner, self.init_inner or self.init)):
+            for block in blocks:
+                for gate in range(self.gates):
+                    init.fill(block[gate * self.nout : (gate + 1) * self.nout])
+        for block in biases:
+            block.fill(0)
+
+    def _blocks(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """The views of W: for inputs, for states, and biases; of each direction."""
+        raise NotImplementedError
+
+    def init_buffers(self, inputs: Tensor) -> None:
+        """Take inputs; where their shape is not that of the last call, the state is cleared.
+
+        inputs: (rows, steps * batch), step by step, or as many elements in another shape.
+        TypeError: no tensor.  ValueError: of another size, or of another backend.
+        """
+        rows, columns = interpret_in_shape(self.in_shape)[0], self.nsteps * self._backend.bsz
+        if not isinstance(inputs, Tensor) or inputs.size != rows * columns:
+            self._check_size("fprop", "inputs", inputs, (rows, columns))
+        if inputs.backend is not self._backend or self.outputs.shape[1] != columns:
+            wrong = "the backend, or its batch size, is not that for which the layer was allocated"
+            raise ValueError(four_parts(f"{self._told}.fprop", wrong, "", "configure and allocate it anew"))
+        if inputs is not self.inputs or self.x is None:
+            self.x = inputs.reshape((rows, columns))
+            self.inputs = inputs
+        if inputs.shape != self._seen_shape:
+            self.reset_state()
+            self._seen_shape = inputs.shape
+
+    def reset_state(self) -> None:
+        """Have the next call start with zeros."""
+        self._has_state = False
+
+    @property
+    def _used(self) -> int:
+        """How many steps are computed."""
+        return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
+
+    def _of(self, tensor: Tensor, kept: str, make: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Views of the error or the inputs, which mostly are the tensor of the last call.
+
+        kept: the attribute that has the tensor, the steps and the views.
+        """
+        held = getattr(self, kept)
+        if not held or held[0] is not tensor or held[1] != self._used:
+            held = (tensor, self._used, make())
+            setattr(self, kept, held)
+        views: tuple[Any, ...] = held[2]
+        return views
+
+    def _begin_bprop(self, error: Any) -> None:
+        """Refuse an error that does not fit; that of steps which were not computed is 0 from now on."""
+        self._check_allocated("bprop")
+        if self.x is None:
+            remedy = "call fprop first: gradients are those of its outputs"
+            raise RuntimeError(four_parts(f"{self._told}.bprop", "there was no fprop", "", remedy))
+        if not isinstance(error, Tensor) or error.shape != self.outputs.shape:
+            self._check_size("bprop", "errors", error, self.outputs.shape)
+        if self._used < self.nsteps:
+            error[:, self._used * self._backend.bsz :] = 0
+
+    @property
+    def _deltas_columns(self) -> Any:
+        """deltas as (rows, steps * batch); None where nobody asks for them."""
+        return self.deltas if self.deltas is None else self.deltas.reshape(self.x.shape)

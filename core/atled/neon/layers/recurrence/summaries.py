@@ -1,0 +1,131 @@
+"""Layers that make one step of many, or one direction of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atled.errors import four_parts
+from atled.neon.backends.backend import Tensor
+from atled.neon.layers.base import Layer
+from atled.neon.layers.shapes import interpret_in_shape
+
+
+class _Summary(Layer):
+    """A layer without parameters that takes (rows, steps)."""
+
+    owns_delta = True
+
+    def configure(self, in_obj: Any) -> _Summary:
+        """Take the sizes of what will come, (rows, steps); rows alone are one step."""
+        super().configure(in_obj)
+        self.nrows, self.nsteps = interpret_in_shape(self.in_shape)
+        self.out_shape = self._summed(self.nrows, self.nsteps)
+        return self
+
+    def _summed(self, rows: int, steps: int) -> tuple[int, int]:
+        """Rows and steps of the outputs."""
+        return rows, 1
+
+    def _taken(self, call: str, given: Any, shape: Any) -> None:
+        """Refuse what does not fit."""
+        self._check_allocated(call)
+        rows, steps = shape
+        self._check_size(call, "inputs" if call == "fprop" else "errors", given, (rows, steps * self._backend.bsz))
+
+    @property
+    def _used(self) -> int:
+        """How many steps count."""
+        return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
+
+    def _split(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The steps that count, and the others."""
+        end = self._used * self._backend.bsz
+        return x[:, :end], x[:, end:]
+
+    def _scaled_deltas(self, rest: Tensor, beta: float) -> None:
+        """Have deltas of steps that do not count hold `beta` times what they held."""
+        if rest.shape[1]:
+            rest[:] = beta * rest if beta else 0
+
+
+class RecurrentSum(_Summary):
+    """(rows, steps) -> (rows, 1): the sum of the steps."""
+
+    @property
+    def _factor(self) -> float:
+        return 1.0
+
+    def fprop(self, inputs: Any, inference: bool = False) -> Any:
+        """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
+        self._taken("fprop", inputs, (self.nrows, self.nsteps))
+        self.inputs = inputs
+        self._backend.sum_steps(self._split(inputs)[0], self.outputs, self._factor)
+        return self.outputs
+
+    def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """`alpha * error + beta * deltas` at each step, of which the mean has its part; None where nobody asks."""
+        self._taken("bprop", error, self.out_shape)
+        if self.deltas is not None:
+            counted, rest = self._split(self.deltas)
+            self._backend.spread_steps(error, counted, alpha * self._factor, beta)
+            self._scaled_deltas(rest, beta)
+        return self.deltas
+
+
+class RecurrentMean(RecurrentSum):
+    """(rows, steps) -> (rows, 1): the mean of the steps."""
+
+    @property
+    def _factor(self) -> float:
+        return 1.0 / self._used
+
+
+class RecurrentLast(_Summary):
+    """(rows, steps) -> (rows, 1): the last step."""
+
+    def fprop(self, inputs: Any, inference: bool = False) -> Any:
+        """(rows, batch) of (rows, steps * batch).  ValueError, TypeError: other inputs."""
+        self._taken("fprop", inputs, (self.nrows, self.nsteps))
+        self.inputs = inputs
+        self.outputs[:] = self._split(inputs)[0][:, -self._backend.bsz :]
+        return self.outputs
+
+    def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """`alpha * error + beta * deltas` at the last step, `beta * deltas` before; None where nobody asks."""
+        self._taken("bprop", error, self.out_shape)
+        if self.deltas is not None:
+            counted, rest = self._split(self.deltas)
+            batch = self._backend.bsz
+            self._scaled_deltas(counted[:, :-batch], beta)
+            self._scaled_deltas(rest, beta)
+            self._backend.spread_steps(error, counted[:, -batch:], alpha, beta)
+        return self.deltas
+
+
+class BiSum(_Summary):
+    """(2 * n, steps) -> (n, steps): the sum of both directions.  ValueError: an odd count of rows."""
+
+    def _summed(self, rows: int, steps: int) -> tuple[int, int]:
+        if rows % 2:
+            remedy = "put it behind a layer of two directions"
+            raise ValueError(
+                four_parts(f"{self._told} on inputs {self.in_shape}", f"{rows} rows have no halves", "", remedy)
+            )
+        return rows // 2, steps
+
+    def fprop(self, inputs: Any, inference: bool = False) -> Any:
+        """The sum of the halves, (n, steps * batch).  ValueError, TypeError: other inputs."""
+        self._taken("fprop", inputs, (self.nrows, self.nsteps))
+        self.inputs = inputs
+        half = self.nrows // 2
+        self.outputs[:] = inputs[:half] + inputs[half:]
+        return self.outputs
+
+    def bprop(self, error: Any, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """`alpha * error + beta * deltas` in both halves; None where nobody asks."""
+        self._taken("bprop", error, self.out_shape)
+        if self.deltas is not None:
+            half, be = self.nrows // 2, self._backend
+            for target in (self.deltas[:half], self.deltas[half:]):
+                be.bprop_skipnode(error, target, alpha, beta)
+        return self.deltas

@@ -1,0 +1,197 @@
+"""TwoWays: what recurrent layers of two directions share: views of W and dW, and gradients over all steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atled.errors import four_parts
+from atled.neon.backends.backend import Tensor
+from atled.neon.layers.recurrence.recurrent_layer import RecurrentLayer
+
+
+class TwoWays(RecurrentLayer):
+    """A layer with a forward direction, whose states are the upper half of the outputs, and a backward one.
+
+    The states lie in h_buffer (2 * nout, (steps + 2) * batch), which has one step of padding at each end: the state
+    from which a direction starts. outputs are its inner part.
+    """
+
+    directions = 2
+    # Names of the plain layer, which say nothing here.
+    W_input: Any = None
+    W_input_f: Any = None
+    W_input_b: Any = None
+    W_recur_f: Any = None
+    W_recur_b: Any = None
+    b_f: Any = None
+    b_b: Any = None
+    dW_input_f: Any = None
+    dW_input_b: Any = None
+    dW_recur_f: Any = None
+    dW_recur_b: Any = None
+    db_f: Any = None
+    db_b: Any = None
+    # Those of both directions in one.
+    _W_input: Any = None
+    _W_recur: Any = None
+    _b: Any = None
+    _dW_input: Any = None
+    _dW_recur: Any = None
+    _db: Any = None
+
+    def __init__(
+        self,
+        output_size: int,
+        init: Any,
+        init_inner: Any,
+        activation: Any,
+        reset_cells: bool,
+        split_inputs: bool,
+        name: str | None,
+        parallelism: str,
+    ) -> None:
+        super().__init__(output_size, init, init_inner, activation, reset_cells, name, parallelism)
+        self.split_inputs = split_inputs
+        self.h_buffer: Any = None
+        self._inner: Any = None
+        self._padding: tuple[Any, ...] = ()
+        self._last = 0
+        self._of_deltas: tuple[Any, ...] = ()
+
+    def _nin(self, rows: int) -> int:
+        if not self.split_inputs:
+            return rows
+        if rows % 2:
+            remedy = "give an even count of rows, or leave split_inputs out"
+            wrong = f"split_inputs halves the {rows} rows of its inputs"
+            raise ValueError(four_parts(f"{self._told} on inputs {self.in_shape}", wrong, "", remedy))
+        return rows // 2
+
+    def _show(self, of: Tensor, prefix: str) -> None:
+        units, nin = self.gates * self.nout, self.nin
+        blocks = {
+            "W_input": self._block(of, 0, 2 * units, nin),
+            "W_recur": self._block(of, 2 * nin, 2 * units, self.nout),
+            "b": self._block(of, 2 * (nin + self.nout), 2 * units, 1),
+        }
+        for name, both in blocks.items():
+            setattr(self, f"{prefix}{name}_f", both[:units])
+            setattr(self, f"{prefix}{name}_b", both[units:])
+            setattr(self, f"_{prefix}{name}", both)
+
+    def _blocks(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        return [self.W_input_f, self.W_input_b], [self.W_recur_f, self.W_recur_b], [self.b_f, self.b_b]
+
+    def _make_outputs(self, shared_outputs: Tensor | None) -> None:
+        be = self._backend
+        self.h_buffer = be.iobuf((self.out_shape[0], self.nsteps + 2))
+        self.outputs = self._inner = self.h_buffer[:, be.bsz : -be.bsz]
+        self._padding = self.h_buffer[: self.nout, : be.bsz], self.h_buffer[self.nout :, -be.bsz :]
+        if shared_outputs is not None:
+            # The memory of another layer has no room for padding: it gets a copy.
+            self.outputs = be.iobuf(self.out_shape, shared=shared_outputs)
+        self._of_deltas = ()
+
+    def fprop(self, inputs: Tensor, inference: bool = False) -> Any:
+        """The states of all steps, (2 * nout, steps * batch): of the forward direction, below them of the backward one.
+
+        inputs: (nin, steps * batch), step by step; with split_inputs (2 * nin, ...), the upper half for the forward
+        direction.
+
+        TypeError: no tensor.  ValueError: other sizes.  RuntimeError: `allocate` was not called.
+        """
+        self._check_allocated("fprop")
+        self.init_buffers(inputs)
+        self._start()
+        self._feed(inference)
+        self._unroll(self._used)
+        self._has_state, self._last = True, self._used
+        if self.outputs is not self._inner:
+            self.outputs[:] = self._inner
+        return self.outputs
+
+    def _start(self) -> None:
+        """Set the states before the first step of each direction, in the padding."""
+        batch, nout = self._backend.bsz, self.nout
+        forward, backward = self._padding
+        if self.reset_cells or not self._has_state:
+            forward.fill(0)
+            backward.fill(0)
+        else:
+            forward[:] = self._inner[:nout, (self._last - 1) * batch : self._last * batch]
+            backward[:] = self._inner[nout:, :batch]
+
+    def _feed(self, inference: bool) -> None:
+        """Products of W_input and the inputs of all steps."""
+        self._products(self._fed)
+
+    @property
+    def _fed(self) -> Tensor:
+        """Where the products of the inputs go."""
+        fed: Tensor = self._inner
+        return fed
+
+    def _products(self, fed: Tensor) -> None:
+        """Those of W_input and the inputs of all steps."""
+        be, units = self._backend, self.gates * self.nout
+        if not self.split_inputs:
+            be.compound_dot(self._W_input, self.x, fed)
+            return
+        upper, lower, *_ = self._halves()
+        be.compound_dot(self.W_input_f, upper, fed[:units])
+        be.compound_dot(self.W_input_b, lower, fed[units:])
+
+    def _halves(self) -> tuple[Any, ...]:
+        """The halves of the inputs, and both transposed."""
+        x, nin = self.x, self.nin
+        return self._of(x, "_of_inputs", lambda: (x[:nin], x[nin:], x[:nin].T, x[nin:].T))
+
+    def _unroll(self, used: int) -> None:
+        """Compute the states of so many steps."""
+        raise NotImplementedError
+
+    def _backward(self, error: Tensor) -> Tensor:
+        """Errors before the activations."""
+        raise NotImplementedError
+
+    def _gradients_of(self, deltas: Tensor, alpha: float, beta: float) -> Any:
+        """Gradients of all parameters, and the errors of the inputs, from those before the activations."""
+        self._of_states(deltas)
+        self._backend.update_fc_bias(deltas, self._db)
+        return self._of_products(deltas, alpha, beta)
+
+    def _of_states(self, deltas: Tensor) -> None:
+        """The gradient of W_recur: neighbours within the sequence only."""
+        for target, later, before in self._of(deltas, "_of_deltas", lambda: self._neighbours(deltas)):
+            if later.shape[1]:
+                self._backend.compound_dot(later, before, target)
+            else:
+                target.fill(0)
+
+    def _neighbours(self, deltas: Tensor) -> tuple[Any, ...]:
+        """Of each direction the gradient, deltas of all steps but the first one, and the states before, transposed."""
+        units, nout, batch, end = self.gates * self.nout, self.nout, self._backend.bsz, self._used * self._backend.bsz
+        forward, backward, states = deltas[:units], deltas[units:], self._inner
+        return (
+            (self.dW_recur_f, forward[:, batch:end], states[:nout, : end - batch].T),
+            (self.dW_recur_b, backward[:, : end - batch], states[nout:, batch:end].T),
+        )
+
+    def _of_products(self, deltas: Tensor, alpha: float, beta: float) -> Any:
+        """The gradient of W_input, and the errors of the inputs."""
+        be, units, nin, into = self._backend, self.gates * self.nout, self.nin, self._deltas_columns
+        if not self.split_inputs:
+            (transposed,) = self._of(self.x, "_of_inputs", lambda: (self.x.T,))
+            be.compound_dot(deltas, transposed, self._dW_input)
+            if into is not None:
+                be.compound_dot(self._W_input.T, deltas, into, alpha=alpha, beta=beta)
+            return self.deltas
+        *_, upper, lower = self._halves()
+        for half, x, gradient, weight, target in (
+            (deltas[:units], upper, self.dW_input_f, self.W_input_f, None if into is None else into[:nin]),
+            (deltas[units:], lower, self.dW_input_b, self.W_input_b, None if into is None else into[nin:]),
+        ):
+            be.compound_dot(half, x, gradient)
+            if target is not None:
+                be.compound_dot(weight.T, half, target, alpha=alpha, beta=beta)
+        return self.deltas
