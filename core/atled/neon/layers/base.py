@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,16 @@ class Layer(NervanaObject):
     inputs, outputs, deltas: the tensors of the last `fprop` and `bprop`; deltas is None where nobody asks for errors.
     has_params: whether an optimizer has something to do here.
     owns_output, owns_delta: whether outputs and deltas are memory of its own, not that of the layer before.
+    has_own_deltas: whether its deltas are no part of the buffers in which layers take turns.
     gives_deltas: whether it lends its own deltas to the layer behind, to which others add.
+    acc_params: pairs of memory and a gradient, which `accumulates` adds up.
     actual_bsz, actual_seq_len: how many columns count, None for all: `set_batch_size`, `set_seq_len`.
     """
 
     has_params = False
     owns_output = True
     owns_delta = False
+    has_own_deltas = False
     gives_deltas = False
     # What neon's MKL backend asks of a layer; nothing is different here.
     is_mklop = False
@@ -49,6 +53,7 @@ class Layer(NervanaObject):
         self.actual_bsz: int | None = None
         self.actual_seq_len: int | None = None
         self.acc_on = False
+        self.acc_params: list[tuple[Any, Any]] = []
         self.revert_list: list[Tensor] = []
         self._views: dict[str, tuple[Any, Any]] = {}
 
@@ -88,16 +93,20 @@ class Layer(NervanaObject):
             self.outputs = self._backend.iobuf(self.out_shape, shared=shared_outputs, parallelism=self.parallelism)
 
     def allocate_deltas(self, global_deltas: DeltasTree) -> None:
-        """Tell a pool of error buffers how large one this layer needs."""
-        global_deltas.proc_layer(self)
+        """Tell a pool of error buffers how large one this layer needs, unless its deltas are no part of them."""
+        if not self.has_own_deltas:
+            global_deltas.proc_layer(self)
 
     def set_deltas(self, delta_buffers: DeltasTree) -> None:
-        """Take deltas from a pool whose buffers take turns; none where no layer is before."""
+        """Take deltas, from a pool whose buffers take turns or of its own; none where no layer is before."""
         if not self.owns_delta or self.prev_layer is None:
             self.deltas = None
             return
         if getattr(self.prev_layer, "gives_deltas", False):
             self.deltas = self.prev_layer.deltas
+            return
+        if self.has_own_deltas:
+            self.deltas = self._backend.iobuf(self.in_shape, parallelism=self.parallelism)
             return
         pooled = delta_buffers.buffers[0]
         self.deltas = self._backend.iobuf(self.in_shape, shared=pooled, parallelism=self.parallelism)
@@ -202,6 +211,23 @@ class Layer(NervanaObject):
     def get_is_mklop(self) -> bool:
         """What was set last; False at first."""
         return self.is_mklop
+
+    @staticmethod
+    def accumulates(f: Callable[..., Any]) -> Callable[..., Any]:
+        """Have a `bprop` add to the gradients of before, those in `acc_params`, while `set_acc_on` says so."""
+
+        @functools.wraps(f)
+        def adding(self: Layer, *args: Any, **kwargs: Any) -> Any:
+            if not self.acc_on:
+                return f(self, *args, **kwargs)
+            for before, real in self.acc_params:
+                before[:] = real
+            result = f(self, *args, **kwargs)
+            for before, real in self.acc_params:
+                real[:] = real + before
+            return result
+
+        return adding
 
     def get_param_attrs(self) -> dict[str, Any]:
         """Keywords of what allocates parameters: where several devices would have parts of them."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,6 @@ class ParameterLayer(Layer):
         self.states: list[Any] = []
         self.accumulate_updates = False
         self.acc_dW: Any = None
-        self.acc_params: list[tuple[Any, Any]] = []
 
     def allocate(self, shared_outputs: Tensor | None = None, accumulate_updates: bool = False) -> None:
         """Make outputs and, once, parameters.
@@ -109,23 +107,6 @@ class ParameterLayer(Layer):
             remedy = "allocate it with accumulate_updates=True"
             raise BufferError(four_parts(f"{self._told}.set_acc_on(True)", "it has no memory for that", "", remedy))
         self.acc_on = acc_on
-
-    @staticmethod
-    def accumulates(f: Callable[..., Any]) -> Callable[..., Any]:
-        """Have a `bprop` add to the gradients of before, while `set_acc_on` says so."""
-
-        @functools.wraps(f)
-        def adding(self: ParameterLayer, *args: Any, **kwargs: Any) -> Any:
-            if not self.acc_on:
-                return f(self, *args, **kwargs)
-            for before, real in self.acc_params:
-                before[:] = real
-            result = f(self, *args, **kwargs)
-            for before, real in self.acc_params:
-                real[:] = real + before
-            return result
-
-        return adding
 
     def get_params(self) -> Any:
         """((W, dW), states)."""

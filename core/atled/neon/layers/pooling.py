@@ -26,6 +26,8 @@ class Pooling(Layer):
     """
 
     owns_delta = True
+    # Places of maxima may be wrong, so that the call computes into new memory, as large as all of what deltas are in.
+    has_own_deltas = True
 
     def __init__(
         self,

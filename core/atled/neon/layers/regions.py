@@ -22,6 +22,8 @@ class RoiPooling(Layer):
     """
 
     owns_delta = True
+    # Places of maxima may be wrong, so that the call computes into new memory, as large as all of what deltas are in.
+    has_own_deltas = True
 
     def __init__(
         self, HW: Any = (7, 7), bprop_enabled: bool = True, spatial_scale: float = 0.0625, name: str | None = None

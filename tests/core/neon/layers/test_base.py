@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled.neon.layers import DeltasTree, Layer
+from atled.neon.layers import DeltasTree, Layer, ParameterLayer
 from atled.neon.layers.shapes import interpret_in_shape
 
 
@@ -93,3 +93,17 @@ def test_sizes_are_features_and_steps():
 
 def test_lines_of_a_network_are_indented_by_level(cpu):
     assert Doubled("one").configure(3).nested_str(2) == "    Doubled Layer 'one': inputs 3, outputs 3"
+
+
+def test_layers_that_fail_in_calls_have_deltas_apart(be):
+    layer, pool = Doubled().configure(3), DeltasTree()
+    layer.has_own_deltas = layer.prev_layer = True
+    layer.allocate()
+    layer.allocate_deltas(pool)
+    layer.set_deltas(pool)
+    assert pool.max_shape == 0
+    assert layer.deltas.shape == (3, 4)
+
+
+def test_either_class_has_the_decorator():
+    assert Layer.accumulates is ParameterLayer.accumulates
