@@ -1,0 +1,1 @@
+"""Callbacks: what looks on while a model is trained."""
