@@ -139,7 +139,7 @@ class DescribedCalls:
         return described.result
 
     def _keep(self, described: Described, keys: Sequence[tuple[Any, ...]], arguments: Sequence[Any]) -> None:
-        """Keep a call until one of its tensors is gone."""
+        """Keep a call until one of its tensors is gone, or a parameter object has another attribute."""
         kept = self._kept_calls
         if len(kept) >= _LIMIT:
             kept.clear()
@@ -149,6 +149,9 @@ class DescribedCalls:
                 drop(key, None)
 
         needed = [weakref.ref(each, forget) for each in _needed(arguments)]
+        for each in arguments:
+            if isinstance(each, LayerObject):
+                each.when_changed(forget)
         plain = [each for each in arguments if type(each) in _PLAIN]
         result = None if described.result is None else weakref.ref(described.result)
         kept.update(dict.fromkeys(keys, _Kept(described.program.run, result, needed, plain)))

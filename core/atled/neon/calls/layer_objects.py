@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ class LayerObject:
     def __init__(self, dtype: Any, N: int) -> None:
         self.dtype = np.dtype(dtype)
         self.N = N
+        self._forget = weakref.WeakSet[Callable[[object], None]]()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        for forget in [*self.__dict__.get("_forget", ())]:
+            forget(self)
+
+    def when_changed(self, forget: Callable[[object], None]) -> None:
+        """Have a function called where an attribute is set, as long as somebody else holds the function."""
+        self._forget.add(forget)
 
     def __repr__(self) -> str:
         told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int | str)}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atled.array_desc import ArrayDesc
 from atled.keyed import Description, View
-from atled.strides import overlap
+from atled.strides import is_injective, overlap
 
 
 class ForwardStep(NamedTuple):
@@ -118,10 +118,11 @@ def _forward_loop(
 ) -> bool:
     """Describe the steps as a loop; False, with nothing described, where they are none.
 
-    They are where each begins with the state of the last one, and their views lie at equal distances.
+    They are where each begins with the state of the last one, and their views lie at equal distances; those that are
+    written have no element in common.
     """
     states, fed = stacked([step.h for step in steps]), stacked([step.fed for step in steps])
-    if states is None or fed is None:
+    if states is None or fed is None or not is_injective(states.window):
         return False
     if not _are_chained([step.h for step in steps], [step.before for step in steps]):
         return False
@@ -147,11 +148,12 @@ def _backward_loop(
 ) -> bool:
     """Describe the steps as a loop; False, with nothing described, where they are none.
 
-    They are where each gives its error to the next one, and their views lie at equal distances.
+    They are where each gives its error to the next one, and their views lie at equal distances; those that are written
+    have no element in common.
     """
     states, deltas = stacked([step.h for step in steps]), stacked([step.delta for step in steps])
     before = stacked([step.before for step in steps])
-    if states is None or deltas is None or before is None:
+    if states is None or deltas is None or before is None or not is_injective(deltas.window):
         return False
     if not _are_chained([step.before for step in steps], [step.delta for step in steps]):
         return False

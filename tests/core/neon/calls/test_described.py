@@ -37,6 +37,27 @@ def test_numbers_that_are_equal_are_the_same(cpu):
         np.testing.assert_array_equal(c.get(), 8)
 
 
+def test_attributes_that_are_set_on_a_parameter_object_count_from_then_on(cpu):
+    layer = cpu.conv_layer(np.float32, 4, 1, 1)
+    images, filters, outputs = (cpu.array(np.full(dims, -1)) for dims in (layer.dimI2, layer.dimF2, layer.dimO2))
+    filters[:] = 1
+    for relu in (False, True, False):
+        layer.relu = relu
+        for _ in range(2):
+            cpu.fprop_conv(layer, images, filters, outputs)
+            np.testing.assert_array_equal(outputs.get(), 0 if relu else -1)
+
+
+def test_parameter_objects_keep_no_call(cpu):
+    layer = cpu.conv_layer(np.float32, 4, 1, 1)
+    images, filters = cpu.ones(layer.dimI2), cpu.ones(layer.dimF2)
+    for _ in range(3):
+        cpu.fprop_conv(layer, images, filters, cpu.empty(layer.dimO2))
+    gc.collect()
+    assert not cpu._kept_calls
+    assert not layer._forget
+
+
 def test_so_many_calls_are_kept(cpu, monkeypatch):
     monkeypatch.setattr("atled.neon.calls.described._LIMIT", 8)
     a, b, c = tensors(cpu)

@@ -133,6 +133,35 @@ def test_views_that_share_some_elements_are_computed_in_turn(be):
     np.testing.assert_allclose(layer.states.get(), state, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("distance", [0, 1])
+def test_targets_that_share_elements_hold_the_last_state_behind_the_call(be, distance):
+    layer = Layer(be)
+    start, h = layer.tensor(UNITS, BATCH), [layer.states[:, n * distance : n * distance + BATCH] for n in range(3)]
+    held, before = layer.states.get(), start.get()
+    for n, fed in enumerate(columns(layer.fed, 0, 3)):
+        state = held[:, n * distance : n * distance + BATCH]
+        state[:] = np.tanh(layer.weights.get() @ before + fed.get())
+        before = state
+    be.compound_rnn_unroll_fprop(layer.weights, [start, *h[:2]], columns(layer.fed, 0, 3), h, None, UNITS, 3, 3, Tanh())
+    np.testing.assert_allclose(layer.states.get(), held, rtol=1e-4, atol=1e-5)
+
+
+def test_one_error_goes_through_all_steps(be):
+    layer = Layer(be)
+    error, first, h = layer.tensor(UNITS, BATCH), layer.tensor(UNITS, BATCH), columns(layer.states, 0, 1)[0]
+    wanted, slope = error.get(), 1 - h.get() ** 2
+    for _ in range(2):
+        wanted = wanted * slope
+        wanted = wanted + layer.weights.get() @ wanted
+    wanted = wanted * slope
+    at_first = first.get() + layer.weights.get() @ wanted
+    be.compound_rnn_unroll_bprop(
+        layer.weights, [error, error, first], [error] * 3, [h] * 3, UNITS, 3, 3, Tanh(), reverse=False
+    )
+    np.testing.assert_allclose(error.get(), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(first.get(), at_first, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("used", [None, 3])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("kind", ACTIVATIONS)
