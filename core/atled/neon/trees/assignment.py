@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atled.dtypes import epsilon
 from atled.errors import four_parts
 from atled.keyed import Description, Pattern, View
 from atled.neon.nervana_object import NervanaObject
@@ -194,7 +195,7 @@ def _check_holds(target: Tensor, tree: Any) -> None:
     """Refuse a target whose dtype does not hold all indices that an argmax or argmin may give."""
     about, dtype, shape = tree[0], target.dtype, known_shape(tree[0]["op"], tree[1])
     last = reduction_of(about["op"], shape, about["axis"], False).elements - 1
-    most = np.iinfo(dtype).max if dtype.kind in "iu" else 2 ** (np.finfo(dtype).nmant + 1)
+    most = np.iinfo(dtype).max if dtype.kind in "iu" else 1 if dtype.kind == "b" else round(2 / epsilon(dtype))
     if last > most:
         asked = (
             f"{about['op']} of shape {shape} over axis {about['axis']} into a tensor {dtype.name}{list(target.shape)}"

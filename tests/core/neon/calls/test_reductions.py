@@ -253,6 +253,17 @@ def test_operands_of_wrong_types_are_told_at_build(cpu):
             make()
 
 
+@pytest.mark.parametrize(("dtype", "most"), [("bool", 2), ("bfloat16", 257)])
+def test_targets_of_dtypes_that_numpy_has_no_integers_or_floats_of_hold_places(cpu, dtype, most):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    target = cpu.zeros((1, 1), dtype=dtype)
+    with pytest.raises(ValueError, match=f"{dtype} does not hold the index {most}"):
+        target[:] = cpu.argmax(cpu.zeros((1, most + 1)), axis=1)
+    target[:] = cpu.argmax(cpu.array([[0] * (most - 1) + [1]]), axis=1)
+    assert target.get()[0, 0] == most - 1
+
+
 def test_a_target_holds_all_places(cpu):
     small = cpu.zeros((1, 1), dtype=np.int8)
     with pytest.raises(ValueError, match="int8 does not hold the index 199"):
