@@ -1,4 +1,4 @@
-"""Pieces of kernels that say, along one axis, what a window cut to the array sees, and which windows see an element.
+"""Pieces of kernels that say, axis by axis, what a window cut to the array sees, and which windows see an element.
 
 Importing this module imports numba; so kernel modules import it only inside the functions that build a kernel.
 """
@@ -9,6 +9,18 @@ from typing import Any
 
 from atled_cpu_numba.kernels.pooling.cut_block import Block
 from atled_cpu_numba.kernels.shared.options import inlined
+
+
+@inlined
+def along(w: Any, word: int, axis: int) -> int:
+    """What a `Block` has of one axis.  w: its words.  word: the first of those that there are for each axis."""
+    return w[word + axis]
+
+
+@inlined
+def of_axes(w: Any, word: int) -> tuple[int, int, int, int]:
+    """The same of all axes."""
+    return along(w, word, 0), along(w, word, 1), along(w, word, 2), along(w, word, 3)
 
 
 @inlined

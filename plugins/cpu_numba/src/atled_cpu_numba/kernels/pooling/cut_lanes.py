@@ -27,27 +27,27 @@ _WAYS = {"WindowMax": MAX, "WindowMaxGrad": MAX, "WindowNorm": NORM, "WindowSum"
 def _are_places() -> Callable[..., bool]:
     """A piece of kernels: whether all places of some rows of windows are those of elements of them."""
     from atled_cpu_numba.codegen import bytes8
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut, of_axes
     from atled_cpu_numba.kernels.shared.options import inlined
 
     @inlined
     def are_places(w, first, after):
-        inner, along, place = w[Block.inner], w[Block.windows + 3], bytes8(w[Block.place])
-        windows1, windows2 = w[Block.windows + 1], w[Block.windows + 2]
+        inner, place = w[Block.inner], bytes8(w[Block.place])
+        windows0, windows1, windows2, windows3 = of_axes(w, Block.windows)
         if first >= after:
             return True
-        most = place[first * along * inner]
-        for n in range(first * along * inner, after * along * inner):
+        most = place[first * windows3 * inner]
+        for n in range(first * windows3 * inner, after * windows3 * inner):
             most = max(most, place[n])
         if most < w[Block.least]:
             return True
         for row in range(first, after):
             rest = row // windows2
             outside = cut(w, 2, row - rest * windows2)[1] * cut(w, 1, rest % windows1)[1]
-            outside *= cut(w, 0, rest // windows1 % w[Block.windows])[1]
-            for i in range(along):
+            outside *= cut(w, 0, rest // windows1 % windows0)[1]
+            for i in range(windows3):
                 count = outside * cut(w, 3, i)[1]
-                for n in range((row * along + i) * inner, (row * along + i + 1) * inner):
+                for n in range((row * windows3 + i) * inner, (row * windows3 + i + 1) * inner):
                     if place[n] >= count:
                         return False
         return True
@@ -59,7 +59,7 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
     """Window by window: what is made of it; back: the gradient of its elements; adds: which other windows see, too."""
     from atled_cpu_numba.codegen import floats32, words
     from atled_cpu_numba.kernels.pooling import window_lanes
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut
+    from atled_cpu_numba.kernels.pooling.cut_axes import cut, of_axes
     from atled_cpu_numba.kernels.shared.options import kernel
 
     are_places = _are_places()
@@ -69,14 +69,9 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
     @kernel
     def pool_lanes(block, part, parts):
         w = words(block)
-        inner, windows0, windows1, windows2 = (
-            w[Block.inner],
-            w[Block.windows],
-            w[Block.windows + 1],
-            w[Block.windows + 2],
-        )
-        along, sizes0, sizes1 = w[Block.windows + 3], w[Block.sizes], w[Block.sizes + 1]
-        sizes2, sizes3 = w[Block.sizes + 2], w[Block.sizes + 3]
+        inner = w[Block.inner]
+        windows0, windows1, windows2, windows3 = of_axes(w, Block.windows)
+        sizes0, sizes1, sizes2, sizes3 = of_axes(w, Block.sizes)
         table = w[Block.workspace] + part * w[Block.share_bytes]
         offsets = words(table)
         each = windows0 * windows1 * windows2
@@ -100,7 +95,7 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
                 for n in range(elements):
                     gx[n] = np.float32(0)
             line = ((image * sizes0 + begin0) * sizes1 + begin1) * sizes2 + begin2
-            for i in range(along):
+            for i in range(windows3):
                 begin3, extent3 = cut(w, 3, i)
                 count = extent0 * extent1 * extent2 * extent3
                 if extent3 != known3 or extent2 != known2 or extent1 != known1 or extent0 != known0:
@@ -113,7 +108,7 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
                                     offsets[entry] = (((at0 * sizes1 + at1) * sizes2 + at2) * sizes3 + at3) * inner
                                     entry += 1
                 large = w[Block.large] + 4 * (line * sizes3 + begin3) * inner
-                window = (row * along + i) * inner
+                window = (row * windows3 + i) * inner
                 small, place = w[Block.small] + 4 * window, w[Block.place] + window
                 divisor = count if way == SUM and w[Block.average] != 0 else 1
                 if back:
@@ -130,7 +125,7 @@ def _build_windows(way: int, *, back: bool, adds: bool = False) -> Callable[...,
 def _build_elements(way: int) -> Callable[..., int]:
     """Element by element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import words
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
+    from atled_cpu_numba.kernels.pooling.cut_axes import along, cut, of_axes, seeing
     from atled_cpu_numba.kernels.pooling.window_lanes import make_element_sum
     from atled_cpu_numba.kernels.shared.options import kernel
 
@@ -139,21 +134,19 @@ def _build_elements(way: int) -> Callable[..., int]:
     @kernel
     def pool_lanes_back(block, part, parts):
         w = words(block)
-        inner, windows0, windows1, windows2 = (
-            w[Block.inner],
-            w[Block.windows],
-            w[Block.windows + 1],
-            w[Block.windows + 2],
-        )
-        along, sizes0, sizes1 = w[Block.windows + 3], w[Block.sizes], w[Block.sizes + 1]
-        sizes2, sizes3, pad, stride = w[Block.sizes + 2], w[Block.sizes + 3], w[Block.pad + 3], w[Block.stride + 3]
+        inner = w[Block.inner]
+        windows0, windows1, windows2, windows3 = of_axes(w, Block.windows)
+        sizes0, sizes1, sizes2, sizes3 = of_axes(w, Block.sizes)
+        kernel0, kernel1, kernel2, kernel3 = of_axes(w, Block.kernel)
+        pad, stride = along(w, Block.pad, 3), along(w, Block.stride, 3)
         table = w[Block.workspace] + part * w[Block.share_bytes]
-        most = 8 * w[Block.kernel] * w[Block.kernel + 1] * w[Block.kernel + 2] * w[Block.kernel + 3]
-        numbers, row_table = table + most, table + 2 * most
-        # Per row of windows that sees a row of elements: which one, the place before it, and its elements.
-        offsets, given, lines = words(table), words(numbers), words(row_table)
+        most = 8 * kernel0 * kernel1 * kernel2 * kernel3
+        numbers, rows_seen = table + most, table + 2 * most
+        offsets, given = words(table), words(numbers)
+        # Per row of windows that sees a row of elements: where it begins, the place before it, and its elements.
+        begins, places, extents = words(rows_seen), words(rows_seen + most), words(rows_seen + 2 * most)
         # Read once: to LLVM what is written to a table may be one of them.
-        kernel3, small, place, all_large = w[Block.kernel + 3], w[Block.small], w[Block.place], w[Block.large]
+        small, place, all_large = w[Block.small], w[Block.place], w[Block.large]
         average = w[Block.average] != 0
         if way == MAX:
             rows = w[Block.outer] * windows0 * windows1 * windows2
@@ -177,26 +170,26 @@ def _build_elements(way: int) -> Callable[..., int]:
                     begin1, extent1 = cut(w, 1, i1)
                     for i2 in range(low2, high2):
                         begin2, extent2 = cut(w, 2, i2)
-                        lines[3 * line_count] = (((image * windows0 + i0) * windows1 + i1) * windows2 + i2) * along
-                        lines[3 * line_count + 1] = ((at0 - begin0) * extent1 + at1 - begin1) * extent2 + at2 - begin2
-                        lines[3 * line_count + 2] = extent0 * extent1 * extent2
+                        begins[line_count] = (((image * windows0 + i0) * windows1 + i1) * windows2 + i2) * windows3
+                        places[line_count] = ((at0 - begin0) * extent1 + at1 - begin1) * extent2 + at2 - begin2
+                        extents[line_count] = extent0 * extent1 * extent2
                         line_count += 1
             low3, high3 = 0, 0
             for at3 in range(sizes3):
-                while low3 < along and low3 * stride - pad + kernel3 <= at3:
+                while low3 < windows3 and low3 * stride - pad + kernel3 <= at3:
                     low3 += 1
-                while high3 < along and high3 * stride - pad <= at3:
+                while high3 < windows3 and high3 * stride - pad <= at3:
                     high3 += 1
                 count = 0
                 for number in range(line_count):
                     for i3 in range(low3, high3):
                         begin3 = max(i3 * stride - pad, 0)
                         extent3 = min(i3 * stride - pad + kernel3, sizes3) - begin3
-                        offsets[count] = (lines[3 * number] + i3) * inner
+                        offsets[count] = (begins[number] + i3) * inner
                         if way == MAX:
-                            given[count] = lines[3 * number + 1] * extent3 + at3 - begin3
+                            given[count] = places[number] * extent3 + at3 - begin3
                         else:
-                            given[count] = lines[3 * number + 2] * extent3 if average else 1
+                            given[count] = extents[number] * extent3 if average else 1
                         count += 1
                 large = all_large + 4 * (row * sizes3 + at3) * inner
                 element_sum((table, numbers, count, small, place, large, inner))

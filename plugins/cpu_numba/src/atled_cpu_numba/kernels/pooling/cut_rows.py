@@ -17,15 +17,11 @@ from atled_cpu_numba.kernels.shared.launch import kernels_by_dtype
 def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     """One result per window: its maximum, sum, average or norm, or the element at its place."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut
-    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.pooling.cut_axes import along, cut
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
-
-    @inlined
-    def along(w, word, axis):
-        return w[word + axis]
 
     @kernel
     def pool_rows(block, part, parts):
@@ -99,15 +95,11 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
 def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     """One result per element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
-    from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
+    from atled_cpu_numba.kernels.pooling.cut_axes import along, cut, seeing
+    from atled_cpu_numba.kernels.shared.options import Real, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
-
-    @inlined
-    def along(w, word, axis):
-        return w[word + axis]
 
     @kernel
     def pool_rows_back(block, part, parts):

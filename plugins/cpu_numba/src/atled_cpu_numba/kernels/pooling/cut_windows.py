@@ -28,14 +28,11 @@ _MOST_BYTE_PLACES = 256
 def _build_windows(dtype: str, way: int) -> Callable[..., int]:
     """One result per window: its maximum, sum, average or norm, or the element at its place."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
+    from atled_cpu_numba.kernels.pooling.cut_axes import along
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
-
-    @inlined
-    def along(w, word, axis):
-        return w[word + axis]
 
     @inlined
     def cut(w, axis, window):
@@ -130,15 +127,11 @@ def _build_windows(dtype: str, way: int) -> Callable[..., int]:
 def _build_elements(dtype: str, *, placed: bool) -> Callable[..., int]:
     """One result per element: the sum of the gradients of the windows that see it, or whose place it is."""
     from atled_cpu_numba.codegen import bytes8, ints32, words
-    from atled_cpu_numba.kernels.pooling.cut_axes import cut, seeing
+    from atled_cpu_numba.kernels.pooling.cut_axes import along, cut, seeing
     from atled_cpu_numba.kernels.shared.options import Real, inlined, kernel
 
     real = Real(dtype)
     number, floats = real.kind, real.pointer
-
-    @inlined
-    def along(w, word, axis):
-        return w[word + axis]
 
     @inlined
     def are_places(w, first, after, each):
