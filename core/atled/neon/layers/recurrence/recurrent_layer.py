@@ -117,17 +117,17 @@ class RecurrentLayer(ParameterLayer):
         count = rows * columns // of.shape[1]
         return of[first : first + count].reshape((rows, columns))
 
-    def _fill(self, weights: Tensor) -> None:
-        """Give weights their first values."""
-        if not callable(getattr(self.init, "fill", None)) or isinstance(self.init, Tensor):
-            super()._fill(weights)
+    def _fill(self, param: Tensor, init: Any, what: str = "weights") -> None:
+        """Give weights their first values, gate by gate; see ParameterLayer."""
+        if not callable(getattr(init, "fill", None)) or isinstance(init, Tensor):
+            super()._fill(param, init, what)
             return
-        self._show(weights, "")
+        self._show(param, "")
         of_inputs, inner, biases = self._blocks()
-        for blocks, init in ((of_inputs, self.init), (inner, self.init_inner or self.init)):
+        for blocks, first in ((of_inputs, init), (inner, self.init_inner or init)):
             for block in blocks:
                 for gate in range(self.gates):
-                    init.fill(block[gate * self.nout : (gate + 1) * self.nout])
+                    first.fill(block[gate * self.nout : (gate + 1) * self.nout])
         for block in biases:
             block.fill(0)
 
