@@ -187,7 +187,16 @@ def _neon() -> list[Row]:
         )
         for kind in ("fprop", "bprop")
     ]
-    return [*small, *chains, *normalized, *dots, *batches, *steps, *pools]
+    two_ways = _with_backward(
+        "BiRNN of neon 64 to 128, 20x32",
+        "bench_rows.neon_birnn:birnn",
+        ("atled", "torch"),
+        {},
+        (Goal(0.5, ["torch"]), Goal(0.5, ["torch"])),
+        unit="us",
+        tolerance=_LOOSE,
+    )
+    return [*small, *chains, *normalized, *dots, *batches, *steps, *two_ways, *pools]
 
 
 def _ops() -> list[Row]:

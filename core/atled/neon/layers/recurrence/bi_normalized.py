@@ -19,6 +19,8 @@ class BiBNRNN(BiRNN):
     inference. Arguments as of BiRNN; `get_params` gives a list of three pairs.
     """
 
+    saved = ("W", "beta", "gamma", "gmean", "gvar")
+
     def __init__(
         self,
         output_size: int,
@@ -36,8 +38,7 @@ class BiBNRNN(BiRNN):
         self.gamma: Any = None
         self.gmean: Any = None
         self.gvar: Any = None
-        self.beta_states: list[Tensor] = []
-        self.gamma_states: list[Tensor] = []
+        self.states = [[], [], []]
 
     def init_params(self, shape: Any) -> None:
         """Make W and dW as BiRNN does; beta, gmean and gvar are 0 at first, gamma is 1."""
@@ -78,29 +79,5 @@ class BiBNRNN(BiRNN):
 
     def get_params(self) -> Any:
         """[((W, dW), states), ((beta, grad_beta), states), ((gamma, grad_gamma), states)]."""
-        return [
-            ((self.W, self.dW), self.states),
-            ((self.beta, self.grad_beta), self.beta_states),
-            ((self.gamma, self.grad_gamma), self.gamma_states),
-        ]
-
-    def get_params_serialize(self, keep_states: bool = True) -> dict[str, Any]:
-        """`get_description` with weights, statistics and, as asked, states: NumPy arrays."""
-        described = super().get_params_serialize(keep_states)
-        if keep_states:
-            for name in ("beta_states", "gamma_states"):
-                described[name] = [state.get() for state in getattr(self, name)]
-        return described
-
-    def _parameters(self) -> dict[str, Any]:
-        return {name: getattr(self, name).get() for name in ("W", "beta", "gamma", "gmean", "gvar")}
-
-    def set_params(self, pdict: dict[str, Any]) -> None:
-        """As of BiRNN; W, beta, gamma, gmean and gvar are asked for."""
-        self._take(pdict, "W", "beta", "gamma", "gmean", "gvar")
-
-    def set_states(self, pdict: dict[str, Any]) -> None:
-        """Take the optimizer's states from a description; where it has none, there are none."""
-        super().set_states(pdict)
-        for name in ("beta_states", "gamma_states"):
-            setattr(self, name, [self._backend.array(state) for state in pdict.get(name, ())])
+        pairs = (self.W, self.dW), (self.beta, self.grad_beta), (self.gamma, self.grad_gamma)
+        return list(zip(pairs, self.states, strict=True))

@@ -55,9 +55,9 @@ class BiRNN(TwoWays):
 
     def _steps(self) -> tuple[Any, ...]:
         """Of each direction the states before the steps, and those of the steps."""
-        return self._of(self.h_buffer, "_of_steps", self._views)
+        return self._of(self.h_buffer, "_of_steps", self._columns_of_steps)
 
-    def _views(self) -> tuple[Any, ...]:
+    def _columns_of_steps(self) -> tuple[Any, ...]:
         batch, nout, used = self._backend.bsz, self.nout, self._used
         columns = [
             [half[:, number * batch : (number + 1) * batch] for number in range(self.nsteps + 2)]

@@ -83,10 +83,10 @@ def test_all_gradients_add_up(cpu):
 def test_saved_statistics_come_back(cpu):
     layer, x = made(BiBNRNN, reset_cells=True), cpu.array(normal(ROWS, STEPS * BATCH))
     layer.fprop(x)
-    layer.beta_states = [cpu.ones((2 * UNITS, 1))]
+    layer.states[1] = [cpu.ones((2 * UNITS, 1))]
     described = layer.get_params_serialize()
     other = made(BiBNRNN, reset_cells=True)
     other.load_weights(described)
     np.testing.assert_array_equal(other.fprop(x, inference=True).get(), layer.fprop(x, inference=True).get())
-    assert (other.beta_states[0].get() == 1).all()
-    assert other.gamma_states == []
+    assert [len(states) for states in other.states] == [0, 1, 0]
+    assert (other.states[1][0].get() == 1).all()
