@@ -52,8 +52,14 @@ class NervanaObject:
 
     @classmethod
     def gen_class(cls, pdict: dict[str, Any]) -> Any:  # Any: of the class
-        """An object of the class; pdict: its arguments by name, as "config" of `get_description` has them."""
-        return cls(**pdict)
+        """An object of the class; pdict: its arguments by name, as "config" of `get_description` has them.
+
+        Objects are made of arguments that are descriptions. Errors as of `recursive_gen`.
+        """
+        arguments = dict(pdict)
+        for name in arguments:
+            cls.recursive_gen(arguments, name)
+        return cls(**arguments)
 
     @staticmethod
     def recursive_gen(pdict: dict[str, Any], key: str) -> None:

@@ -55,7 +55,7 @@ class Layer(NervanaObject):
         self.acc_on = False
         self.acc_params: list[tuple[Any, Any]] = []
         self.revert_list: list[Tensor] = []
-        self._views: dict[str, tuple[Any, Any]] = {}
+        self._seen_before: dict[str, tuple[Any, Any]] = {}
 
     @property
     def _backend(self) -> Backend:
@@ -132,15 +132,22 @@ class Layer(NervanaObject):
             remedy = "call configure and allocate first, or put it into a Model, which does"
             raise RuntimeError(four_parts(f"{self._told}.{call}", "the layer has no memory yet", "", remedy))
 
-    def _check_size(self, call: str, what: str, given: Any, shape: tuple[int, ...]) -> None:
-        """Refuse what is not of the shape that the layer was configured for, or no tensor or array at all."""
-        found = getattr(given, "shape", None)
-        if found != shape:
-            wrong = (
-                f"{what} are of type {type(given).__name__}" if found is None else f"{what} have shape {list(found)}"
+    def _check_size(self, call: str, what: str, given: Any, shape: tuple[int, ...], kind: type = Tensor) -> None:
+        """Refuse what is not of the shape that the layer was configured for, or of another kind.
+
+        call, what: as messages name them.  kind: of what is given, tensors or arrays.
+        """
+        if isinstance(given, kind) and given.shape == shape:  # type: ignore[attr-defined]  # both kinds have shapes
+            return
+        if not isinstance(given, kind):
+            wrong, remedy = (
+                f"{what} are of type {type(given).__name__}",
+                f"give a {kind.__name__} of shape {list(shape)}",
             )
-            remedy = f"give {list(shape)}, or configure and allocate the layer anew"
-            raise (TypeError if found is None else ValueError)(four_parts(f"{self._told}.{call}", wrong, "", remedy))
+            raise TypeError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
+        wrong = f"{what} have shape {list(given.shape)}"  # type: ignore[attr-defined]  # as above
+        remedy = f"give {list(shape)}, or configure and allocate the layer anew"
+        raise ValueError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
 
     def _check_rows(self, call: str, what: str, given: Any) -> None:
         """Refuse a tensor without a row for each feature that the layer was configured for."""
@@ -175,9 +182,9 @@ class Layer(NervanaObject):
 
         Calls and op-trees are found again by the identity of what they are about.
         """
-        kept = self._views.get(name)
+        kept = self._seen_before.get(name)
         if kept is None or kept[0] is not tensor:
-            kept = self._views[name] = tensor, see(tensor)
+            kept = self._seen_before[name] = tensor, see(tensor)
         return kept[1]
 
     def get_terminal(self) -> Any:

@@ -148,7 +148,7 @@ class ParameterLayer(Layer):
         values = {name: np.asarray(given[name]) for name in names}
         for name, array in values.items():
             if getattr(self, name) is not None:
-                self._check_size("set_params", f"values of {name}", array, getattr(self, name).shape)
+                self._check_size("set_params", f"values of {name}", array, getattr(self, name).shape, np.ndarray)
         for name, array in values.items():
             if getattr(self, name) is None:
                 setattr(self, name, self._backend.empty(array.shape, **self.get_param_attrs()))

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.core.neon.layers.running import ready
 
-from atled.neon.layers import ParameterLayer
+from atled.neon.initializers import Constant
+from atled.neon.layers import Activation, Convolution, Linear, ParameterLayer
+from atled.neon.transforms import Rectlin
 
 
 class Ones:
@@ -84,3 +87,20 @@ def test_saved_parameters_of_another_shape_are_refused(cpu):
     with pytest.raises(KeyError, match="W are missing"):
         layer.set_params({"params": {"V": np.zeros((3, 4))}})
     assert (layer.W.get() == 1).all()
+
+
+def test_a_layer_is_made_again_from_its_description():
+    described = Activation(Rectlin(0.5), name="a").get_description()
+    made = Activation.gen_class(described["config"])
+    assert (made.name, type(made.transform), made.transform.slope) == ("a", Rectlin, 0.5)
+    assert made.get_description() == described
+    convolution = Convolution((3, 3, 2), strides={"str_h": 2}, init=Constant(0.5), name="c")
+    made = Convolution.gen_class(convolution.get_description()["config"])
+    assert made.convparams == convolution.convparams
+    assert made.init.get_description() == convolution.init.get_description()
+
+
+def test_an_array_in_the_place_of_a_tensor_is_refused(cpu):
+    layer = ready(Linear(3, np.ones((3, 5)), name="top"), 5)
+    with pytest.raises(TypeError, match=r"(?s)Linear 'top'\.fprop: inputs are.* ndarray.*Tensor of shape \[5, 4\]"):
+        layer.fprop(np.ones((5, 4)))
