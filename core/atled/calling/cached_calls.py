@@ -79,6 +79,8 @@ def keep(table: dict[Hashable, Any], key: Hashable, made: object) -> None:
 
 def forget_calls() -> None:
     """Know no call any more."""
+    for table in list(_tables.values()):
+        table.clear()  # descriptions that are kept know which table was theirs
     _tables.clear()
     change_everywhere()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from atled.errors import four_parts
+from atled.limits.caches import register_cache
 from atled.neon.calls.layer_objects import LayerObject
 from atled.neon.transforms.transform import Transform
 from atled.neon.trees.tensor import Tensor
@@ -99,6 +100,7 @@ class DescribedCalls:
     @functools.cached_property
     def _kept_calls(self) -> dict[tuple[Any, ...], _Kept]:
         """By what was given: tensors by identity and others by value, or all of it by identity."""
+        _BACKENDS.add(self)
         return {}
 
     def plan(self, call: str | Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -155,6 +157,22 @@ class DescribedCalls:
         plain = [each for each in arguments if type(each) in _PLAIN]
         result = None if described.result is None else weakref.ref(described.result)
         kept.update(dict.fromkeys(keys, _Kept(described.program.run, result, needed, plain)))
+
+
+_BACKENDS = weakref.WeakSet[DescribedCalls]()
+"""Those that may keep calls."""
+
+
+def _count() -> int:
+    return sum(len(backend._kept_calls) for backend in [*_BACKENDS])
+
+
+def _forget() -> None:
+    for backend in [*_BACKENDS]:
+        backend._kept_calls.clear()
+
+
+register_cache("layer calls", _count, _forget)
 
 
 def _part(given: Any) -> Any:

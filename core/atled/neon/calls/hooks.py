@@ -184,10 +184,9 @@ class LayerHooks(DescribedCalls):
         """
         unroll = RecurrentCalls.compound_rnn_unroll_fprop.describe
         about = (nout, nsteps, used_nsteps, activation)
-        return _together(
-            unroll(self, W_recur_f, h_prev, h_ff_f, h_f, b_f, *about, False),
-            unroll(self, W_recur_b, h_next, h_ff_b, h_b, b_b, *about, True),
-        )
+        forward = unroll(self, W_recur_f, h_prev, h_ff_f, h_f, b_f, *about, False)
+        backward = unroll(self, W_recur_b, h_next, h_ff_b, h_b, b_b, *about, True)
+        return self._together(forward, backward, [*h_f, *h_b])
 
     @layer_call
     def compound_rnn_unroll_bprop_bibnrnn(
@@ -214,10 +213,9 @@ class LayerHooks(DescribedCalls):
         """
         unroll = RecurrentCalls.compound_rnn_unroll_bprop.describe
         about = (nout, nsteps, used_nsteps, activation)
-        return _together(
-            unroll(self, W_recur_f, prev_in_deltas, in_deltas_f, h_f, *about, True),
-            unroll(self, W_recur_b, next_in_deltas, in_deltas_b, h_b, *about, False),
-        )
+        forward = unroll(self, W_recur_f, prev_in_deltas, in_deltas_f, h_f, *about, True)
+        backward = unroll(self, W_recur_b, next_in_deltas, in_deltas_b, h_b, *about, False)
+        return self._together(forward, backward, [*prev_in_deltas, *in_deltas_f, *next_in_deltas, *in_deltas_b])
 
     def _added(self, call: str, x: Tensor, y: Tensor, alpha: float, beta: float) -> Described:
         check_tensors(self, call, x=x, y=y)
@@ -232,6 +230,13 @@ class LayerHooks(DescribedCalls):
         d.assign(y.view, value)
         return Described(d)
 
+    def _together(self, one: Described, other: Described, written: Sequence[Tensor]) -> Described:
+        """Two calls as one.  written: their targets."""
+        is_kept = one.is_kept and other.is_kept
+        # What is kept is compiled; an activation that is called at each step may fail at any of them.
+        targets = [] if is_kept else [each.view for each in written if isinstance(each, Tensor)]
+        return Described(Together(self.context, (one.program, other.program), targets), is_kept=is_kept)
+
     def _by_itself(self, transform: Any, error: NoFormulaError, written: Sequence[Tensor], compute: Any) -> Described:
         """What to do with a transform that is no formula: have it compute, and assign what it gives to the first."""
 
@@ -240,7 +245,3 @@ class LayerHooks(DescribedCalls):
 
         reason = f"{shortened(transform)}: {error}"
         return Described(Stepwise(self.context, reason, [each.view for each in written], [step]), is_kept=False)
-
-
-def _together(one: Described, other: Described) -> Described:
-    return Described(Together(one.program, other.program), is_kept=one.is_kept and other.is_kept)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atled.keyed import Description, NdArray, View
+from atled.keyed import Description, View
 
 if TYPE_CHECKING:
     from atled_contexts import Context
@@ -27,24 +28,9 @@ class Stepwise:
 
     def run(self) -> None:
         """Run all steps."""
-        saved = self._saved()
-        try:
+        with _restored_on_error(self._context, self._targets):
             for step in self._steps:
                 step()
-        except BaseException:
-            # One by one: two of them may be one tensor.
-            for target, values in zip(self._targets, saved, strict=True):
-                restored = Description(self._context)
-                restored.assign(target, restored.leaf(values))
-                restored.run()
-            raise
-
-    def _saved(self) -> Sequence[NdArray]:
-        """What the targets hold."""
-        d = Description(self._context)
-        for target in self._targets:
-            d.result(d.leaf(target))
-        return d.run()
 
     @property
     def plan(self) -> str:
@@ -53,13 +39,15 @@ class Stepwise:
 
 
 class Together:
-    """Programs that are one call: one behind the other.
+    """Programs that are one call: one behind the other; where one fails, the targets are as they were.
 
-    programs: of kind `Program`.
+    programs: of kind `Program`.  targets: what they write; none where all of them, once compiled, do not fail.
     """
 
-    def __init__(self, *programs: Any) -> None:
+    def __init__(self, context: Context, programs: Sequence[Any], targets: Sequence[View] = ()) -> None:
+        self._context = context
         self._programs = programs
+        self._targets = targets
         self._is_compiled = False
 
     def run(self) -> None:
@@ -68,10 +56,29 @@ class Together:
             for program in self._programs:
                 _ = program.plan
             self._is_compiled = True
-        for program in self._programs:
-            program.run()
+        with _restored_on_error(self._context, self._targets):
+            for program in self._programs:
+                program.run()
 
     @property
     def plan(self) -> str:
         """The plans of all."""
         return "\n".join(str(program.plan) for program in self._programs)
+
+
+@contextlib.contextmanager
+def _restored_on_error(context: Context, targets: Sequence[View]) -> Iterator[None]:
+    """Where an error comes, have targets hold what they held before."""
+    d = Description(context)
+    for target in targets:
+        d.result(d.leaf(target))
+    saved = d.run() if targets else []
+    try:
+        yield
+    except BaseException:
+        # One by one: two of them may be one tensor.
+        for target, values in zip(targets, saved, strict=True):
+            restored = Description(context)
+            restored.assign(target, restored.leaf(values))
+            restored.run()
+        raise

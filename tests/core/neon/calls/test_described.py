@@ -6,6 +6,8 @@ import inspect
 import numpy as np
 import pytest
 
+import atled as nn
+
 
 def tensors(be):
     return [be.array(np.full((2, 2), value, np.float32)) for value in (1.0, 2.0, 0.0)]
@@ -56,6 +58,16 @@ def test_parameter_objects_keep_no_call(cpu):
     gc.collect()
     assert not cpu._kept_calls
     assert not layer._forget
+
+
+def test_kept_calls_are_counted_and_forgotten_with_all_caches(cpu):
+    a, b, c = tensors(cpu)
+    cpu.compound_dot(a, b, c)
+    assert nn.memory_statistics()["caches"]["layer calls"] == len(cpu._kept_calls) > 0
+    nn.clear_memory_cache()
+    assert not cpu._kept_calls
+    cpu.compound_dot(a, b, c)
+    np.testing.assert_array_equal(c.get(), 4)
 
 
 def test_so_many_calls_are_kept(cpu, monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atled.neon.transforms import Identity, PixelwiseSoftmax, Rectlin, Sign, Softmax, Tanh
+from atled.neon.transforms import Identity, PixelwiseSoftmax, Rectlin, Sign, Softmax, Tanh, Transform
 
 RNG = np.random.default_rng(11)
 
@@ -180,6 +180,27 @@ def test_both_directions_of_a_layer_are_computed(be, activation):
         lists = columns(copies[number], before), columns(copies[number], 1), columns(states[number], 1)
         be.compound_rnn_unroll_bprop(weights[number], *lists, *about, reverse)
         np.testing.assert_allclose(errors[number].get(), copies[number].get(), rtol=1e-5)
+
+
+def test_a_direction_that_fails_leaves_what_the_other_one_wrote(be):
+    class Failing(Transform):
+        calls = 0
+
+        def __call__(self, x):
+            x[:] = x / 2
+            self.calls += 1
+            if self.calls > 4:
+                raise OSError("no more")
+            return x
+
+    weights, start = tensor(be, 3, 3), tensor(be, 3, 2)
+    fed, states = tensor(be, 3, 6), [tensor(be, 3, 6) for _ in range(2)]
+    before = [each.get() for each in states]
+    one, other = (([start] * 3, columns(fed, 0), columns(each, 0), None) for each in states)
+    with pytest.raises(OSError, match="no more"):
+        be.compound_rnn_unroll_fprop_bibnrnn(None, None, None, weights, *one, weights, *other, 3, 3, 3, Failing())
+    for tensors, values in zip(states, before, strict=True):
+        np.testing.assert_array_equal(tensors.get(), values)
 
 
 def test_other_shapes_are_refused(cpu):
