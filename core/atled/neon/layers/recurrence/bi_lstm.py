@@ -42,7 +42,6 @@ class BiLSTM(TwoWays):
         self._gates, self._gate_deltas = (be.iobuf((self.gates * rows, steps)) for _ in range(2))
         self._c, self._c_act = (be.iobuf((rows, steps)) for _ in range(2))
         self._c_init, self._h_error, self._c_error = (be.iobuf((rows, 1)) for _ in range(3))
-        self._cut: tuple[Any, ...] = ()
 
     @property
     def _fed(self) -> Tensor:
@@ -65,7 +64,7 @@ class BiLSTM(TwoWays):
         of_both = [(each[: each.shape[0] // 2, :end], each[each.shape[0] // 2 :, :end]) for each in buffers]
         return [list(each) for each in zip(*of_both, strict=True)]
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self, _: Tensor) -> tuple[Any, ...]:
         """Of each direction: first h; first c and errors of both; gates, c, activated c, states and deltas."""
         halves = self._halves_of(self._used, self._gates, self._c, self._c_act, self._inner, self._gate_deltas)
         starts = self._halves_of(1, self._c_init, self._h_error, self._c_error)
@@ -74,7 +73,7 @@ class BiLSTM(TwoWays):
     def _unroll(self, used: int) -> None:
         be, activations = self._backend, (self.activation, self.gate_activation)
         weights = (self.W_recur_f, self.b_f), (self.W_recur_b, self.b_b)
-        views = self._of(self.h_buffer, "_cut", self._parts)
+        views = self._of("states", self.h_buffer, self._parts)
         for number, (h_init, (c_init, *_), (*written, _)) in enumerate(views):
             be.compound_lstm_unroll_fprop(*weights[number], h_init, c_init, *written, *activations, reverse=number == 1)
 
@@ -90,8 +89,8 @@ class BiLSTM(TwoWays):
             each.fill(0)
         if self._used < self.nsteps:
             self._gate_deltas.fill(0)
-        of_error = self._of(error, "_of_error", lambda: tuple(self._halves_of(self._used, error)))
-        views = self._of(self.h_buffer, "_cut", self._parts)
+        of_error = self._of("error", error, lambda each: self._halves_of(self._used, each))
+        views = self._of("states", self.h_buffer, self._parts)
         for number, (_, (c_init, *ends), (gates, c, c_act, _, deltas)) in enumerate(views):
             weight = self.W_recur_b if number else self.W_recur_f
             read, (came,) = (c_init, gates, c, c_act), of_error[number]

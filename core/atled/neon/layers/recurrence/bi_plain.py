@@ -45,23 +45,22 @@ class BiRNN(TwoWays):
         parallelism: str = "Data",
     ) -> None:
         super().__init__(output_size, init, init_inner, activation, reset_cells, split_inputs, name, parallelism)
-        self._of_steps: tuple[Any, ...] = ()
 
     def _make_states(self) -> None:
         be = self._backend
-        self._of_steps = ()
         self._ends = [be.zeros((self.nout, be.bsz), dtype=self.h_buffer.dtype) for _ in range(2)]
         self._transposed = self.W_recur_f.T, self.W_recur_b.T
 
     def _steps(self) -> tuple[Any, ...]:
         """Of each direction the states before the steps, and those of the steps."""
-        return self._of(self.h_buffer, "_of_steps", self._columns_of_steps)
+        views: tuple[Any, ...] = self._of("states", self.h_buffer, self._columns)
+        return views
 
-    def _columns_of_steps(self) -> tuple[Any, ...]:
+    def _columns(self, buffer: Tensor) -> tuple[Any, ...]:
         batch, nout, used = self._backend.bsz, self.nout, self._used
         columns = [
             [half[:, number * batch : (number + 1) * batch] for number in range(self.nsteps + 2)]
-            for half in (self.h_buffer[:nout], self.h_buffer[nout:])
+            for half in (buffer[:nout], buffer[nout:])
         ]
         forward, backward = columns
         # Of a sequence that is shorter the backward direction starts from the padding, too.
@@ -93,7 +92,7 @@ class BiRNN(TwoWays):
         be, used = self._backend, self._used
         for end in self._ends:
             end.fill(0)
-        forward, backward = self._of(error, "_of_error", lambda: self._errors(error))
+        forward, backward = self._of("error", error, self._errors)
         _, states_f, _, states_b = self._steps()
         about = (self.nout, used, None, self.activation)
         before = [self._ends[0], *forward[:-1]]

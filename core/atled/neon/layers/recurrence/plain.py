@@ -40,7 +40,6 @@ class Recurrent(RecurrentLayer):
         self.h_init: Any = None
         self._h_error: Any = None
         self._h: list[Tensor] = []
-        self._of_deltas: tuple[Any, ...] = ()
         self._is_given = False
         self._last = 0
 
@@ -59,7 +58,6 @@ class Recurrent(RecurrentLayer):
         self._h = get_steps(self.outputs, self.out_shape)
         self._h_before = [self.h_init, *self._h[:-1]]
         self._transposed = self.W_input.T, self.W_recur.T
-        self._of_deltas = ()
 
     def fprop(self, inputs: Tensor, inference: bool = False, init_state: Tensor | None = None) -> Any:
         """The states of all steps, (nout, steps * batch).
@@ -113,8 +111,7 @@ class Recurrent(RecurrentLayer):
         be = self._backend
         self._h_error.fill(0)
         deltas = self._backward(error)
-        (transposed,) = self._of(self.x, "_of_inputs", lambda: (self.x.T,))
-        be.compound_dot(deltas, transposed, self.dW_input)
+        be.compound_dot(deltas, self._seen("x", self.x, lambda x: x.T), self.dW_input)
         be.update_fc_bias(deltas, self.db)
         self._of_states(deltas)
         into = self._deltas_columns
@@ -124,7 +121,7 @@ class Recurrent(RecurrentLayer):
 
     def _backward(self, error: Tensor) -> Tensor:
         """Errors before the activations; _h_error gets that of the state before the first step."""
-        (steps,) = self._of(error, "_of_error", lambda: (get_steps(error, self.out_shape),))
+        steps = self._seen("error", error, lambda each: get_steps(each, self.out_shape))
         before = [self._h_error, *steps[:-1]]
         about = (self.nout, self.nsteps, self._used, self.activation)
         self._backend.compound_rnn_unroll_bprop(self._transposed[1], before, steps, self._h, *about)
@@ -133,7 +130,7 @@ class Recurrent(RecurrentLayer):
     def _of_states(self, deltas: Tensor) -> None:
         """The gradient of W_recur: deltas of steps times what was before them, at the start only where it was given."""
         be = self._backend
-        for target, later, before, first, start in self._of(deltas, "_of_deltas", lambda: self._neighbours(deltas)):
+        for target, later, before, first, start in self._seen("deltas", deltas, self._neighbours):
             if later.shape[1]:
                 be.compound_dot(later, before, target)
             else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from atled.errors import four_parts
 from atled.neon.backends.backend import Tensor
 from atled.neon.layers.parameter_layer import ParameterLayer
@@ -44,8 +46,6 @@ class RecurrentLayer(ParameterLayer):
         self.x: Any = None
         self._has_state = False
         self._seen_shape: tuple[int, ...] | None = None
-        self._of_error: tuple[Any, ...] = ()
-        self._of_inputs: tuple[Any, ...] = ()
 
     def configure(self, in_obj: Any) -> RecurrentLayer:
         """Take the sizes of what will come, (rows, steps); rows alone are one step.
@@ -86,7 +86,8 @@ class RecurrentLayer(ParameterLayer):
         is_new = self.outputs is None
         if is_new:
             self._make_outputs(shared_outputs)
-            self.x, self._of_error, self._of_inputs = None, (), ()
+            self.x = None
+            self._views.clear()
         super().allocate(shared_outputs, accumulate_updates)
         if is_new:
             self._make_states()
@@ -119,7 +120,7 @@ class RecurrentLayer(ParameterLayer):
 
     def _fill(self, param: Tensor, init: Any, what: str = "weights") -> None:
         """Give weights their first values, gate by gate; see ParameterLayer."""
-        if not callable(getattr(init, "fill", None)) or isinstance(init, Tensor):
+        if init is None or isinstance(init, Tensor | np.ndarray):
             super()._fill(param, init, what)
             return
         self._show(param, "")
@@ -163,17 +164,9 @@ class RecurrentLayer(ParameterLayer):
         """How many steps are computed."""
         return self.nsteps if self.actual_seq_len is None else max(1, min(self.actual_seq_len, self.nsteps))
 
-    def _of(self, tensor: Tensor, kept: str, make: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Views of the error or the inputs, which mostly are the tensor of the last call.
-
-        kept: the attribute that has the tensor, the steps and the views.
-        """
-        held = getattr(self, kept)
-        if not held or held[0] is not tensor or held[1] != self._used:
-            held = (tensor, self._used, make())
-            setattr(self, kept, held)
-        views: tuple[Any, ...] = held[2]
-        return views
+    def _of(self, name: str, tensor: Tensor, see: Callable[[Any], Any]) -> Any:
+        """What see makes of a tensor for as many steps as are computed; as `_seen`."""
+        return self._seen(f"{name} of {self._used} steps", tensor, see)
 
     def _begin_bprop(self, error: Any) -> None:
         """Refuse an error that does not fit; that of steps which were not computed is 0 from now on."""

@@ -56,7 +56,6 @@ class TwoWays(RecurrentLayer):
         self._inner: Any = None
         self._padding: tuple[Any, ...] = ()
         self._last = 0
-        self._of_deltas: tuple[Any, ...] = ()
 
     def _nin(self, rows: int) -> int:
         if not self.split_inputs:
@@ -90,7 +89,6 @@ class TwoWays(RecurrentLayer):
         if shared_outputs is not None:
             # The memory of another layer has no room for padding: it gets a copy.
             self.outputs = be.iobuf(self.out_shape, shared=shared_outputs)
-        self._of_deltas = ()
 
     def fprop(self, inputs: Tensor, inference: bool = False) -> Any:
         """The states of all steps, (2 * nout, steps * batch): of the forward direction, below them of the backward one.
@@ -133,18 +131,19 @@ class TwoWays(RecurrentLayer):
 
     def _products(self, fed: Tensor) -> None:
         """Those of W_input and the inputs of all steps."""
-        be, units = self._backend, self.gates * self.nout
+        be = self._backend
         if not self.split_inputs:
             be.compound_dot(self._W_input, self.x, fed)
             return
-        upper, lower, *_ = self._halves()
-        be.compound_dot(self.W_input_f, upper, fed[:units])
-        be.compound_dot(self.W_input_b, lower, fed[units:])
+        for half, weight, target in zip(
+            self._halves("x", self.x), (self.W_input_f, self.W_input_b), self._halves("fed", fed), strict=True
+        ):
+            be.compound_dot(weight, half, target)
 
-    def _halves(self) -> tuple[Any, ...]:
-        """The halves of the inputs, and both transposed."""
-        x, nin = self.x, self.nin
-        return self._of(x, "_of_inputs", lambda: (x[:nin], x[nin:], x[:nin].T, x[nin:].T))
+    def _halves(self, name: str, tensor: Tensor) -> Any:
+        """The upper and the lower rows, views that stay."""
+        middle = tensor.shape[0] // 2
+        return self._seen(f"halves of {name}", tensor, lambda each: (each[:middle], each[middle:]))
 
     def _unroll(self, used: int) -> None:
         """Compute the states of so many steps."""
@@ -162,7 +161,7 @@ class TwoWays(RecurrentLayer):
 
     def _of_states(self, deltas: Tensor) -> None:
         """The gradient of W_recur: neighbours within the sequence only."""
-        for target, later, before in self._of(deltas, "_of_deltas", lambda: self._neighbours(deltas)):
+        for target, later, before in self._of("deltas", deltas, self._neighbours):
             if later.shape[1]:
                 self._backend.compound_dot(later, before, target)
             else:
@@ -179,19 +178,36 @@ class TwoWays(RecurrentLayer):
 
     def _of_products(self, deltas: Tensor, alpha: float, beta: float) -> Any:
         """The gradient of W_input, and the errors of the inputs."""
-        be, units, nin, into = self._backend, self.gates * self.nout, self.nin, self._deltas_columns
+        into = self._deltas_columns
         if not self.split_inputs:
-            (transposed,) = self._of(self.x, "_of_inputs", lambda: (self.x.T,))
-            be.compound_dot(deltas, transposed, self._dW_input)
-            if into is not None:
-                be.compound_dot(self._W_input.T, deltas, into, alpha=alpha, beta=beta)
+            self._of_product("both", deltas, self.x, self._W_input, self._dW_input, into, alpha, beta)
             return self.deltas
-        *_, upper, lower = self._halves()
-        for half, x, gradient, weight, target in (
-            (deltas[:units], upper, self.dW_input_f, self.W_input_f, None if into is None else into[:nin]),
-            (deltas[units:], lower, self.dW_input_b, self.W_input_b, None if into is None else into[nin:]),
-        ):
-            be.compound_dot(half, x, gradient)
-            if target is not None:
-                be.compound_dot(weight.T, half, target, alpha=alpha, beta=beta)
+        upper, lower = zip(
+            self._halves("deltas", deltas),
+            self._halves("x", self.x),
+            (self.W_input_f, self.W_input_b),
+            (self.dW_input_f, self.dW_input_b),
+            (None, None) if into is None else self._halves("errors", into),
+            strict=True,
+        )
+        self._of_product("upper", *upper, alpha, beta)
+        self._of_product("lower", *lower, alpha, beta)
         return self.deltas
+
+    def _of_product(
+        self,
+        name: str,
+        deltas: Tensor,
+        x: Tensor,
+        weight: Tensor,
+        gradient: Tensor,
+        into: Any,
+        alpha: float,
+        beta: float,
+    ) -> None:
+        """The gradients of one product `weight x`."""
+        be = self._backend
+        be.compound_dot(deltas, self._seen(f"x {name}", x, lambda each: each.T), gradient)
+        if into is not None:
+            transposed = self._seen(f"weight {name}", weight, lambda each: each.T)
+            be.compound_dot(transposed, deltas, into, alpha=alpha, beta=beta)

@@ -75,6 +75,16 @@ def test_initializers_fill_inputs_and_states_apart_and_biases_are_zero(cpu):
     assert not layer.b_b.get().any()
 
 
+def test_first_values_may_be_an_array(be):
+    values = normal(2 * (ROWS + UNITS + 1), UNITS)
+    layer = ready(BiRNN(UNITS, values, activation=Tanh()))
+    np.testing.assert_allclose(layer.W.get(), values, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"(?s)weights of BiRNN.*init has shape \[3, 3\]"):
+        ready(BiRNN(UNITS, np.ones((3, 3)), activation=Tanh()))
+    with pytest.raises(ValueError, match="it has no initializer"):
+        ready(BiRNN(UNITS, None, activation=Tanh()))
+
+
 @pytest.mark.parametrize("steps", [1, 2, 4])
 def test_gradients_are_those_of_finite_differences(double, steps):
     layer = made(BiRNN, steps=steps)
