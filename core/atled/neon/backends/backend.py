@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from atled.devices import clear_kept_memory
-from atled.errors import did_you_mean, four_parts, listing
+from atled.errors import did_you_mean, four_parts, listing, shortened
 from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.contexts import check_datatype
 from atled.neon.calls.allocation import AllocationCalls
@@ -69,7 +70,7 @@ class Backend(
         context: who computes, in order of preference.
         device_type: 0 where it computes in host memory, else 1.
         default_dtype: of tensors for which none is given.
-        bsz: batch size, the last axis of what `iobuf` makes.
+        bsz: batch size, the last axis of what `iobuf` makes; to be set. ValueError: it is no count.
         rng: the numpy RandomState of masks and initial values; init_rng_state: its state at construction.
         compat_mode: None, or "caffe" for the output sizes and drop-out of caffe.
         deterministic: whether it was given a seed.
@@ -118,6 +119,15 @@ class Backend(
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.context!r})"
 
+    @property
+    def bsz(self) -> int:
+        """See the class."""
+        return self._batch_size
+
+    @bsz.setter
+    def bsz(self, value: int) -> None:
+        self._batch_size = _checked_batch_size(value)
+
     @staticmethod
     def backend_choices() -> list[str]:
         """Names of the registered classes, sorted."""
@@ -153,3 +163,17 @@ class Backend(
             self._kept_calls.clear()
             self._histograms = self._histogram_rows = None
             clear_kept_memory(self.context)
+
+
+def _checked_batch_size(value: Any) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if count < 0:
+        asked, remedy = (
+            f"a batch_size (be.bsz) of {shortened(value)}",
+            "use a whole number; 0 where be.bsz is set later",
+        )
+        raise ValueError(four_parts(asked, "it is no count of examples", "", remedy))
+    return count

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import operator
 from typing import Any
 
 import numpy as np
 
-from atled.errors import did_you_mean, four_parts, listing, shortened
+from atled.errors import did_you_mean, four_parts, listing
 from atled.neon.backends.arguments import declared_arguments
 from atled.neon.backends.backend import Backend
 from atled.neon.backends.contexts import check_datatype, context_named
@@ -57,7 +56,6 @@ def gen_backend(
     ValueError: an unknown backend, datatype or mode, or a negative batch size. PluginError: no GPU, or no plugin for
     it. With any error the present backend stays.
     """
-    batch = _checked_batch(batch_size)
     for name, value in {"deterministic_update": deterministic_update, "deterministic": deterministic}.items():
         if value is not None:
             logger.warning("%s has no effect: a backend is deterministic where it has an rng_seed", name)
@@ -70,7 +68,8 @@ def gen_backend(
         "compat_mode": compat_mode,
     }
     made = _made(backend, given)
-    made.bsz = batch
+    _check_made(made)
+    made.bsz = batch_size
     cleanup_backend()
     NervanaObject.be = made
     _clean_up_at_exit()
@@ -89,21 +88,12 @@ def _clean_up_at_exit() -> None:
     atexit.register(cleanup_backend)
 
 
-def _checked_batch(batch_size: Any) -> int:
-    try:
-        batch = operator.index(batch_size)
-    except TypeError:
-        batch = -1
-    if batch < 0:
-        raise ValueError(
-            four_parts(
-                f"gen_backend(batch_size={shortened(batch_size)})",
-                "it is no count of examples",
-                "",
-                "use a whole number; 0 where be.bsz is set later",
-            )
-        )
-    return batch
+def _check_made(made: Backend) -> None:
+    """TypeError for a backend that its class left without what `Backend.__init__` gives."""
+    if "context" not in vars(made):
+        asked = f"a backend of class {type(made).__name__}"
+        wrong = "its constructor did not call that of Backend"
+        raise TypeError(four_parts(asked, wrong, "", "call super().__init__(rng_seed, default_dtype) in it"))
 
 
 def _made(asked: Any, given: dict[str, Any]) -> Backend:

@@ -21,7 +21,7 @@ class LayerObject:
     maker = ""  # the call that makes such objects
 
     def __init__(self, dtype: Any, N: int) -> None:
-        self.dtype = np.dtype(dtype)
+        self.dtype = _checked_dtype(self.maker, dtype)
         self.N = N
         self._forget = weakref.WeakSet[Callable[[object], None]]()
 
@@ -37,6 +37,14 @@ class LayerObject:
     def __repr__(self) -> str:
         told = {name: value for name, value in vars(self).items() if name[0] != "_" and isinstance(value, int | str)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
+
+def _checked_dtype(maker: str, dtype: Any) -> np.dtype:
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        asked = f"{maker}(dtype={shortened(dtype)})"
+        raise TypeError(four_parts(asked, "it is no dtype", "", "use numpy.float16, float32 or float64")) from error
 
 
 def check_layer(call: str, layer: Any, wanted: type[LayerObject]) -> None:

@@ -223,6 +223,13 @@ BUILDERS: Mapping[str, Callable[[str, Any, Any, Mapping[str, Any]], Parts]] = Ma
 )
 
 
+def operand_count(op: str) -> int:
+    """How many operands a node of a name needs; 0 for what is made of none, or of its keywords."""
+    if op in ("onehot", "rand"):
+        return 0
+    return 1 if op in ONE_OPERAND or op in REDUCTIONS or op in ("binarize", "transpose") else 2
+
+
 def builder_of(op: Any) -> Callable[[str, Any, Any, Mapping[str, Any]], Parts]:
     """What makes nodes of a name; ValueError for an unknown one, with the nearest."""
     builder = BUILDERS.get(op)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from atled.errors import four_parts
+from atled.errors import four_parts, shortened
 from atled.neon.nervana_object import NervanaObject
 from atled.neon.trees import walks
 from atled.neon.trees.assignment import assign, assigned_anew, plan_of
-from atled.neon.trees.building import NUMBERS, builder_of, shape_of
+from atled.neon.trees.building import NUMBERS, builder_of, operand_count, shape_of
 from atled.neon.trees.operand import Operand
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
         for each in (a, b):
             if not (each is None or isinstance(each, _OPERANDS)):
                 return NotImplemented
+        needed = operand_count(op)
+        if (a is None and needed > 0) or (b is None and needed > 1):
+            wrong = f"of {needed} operands one is None" if needed > 1 else "its operand is None"
+            raise TypeError(four_parts(f"op-tree node {op!r}", wrong, "", "pass tensors, op-trees or numbers"))
         target = a if op == "assign" else out
         if target is not None and (isinstance(target, tuple) or not isinstance(target, Operand)):
             wrong = f"{type(target).__name__} is no tensor"
@@ -132,7 +136,12 @@ class OpTreeNode(Operand, tuple[Any, Any, Any]):
 
     @staticmethod
     def list_to_optree(l: list[Any]) -> OpTreeNode:  # noqa: E741  # the name that programs may use as a keyword
-        """The tree of such a list."""
+        """The tree of such a list. ValueError: a list that is none."""
+        if len(l) != 3 or not isinstance(l[0], dict):
+            wrong = "a node is a list of its dictionary, its left and its right operand"
+            raise ValueError(
+                four_parts(f"list_to_optree({shortened(l)})", wrong, "", "pass what optree_to_list returned")
+            )
         about, *operands = l
         a, b = (OpTreeNode.list_to_optree(each) if isinstance(each, list) else each for each in operands)
         return OpTreeNode(about, a, b)

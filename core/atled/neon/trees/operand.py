@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
+
+from atled.errors import four_parts
 from atled.neon.trees.building import NUMBERS, broadcast
 
 _new = tuple.__new__
@@ -22,18 +25,25 @@ def _operator(op: str, *, is_reflected: bool = False) -> Callable[[Any, Any], An
             if second != shape:
                 shape = broadcast(op, shape, second)
         elif not isinstance(other, NUMBERS):
-            return NotImplemented
+            return _refused_array(op, self, other) if isinstance(other, np.ndarray) else NotImplemented
         about = {"op": op, "shape": shape}
         return _new(Operand.node_class, (about, other, self) if is_reflected else (about, self, other))
 
     return operator
 
 
+def _refused_array(op: str, operand: Any, array: np.ndarray) -> NoReturn:
+    """The error of an operator with an array: Python's own would name no remedy, and `==` would be False."""
+    wrong = f"an array of shape {array.shape} is no operand: its values would have to be copied at each use"
+    remedy = "make a tensor of it, once, by be.array, and set that; use a number where it has one element"
+    raise TypeError(four_parts(f"op-tree node {op!r} of shape {operand.shape} and an array", wrong, "", remedy))
+
+
 class Operand:
     """Has a shape and operators, which take tensors, op-trees and numbers.
 
-    The results of comparisons are 0 or 1 in the dtype of the operands. Operands of other types give NotImplemented:
-    an array has to be made a tensor first.
+    The results of comparisons are 0 or 1 in the dtype of the operands. Operands of other types give NotImplemented.
+    TypeError: an array, which has to be made a tensor first.
 
     node_class: what operators make, an operand itself; it enters itself here.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -57,6 +57,12 @@ class Tensor(Operand):
             self.name = name
         if base is not None:
             self.base = base
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """TypeError: memory of a backend is neither pickled nor copied by `copy`."""
+        asked = f"a pickle or a copy by `copy` of {self!r}"
+        remedy = "pickle its values, x.get(), and make a tensor of them by be.array; y.copy(x) copies into a tensor"
+        raise TypeError(four_parts(asked, "a tensor is memory of its backend", "", remedy))
 
     def _shown(self, view: View) -> Tensor:
         """A view of this tensor."""

@@ -230,3 +230,28 @@ x = be.ones((2, 2)) + 1
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
     assert not done.stderr
+
+
+def test_a_class_that_does_not_call_its_parents_constructor_leaves_the_present_backend():
+    be = gen_backend("cpu", batch_size=3)
+    try:
+
+        class Forgetful(NervanaCPU):
+            backend_name = "forgetful"
+
+            def __init__(self):
+                pass
+
+        with pytest.raises(TypeError, match=r"(?s)class Forgetful.*did not call that of Backend.*super\(\).__init__"):
+            gen_backend("forgetful")
+        assert NervanaObject.be is be and not be.closed
+    finally:
+        Backend.backends.pop("forgetful", None)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "8", None])
+def test_a_backend_keeps_its_batch_size_when_another_is_refused(size):
+    be = gen_backend("cpu", batch_size=3)
+    with pytest.raises(ValueError, match="count of examples"):
+        be.bsz = size
+    assert be.bsz == 3

@@ -126,3 +126,8 @@ def test_a_call_has_a_plan(cpu):
     x, f, out = cpu.zeros(layer.dimI2), cpu.zeros(layer.dimF2), cpu.zeros(layer.dimO2)
     assert "Convolution" in str(cpu.plan(cpu.fprop_conv, layer, x, f, out, relu=True))
     assert "ConvolutionWeightGrad" in str(cpu.plan("update_conv", layer, x, out, grad_F=f))
+
+
+def test_a_dtype_that_is_none_is_refused(cpu):
+    with pytest.raises(TypeError, match=r"(?s)conv_layer\(dtype='flat'\).*use numpy.float16"):
+        cpu.conv_layer("flat", 1, 1, 1)

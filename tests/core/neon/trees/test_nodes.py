@@ -1,11 +1,13 @@
 """Op-trees: what they are made of, how they are shown, and what they are turned into."""
 
+import operator as op
+
 import numpy as np
 import pytest
 
 from atled.neon.backends.backend import OpCollection, OpTreeNode
 from atled.neon.trees import walks
-from atled.neon.trees.building import BUILDERS
+from atled.neon.trees.building import BUILDERS, operand_count
 
 
 @pytest.fixture
@@ -143,3 +145,31 @@ def test_a_node_that_is_an_operand_often_is_walked_once(cpu, xy):
     assert len(walks.different(tree)) == 2 * 60 + 3
     assert walks.tensors_of(tree) == [xy[0]]
     assert "native" in str(tree.plan)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (1,), ()])
+def test_operators_refuse_arrays_instead_of_being_false(xy, size):
+    array = np.ones(size)
+    for operand in (xy[0], xy[0] * 2):
+        for compute in (op.eq, op.ne, op.mul, op.lt):
+            for pair in ((operand, array), (array, operand)):
+                with pytest.raises(TypeError, match=r"(?s)array of shape .* is no operand.*by be.array"):
+                    compute(*pair)
+
+
+def test_what_is_no_number_or_array_is_unequal(xy):
+    assert (xy[0] == None) is False  # noqa: E711  # programs write it so
+    assert (xy[0] * 2 != "x") is True
+
+
+@pytest.mark.parametrize("name", sorted(name for name in BUILDERS if operand_count(name)))
+def test_a_missing_operand_is_told(xy, name):
+    given = [xy[0], None] if operand_count(name) == 2 else [None, None]
+    with pytest.raises(TypeError, match=r"(?s)None\nWhat to do"):
+        OpTreeNode.build(name, *given)
+
+
+@pytest.mark.parametrize("wrong", [[], [{"op": "exp"}], ["exp", 1, None], [{"op": "exp"}, 1, 2, 3]])
+def test_lists_of_no_tree_are_refused(wrong):
+    with pytest.raises(ValueError, match="optree_to_list"):
+        OpTreeNode.list_to_optree(wrong)

@@ -1,6 +1,8 @@
 """Tensors: what they are, their views and their values."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -213,3 +215,11 @@ def test_the_trees_of_neons_guide_compute(be):
     np.testing.assert_array_equal(out.get(), [[2, 102, 2], [18, 402, 38]])
     out[:] = out / out
     assert (out.get() == 1).all()
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickles_and_copies_by_copy_are_refused_with_what_to_do(cpu, copied):
+    x = cpu.zeros((2, 3))
+    for each in (x, x[1:]):
+        with pytest.raises(TypeError, match=r"(?s)memory of its backend.*x.get\(\)"):
+            copied(each)
