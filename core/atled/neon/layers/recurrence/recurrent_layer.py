@@ -45,7 +45,7 @@ class RecurrentLayer(ParameterLayer):
         self.nsteps = 0
         self.x: Any = None
         self._has_state = False
-        self._seen_shape: tuple[int, ...] | None = None
+        self._last_shape: tuple[int, ...] | None = None
 
     def configure(self, in_obj: Any) -> RecurrentLayer:
         """Take the sizes of what will come, (rows, steps); rows alone are one step.
@@ -87,7 +87,6 @@ class RecurrentLayer(ParameterLayer):
         if is_new:
             self._make_outputs(shared_outputs)
             self.x = None
-            self._views.clear()
         super().allocate(shared_outputs, accumulate_updates)
         if is_new:
             self._make_states()
@@ -151,9 +150,9 @@ class RecurrentLayer(ParameterLayer):
         if inputs is not self.inputs or self.x is None:
             self.x = inputs.reshape((rows, columns))
             self.inputs = inputs
-        if inputs.shape != self._seen_shape:
+        if inputs.shape != self._last_shape:
             self.reset_state()
-            self._seen_shape = inputs.shape
+            self._last_shape = inputs.shape
 
     def reset_state(self) -> None:
         """Have the next call start with zeros."""
