@@ -356,6 +356,19 @@ def _neon_convolutions() -> list[Row]:
     return rows
 
 
+def _neon_training() -> list[Row]:
+    """Training steps of networks of neon's layers; the goal of the small one is 0.85 where torch's products are at the
+    processor's peak, which they are not everywhere."""
+    case = "bench_rows.neon_training:step"
+    return [
+        Row(name, case, ("atled", *_EAGER), {"network": network}, of="step", tolerance=_LOOSE, goal=Goal(goal, _EAGER))
+        for name, network, goal in (
+            ("training step of neon, MLP 784-100-10", "mlp", 0.85),
+            ("training step of neon, conv net 3x32x32", "conv", 0.6),
+        )
+    ]
+
+
 def _training() -> list[Row]:
     def step(name: str, network: str, libraries: Sequence[str], goal: Goal | None, dynamic: bool = False) -> Row:
         arguments = {"network": network, **({"dynamic": True} if dynamic else {})}
@@ -469,6 +482,7 @@ ROWS = [
     *_neon(),
     *_neon_autodiff(),
     *_neon_convolutions(),
+    *_neon_training(),
     *_training(),
     *_loops(),
     *_processes(),
