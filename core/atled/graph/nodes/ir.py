@@ -11,7 +11,7 @@ import numpy as np
 from atled.array_desc import ArrayDesc
 from atled.arrays.place import HOST, Place
 from atled.errors import RefusedError, four_parts
-from atled.graph.nodes.dispatch import choose, choose_anywhere, choose_strided, is_sparing, place_of
+from atled.graph.nodes.dispatch import BetweenTransposes, choose, choose_anywhere, choose_strided, is_sparing, place_of
 from atled.ops.spec import SPECS, Attribute, Input, OpSpec
 from atled.strides import Window, bounds, is_injective, leaves, overlap, reshape, whole
 from atled_contexts import Context, Decision
@@ -541,9 +541,10 @@ class Graph:
 
         desc: what the call has there.
         """
-        spec = decision.call.spec
-        # Code of the user is given whole arrays; loops on a device launch their steps on rows of whole ones.
-        if spec.opaque or (spec.by_engine and place is not HOST):
+        spec, implementation = decision.call.spec, decision.implementation
+        # Code of the user is given whole arrays; loops on a device launch their steps on rows of whole ones. Transposes
+        # that a plan puts around a call are of arrays, which nothing changes in between.
+        if spec.opaque or (spec.by_engine and place is not HOST) or isinstance(implementation, BetweenTransposes):
             return False
         if desc.dtype != value.dtype:
             return True
@@ -551,7 +552,7 @@ class Graph:
             return False
         if value.desc.is_contiguous and place.begins_anywhere(value.offset * value.dtype.itemsize):
             return True
-        return decision.implementation.takes_strides((name,))
+        return implementation.takes_strides((name,))
 
     def _apart(self, spec: OpSpec, inputs: Sequence[IRValue | None], context: Context) -> list[IRValue | None]:
         """The inputs of an op that changes some, with copies of those that it would overwrite while it reads them."""

@@ -201,3 +201,13 @@ def test_what_a_gradient_needs_is_asked_for(cpu):
         cpu.fprop_pool(None, delta, error)
     with pytest.raises(ValueError, match="I has shape"):
         cpu.fprop_pool(of_norm, error, error)
+
+
+def test_parts_of_larger_buffers_are_pooled(be):
+    layer = be.pool_layer(np.float32, "avg", 4, C=2, H=2, W=2, R=2, S=2)
+    buffer = be.ones((20, 4))
+    images, pooled = buffer.share((8, 4)), be.zeros((20, 4)).share((2, 4))
+    be.fprop_pool(layer, images, pooled)
+    np.testing.assert_array_equal(pooled.get(), 1)
+    be.bprop_pool(layer, pooled, images)
+    np.testing.assert_array_equal(buffer.get()[:, 0], [0.25] * 8 + [1] * 12)
