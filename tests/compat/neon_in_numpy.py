@@ -138,6 +138,97 @@ def own_layer():
     yield "description", "MapScale"
 
 
+def echo_birnn():
+    batch, steps, classes = 6, 7, 3
+    rng = RandomState(21)
+    symbols = RandomState(22).randint(classes, size=(steps, batch))
+    t = np.eye(classes)[(np.roll(symbols, 1, axis=0) + np.roll(symbols, -1, axis=0)) % classes]  # (steps, batch, 3)
+    k = np.sqrt(6 / 9)
+    p = {"table": rng.uniform(-0.4, 0.4, (classes, 4))}
+    p |= {f"in {way}": rng.uniform(-k, k, (5, 4)) for way in "fb"}
+    p |= {f"recur {way}": rng.uniform(-0.4, 0.4, (5, 5)) for way in "fb"}
+    p |= {f"bias {way}": np.zeros((5, 1)) for way in "fb"}
+    p |= {"out": rng.uniform(-0.4, 0.4, (classes, 10)), "bias": np.zeros((classes, 1))}
+    squares = {name: np.zeros_like(value) for name, value in p.items()}
+    order = {"f": list(range(steps)), "b": list(range(steps))[::-1]}
+
+    def forward():
+        x = p["table"][symbols]
+        h = {way: np.zeros((steps, batch, 5)) for way in "fb"}
+        for way, walked in order.items():
+            state = np.zeros((batch, 5))
+            for step in walked:
+                state = np.tanh(x[step] @ p[f"in {way}"].T + state @ p[f"recur {way}"].T + p[f"bias {way}"].T)
+                h[way][step] = state
+        y = np.exp(np.concatenate([h["f"], h["b"]], axis=2) @ p["out"].T + p["bias"].T)
+        return x, h, y / y.sum(axis=2, keepdims=True)
+
+    yield "shapes", 10, steps, 20, 5
+    for epoch in range(12):
+        x, h, y = forward()
+        if epoch % 3 == 0:
+            yield "bits", -np.log2((y * t).sum(axis=2)).mean()
+        error = (y - t) / np.log(2)
+        g = {name: np.zeros_like(value) for name, value in p.items()}
+        g["out"] = np.einsum("sbk,sbh->kh", error, np.concatenate([h["f"], h["b"]], axis=2))
+        g["bias"] = error.sum((0, 1))[:, None]
+        of_states, of_x = error @ p["out"], np.zeros_like(x)
+        for (way, walked), half in zip(order.items(), (slice(0, 5), slice(5, 10)), strict=True):
+            later = np.zeros((batch, 5))
+            for step, before in zip(walked[::-1], [*walked[:-1][::-1], None], strict=True):
+                later = (of_states[step][:, half] + later @ p[f"recur {way}"]) * (1 - h[way][step] ** 2)
+                g[f"in {way}"] += later.T @ x[step]
+                g[f"bias {way}"] += later.sum(0)[:, None]
+                of_x[step] += later @ p[f"in {way}"]
+                if before is not None:
+                    g[f"recur {way}"] += later.T @ h[way][before]
+        np.add.at(g["table"], symbols, of_x)
+        for name, gradient in g.items():
+            clipped = np.clip(gradient / batch, -1, 1)
+            squares[name] = 0.9 * squares[name] + 0.1 * clipped**2
+            p[name] = p[name] - 0.02 * clipped / (np.sqrt(squares[name] + 1e-6) + 1e-6)
+    yield "y", *forward()[2][0].T.ravel()
+
+
+def conv_net():
+    rng, pictures = RandomState(31), RandomState(32).normal(size=(2, 6, 6, 8))
+    t = pictures[0].mean(axis=(0, 1)) > 0
+    patches = _patches(np.pad(pictures, [(0, 0), (1, 1), (1, 1), (0, 0)]), 3).reshape(18, 288)
+    p = [rng.normal(0, 0.3, (18, 4)), rng.normal(0, 0.3, (2, 4)), rng.uniform(-np.sqrt(3), np.sqrt(3), (1, 36))]
+    p += [np.zeros((4, 1)), np.ones((4, 1))]
+    gmean, gvar = np.zeros((4, 1)), np.zeros((4, 1))
+    m, v = [0.0] * 5, [0.0] * 5
+
+    def forward(mean, var, mask):
+        xhat = (p[0].T @ patches - mean) / np.sqrt(var + 1e-3)
+        normal = p[4] * xhat + p[3]
+        maps = np.maximum(normal, 0) + p[1].T @ pictures.reshape(2, 288)
+        windows = maps.reshape(4, 3, 2, 3, 2, 8).transpose(0, 1, 3, 5, 2, 4).reshape(4, 3, 3, 8, 4)
+        pooled = windows.max(-1).reshape(36, 8) * mask
+        return xhat, normal, windows.argmax(-1), pooled, 1 / (1 + np.exp(-(p[2] @ pooled)))
+
+    for step in range(1, 6):
+        z = p[0].T @ patches
+        mean, var = z.mean(1, keepdims=True), z.var(1, keepdims=True)
+        gmean, gvar = 0.9 * gmean + 0.1 * mean, 0.9 * gvar + 0.1 * var
+        mask = rng.uniform(size=(36, 8)) < 0.75
+        xhat, normal, first, pooled, y = forward(mean, var, mask)
+        yield "cost", -np.where(t, np.log(y), np.log(1 - y)).mean()
+        error = y - t
+        of_pooled = (p[2].T @ error * mask).reshape(4, 3, 3, 8, 1) * np.eye(4)[first]
+        of_maps = of_pooled.reshape(4, 3, 3, 8, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(4, 288)
+        of_normal = of_maps * (normal > 0)
+        of_beta, of_gamma = of_normal.sum(1, keepdims=True), (of_normal * xhat).sum(1, keepdims=True)
+        of_z = p[4] / np.sqrt(var + 1e-3) * (of_normal - (xhat * of_gamma + of_beta) / 288)
+        gradients = patches @ of_z.T, pictures.reshape(2, 288) @ of_maps.T, error @ pooled.T, of_beta, of_gamma
+        rate = 0.01 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        for i, gradient in enumerate(gradients):
+            m[i] = 0.9 * m[i] + 0.1 * gradient / 8
+            v[i] = 0.999 * v[i] + 0.001 * (gradient / 8) ** 2
+            p[i] = p[i] - rate * m[i] / (np.sqrt(v[i]) + 1e-8)
+    yield "inference", *forward(gmean, gvar, 0.75)[-1][0]
+
+
 def _patches(images, size):
     """Windows (C, size, size, P, Q, N) of images (C, H, W, N)."""
     rows, columns = (extent - size + 1 for extent in images.shape[1:3])

@@ -4,8 +4,8 @@ import argparse
 
 import numpy as np
 from neon.backends import gen_backend
-from neon.backends.backend import Backend
-from neon.backends.nervanacpu import CPUTensor, NervanaCPU
+from neon.backends.backend import Backend, Tensor
+from neon.backends.nervanacpu import NervanaCPU
 
 
 class CountingCPU(NervanaCPU):
@@ -38,4 +38,4 @@ print("c", *c.get().ravel())
 print("sums", *sums.get().ravel())
 c[:] = be.softsign(c - 0.5)
 print("softsign", *c.get().ravel())
-print("counted", be.multiplications, isinstance(c, CPUTensor), np.dtype(be.default_dtype).itemsize)
+print("counted", be.multiplications, isinstance(c, Tensor), np.dtype(be.default_dtype).itemsize)
