@@ -72,6 +72,7 @@ class Recurrent(RecurrentLayer):
         if init_state is not None and not (isinstance(init_state, Tensor) and init_state.shape == self.h_init.shape):
             self._check_size("fprop", "init_state", init_state, self.h_init.shape)
         self._start(init_state)
+        self._has_state = False  # until the outputs are whole again
         self._backend.compound_dot(self.W_input, self.x, self._fed)
         self._unroll(self._used)
         self._has_state, self._last = True, self._used

@@ -17,7 +17,7 @@ class RecurrentLayer(ParameterLayer):
     """A layer with states, which go from step to step, and from call to call.
 
     The states of the last step are those with which the next call starts, whatever tensor it gets: until inputs of
-    another shape come, or `reset_state` is called. With reset_cells each call starts with zeros.
+    another shape come, `reset_state` is called, or a call fails. With reset_cells each call starts with zeros.
 
     nin, nout, nsteps: rows of inputs and units, both per direction, and steps.
     x: the inputs of the last call as (rows, steps * batch).
@@ -139,7 +139,8 @@ class RecurrentLayer(ParameterLayer):
         """Take inputs; where their shape is not that of the last call, the state is cleared.
 
         inputs: (rows, steps * batch), step by step, or as many elements in another shape.
-        TypeError: no tensor.  ValueError: of another size, or of another backend.
+        TypeError: no tensor, or one of another dtype than the weights.  ValueError: of another size, or of another
+        backend.
         """
         rows, columns = interpret_in_shape(self.in_shape)[0], self.nsteps * self._backend.bsz
         if not isinstance(inputs, Tensor) or inputs.size != rows * columns:
@@ -147,12 +148,20 @@ class RecurrentLayer(ParameterLayer):
         if inputs.backend is not self._backend or self.outputs.shape[1] != columns:
             wrong = "the backend, or its batch size, is not that for which the layer was allocated"
             raise ValueError(four_parts(f"{self._told}.fprop", wrong, "", "configure and allocate it anew"))
-        if inputs is not self.inputs or self.x is None:
+        self._check_dtype("fprop", "inputs", inputs)
+        if inputs is not self.inputs or self.x is None or self.x.view.read_only:  # a copy has what was there then
             self.x = inputs.reshape((rows, columns))
             self.inputs = inputs
         if inputs.shape != self._last_shape:
             self.reset_state()
             self._last_shape = inputs.shape
+
+    def _check_dtype(self, call: str, what: str, given: Tensor) -> None:
+        """TypeError: a tensor is of another dtype than the weights."""
+        if given.dtype != self.W.dtype:
+            wrong = f"{what} are {given.dtype}, the weights {self.W.dtype}"
+            remedy = f"give a tensor of {self.W.dtype}"
+            raise TypeError(four_parts(f"{self._told}.{call}", wrong, "", remedy))
 
     def reset_state(self) -> None:
         """Have the next call start with zeros."""
@@ -175,6 +184,7 @@ class RecurrentLayer(ParameterLayer):
             raise RuntimeError(four_parts(f"{self._told}.bprop", "there was no fprop", "", remedy))
         if not isinstance(error, Tensor) or error.shape != self.outputs.shape:
             self._check_size("bprop", "errors", error, self.outputs.shape)
+        self._check_dtype("bprop", "errors", error)
         if self._used < self.nsteps:
             error[:, self._used * self._backend.bsz :] = 0
 

@@ -101,6 +101,7 @@ class TwoWays(RecurrentLayer):
         self._check_allocated("fprop")
         self.init_buffers(inputs)
         self._start()
+        self._has_state = False  # until the outputs are whole again
         self._feed(inference)
         self._unroll(self._used)
         self._has_state, self._last = True, self._used

@@ -235,8 +235,39 @@ def test_what_does_not_fit_is_refused_with_nothing_written(cpu):
     with pytest.raises(ValueError, match=r"(?s)fit.*errors have shape"):
         layer.bprop(x)
     np.testing.assert_array_equal(layer.outputs.get(), before)
+    with pytest.raises(TypeError, match=r"(?s)fit.*inputs are float64, the weights float32"):
+        layer.fprop(cpu.zeros(x.shape, dtype=np.float64))
     with pytest.raises(ValueError, match="it has no activation"):
         BiRNN(UNITS, Draws()).configure((ROWS, STEPS))
+
+
+def test_a_call_that_fails_ends_the_state(cpu):
+    class Broken(Tanh):
+        is_broken = False
+
+        def __call__(self, x):
+            if self.is_broken:
+                raise OSError("broken")
+            return super().__call__(x)
+
+    layer, x = ready(BiRNN(UNITS, Draws(), activation=Broken())), cpu.array(normal(ROWS, STEPS * BATCH))
+    first = layer.fprop(x).get()
+    layer.activation.is_broken = True
+    with pytest.raises(OSError, match="broken"):
+        layer.fprop(x)
+    layer.activation.is_broken = False
+    np.testing.assert_array_equal(layer.fprop(x).get(), first)
+
+
+def test_inputs_of_which_no_view_is_in_order_are_read_anew(cpu):
+    layer, wide = made(BiRNN, reset_cells=True), cpu.zeros((ROWS * STEPS, BATCH + 1))
+    given = wide[:, :BATCH]
+    for seed in (1, 2):
+        x = normal(ROWS * STEPS, BATCH, seed=seed)
+        given[:] = x
+        with pytest.warns(UserWarning, match="it is a copy"):
+            y = layer.fprop(given).get()
+        np.testing.assert_allclose(y, expected(layer, x.reshape(ROWS, -1)), rtol=0, atol=1e-6)
 
 
 def test_an_activation_that_computes_by_itself_runs_step_by_step(cpu):
