@@ -97,27 +97,40 @@ def to_list(tree: Any) -> list[Any]:
 
 def written(tree: Any) -> str:
     """A tree as it is built: dictionaries, and tensors by name."""
-    parts = [str(tree[0]), *(written(each) if is_node(each) else name_of(each) for each in tree[1:])]
-    return f"({', '.join(parts)})"
+    made: dict[int, str] = {}
+
+    def text(operand: Any) -> str:
+        if type(operand) is tuple:
+            return f"({', '.join(map(text, operand))})"
+        return made[id(operand)] if is_node(operand) else name_of(operand)
+
+    for each in filter(is_node, different(tree)):  # without recursion: trees that loops build are deep
+        made[id(each)] = f"({', '.join([str(each[0]), text(each[1]), text(each[2])])})"
+    return text(tree)
 
 
 def name_of(leaf: Any) -> str:
     """How a leaf is called: a tensor by its name, or else by its identity."""
     if leaf is None or isinstance(leaf, NUMBERS):
         return str(leaf)
-    if type(leaf) is tuple:
-        return f"({', '.join(written(each) if is_node(each) else name_of(each) for each in leaf)})"
     return leaf.name or f"tensor-{hex(id(leaf))}"
 
 
 def infix(tree: Any) -> str:
     """A tree as a formula."""
-    if not is_node(tree):
-        return name_of(tree)
-    op, parts = tree[0]["op"], [infix(each) for each in operands_of(tree)]
+    made: dict[int, str] = {}
+    for each in different(tree):
+        parts = [made[id(part)] for part in operands_of(each)] if is_node(each) else []
+        made[id(each)] = _formula(each[0], parts) if is_node(each) else name_of(each)
+    return made[id(tree)]
+
+
+def _formula(about: dict[str, Any], parts: list[str]) -> str:
+    """A node as a formula of those of its operands."""
+    op = about["op"]
     if op in SIGNS and len(parts) == 2:
         return f"({parts[0]} {SIGNS[op]} {parts[1]})"
     if op == "neg":
         return f"-{parts[0]}"
-    named = [f"{name}={value}" for name, value in tree[0].items() if name not in ("op", "shape", "kept", "attributes")]
-    return f"{op}({', '.join([*parts, *named, *(f'{name}={value}' for name, value in tree[0].get('attributes', ()))])})"
+    named = [f"{name}={value}" for name, value in about.items() if name not in ("op", "shape", "kept", "attributes")]
+    return f"{op}({', '.join([*parts, *named, *(f'{name}={value}' for name, value in about.get('attributes', ()))])})"

@@ -173,3 +173,11 @@ def test_a_missing_operand_is_told(xy, name):
 def test_lists_of_no_tree_are_refused(wrong):
     with pytest.raises(ValueError, match="optree_to_list"):
         OpTreeNode.list_to_optree(wrong)
+
+
+def test_a_tree_that_a_long_loop_built_is_printed(xy):
+    tree = xy[0]
+    for _ in range(3000):
+        tree = tree + 1
+    assert tree.pp() == "(" * 3000 + "x0" + " + 1)" * 3000
+    assert str(tree).endswith("x0, 1)" + ", 1)" * 2999)
