@@ -131,6 +131,15 @@ class View:
         """
         return self._with(_cut(self.desc, cuts))
 
+    def as_strided(self, desc: ArrayDesc, offset: int) -> View:
+        """Any elements of the array, by strides, offset counted from its first one; read-only where this view is.
+
+        RefusedError: it names elements that the array does not have, or another dtype.
+        """
+        made = View(self.cell, desc, offset)
+        made.read_only = self.read_only
+        return made
+
     def transpose(self, axes: Sequence[int] | None = None) -> View:
         """Axis i is axis `axes[i]` of this one; None turns the order of all round."""
         return self._with(_transposed(self.desc, None if axes is None else tuple(map(operator.index, axes))))

@@ -126,7 +126,7 @@ def test_a_number_that_the_dtype_does_not_hold_is_refused_as_by_numpy():
 def test_nothing_is_written_through_a_read_only_view_nor_its_views(both):
     view, values = both
     view.read_only = "it is shown to others"
-    for each in (view, view.T, view[1:], view.reshape((24,))):
+    for each in (view, view.T, view[1:], view.reshape((24,)), view.as_strided(ArrayDesc((4,), view.dtype, (2,)), 1)):
         for write in (lambda view: view.write(1), lambda view: view.copy_from(view)):
             with pytest.raises(ValueError, match="it is shown to others"):
                 write(each)

@@ -20,7 +20,7 @@ def step_rows(view: View, batch: int, reverse: bool = False) -> View:
     steps, distance = columns // batch, along * batch
     first = view.offset + max(steps - 1, 0) * distance if reverse else view.offset
     strides = (-distance if reverse else distance, across, along)
-    return View(view.cell, ArrayDesc((steps, rows, batch), view.dtype, strides), first)
+    return view.as_strided(ArrayDesc((steps, rows, batch), view.dtype, strides), first)
 
 
 def rows_before(d: Description, view: View, start: View, reverse: bool) -> int:

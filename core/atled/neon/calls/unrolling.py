@@ -179,9 +179,8 @@ def stacked(views: Sequence[View]) -> View | None:
     for number, view in enumerate(views):
         if view.cell is not first.cell or view.desc != first.desc or view.offset != first.offset + number * distance:
             return None
-    return View(
-        first.cell, ArrayDesc((len(views), *first.shape), first.dtype, (distance, *first.strides)), first.offset
-    )
+    desc = ArrayDesc((len(views), *first.shape), first.dtype, (distance, *first.strides))
+    return first.as_strided(desc, first.offset)
 
 
 def are_apart(view: View, others: Sequence[View]) -> bool:

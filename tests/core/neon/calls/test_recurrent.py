@@ -146,6 +146,20 @@ def test_targets_that_share_elements_hold_the_last_state_behind_the_call(be, dis
     np.testing.assert_allclose(layer.states.get(), held, rtol=1e-4, atol=1e-5)
 
 
+def test_views_of_a_copy_are_no_targets(cpu):
+    layer = Layer(cpu)
+    with pytest.warns(UserWarning, match="it is a copy"):
+        copy = layer.states.T.reshape(layer.states.shape)
+    held, (before, fed, h) = copy.get(), layer.steps()
+    with pytest.raises(ValueError, match="it is a copy"):
+        cpu.compound_rnn_unroll_fprop(
+            layer.weights, [before[0], *columns(copy, 1)[:-1]], fed, columns(copy, 1), None, UNITS, STEPS, STEPS, Tanh()
+        )
+    with pytest.raises(ValueError, match="it is a copy"):
+        cpu.compound_rnn_unroll_bprop(layer.weights, columns(copy, 0), columns(copy, 1), h, UNITS, STEPS, STEPS, Tanh())
+    np.testing.assert_array_equal(copy.get(), held)
+
+
 def test_one_error_goes_through_all_steps(be):
     layer = Layer(be)
     error, first, h = layer.tensor(UNITS, BATCH), layer.tensor(UNITS, BATCH), columns(layer.states, 0, 1)[0]
