@@ -546,8 +546,6 @@ class Graph:
         # that a plan puts around a call are of arrays, which nothing changes in between.
         if spec.opaque or (spec.by_engine and place is not HOST) or isinstance(implementation, BetweenTransposes):
             return False
-        if isinstance(decision.implementation, BetweenTransposes):  # no window is transposed
-            return False
         if desc.dtype != value.dtype:
             return True
         if desc.strides != value.desc.strides:

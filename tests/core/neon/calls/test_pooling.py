@@ -126,24 +126,6 @@ def test_views_are_read_and_written(be, rng, op):
     np.testing.assert_allclose(grad.get()[:, ::2], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("op", ["max", "avg"])
-def test_operands_may_be_rows_of_larger_buffers(be, rng, op):
-    layer = layer_of(be, op, **GEOMETRIES["2 axes"])
-    x, e = drawn(rng, layer.dimI), drawn(rng, layer.dimO)
-    results, images = layer.dimO2[0], layer.dimI2[0]
-
-    def rows(count):
-        return be.zeros((2 * count, 3))[:count]
-
-    of_x, of_e, out, grad = rows(images), rows(results), rows(results), rows(images)
-    argmax = be.zeros((2 * results, 3), np.uint8)[results:]
-    of_x[:], of_e[:] = x.reshape(layer.dimI2), e.reshape(layer.dimO2)
-    be.fprop_pool(layer, of_x, out, argmax)
-    be.bprop_pool(layer, of_e, grad, argmax)
-    close(out, formulas.pooled(layer, x)[0])
-    close(grad, formulas.unpooled(layer, x, e))
-
-
 def test_wide_windows_have_places_beyond_a_byte(be, rng):
     layer = layer_of(be, "max", C=1, H=20, W=15, R=20, S=15)
     x = drawn(rng, layer.dimI)
