@@ -229,6 +229,41 @@ def conv_net():
     yield "inference", *forward(gmean, gvar, 0.75)[-1][0]
 
 
+def mnist_like_mlp():
+    data, rng = RandomState(42), RandomState(41)
+    y_train, y_test = data.randint(4, size=60), data.randint(4, size=20)
+    prototypes = data.uniform(size=(4, 25))
+    train = prototypes[y_train] + data.normal(0, 0.2, (60, 25))
+    test = prototypes[y_test] + data.normal(0, 0.2, (20, 25))
+    p = [rng.normal(0, 0.3, (12, 25)), rng.normal(0, 0.3, (4, 12))]
+    v, start, costs = [0.0, 0.0], 0, []
+
+    def forward(x):
+        hidden = np.maximum(p[0] @ x, 0)
+        return hidden, 1 / (1 + np.exp(-(p[1] @ hidden)))
+
+    def error():
+        return (forward(test.T)[1].argmax(axis=0) != y_test).mean()
+
+    yield "before", error()
+    for _ in range(3):
+        costs = []
+        while start < 60:
+            chosen = np.arange(start, start + 16) % 60
+            x, t = train[chosen].T, np.eye(4)[:, y_train[chosen]]
+            hidden, y = forward(x)
+            costs.append(-(t * np.log(y) + (1 - t) * np.log(1 - y)).sum(axis=0).mean())
+            back = p[1].T @ (y - t) * (hidden > 0)
+            v = [0.9 * each - 0.1 * g / 16 for each, g in zip(v, (back @ x.T, (y - t) @ hidden.T), strict=True)]
+            p = [each + change for each, change in zip(p, v, strict=True)]
+            start += 16
+        start -= 60
+    yield "epochs", 3
+    yield "cost", np.mean(costs)
+    yield "error", error()
+    yield "outputs", *forward(test[:3].T)[1].T.ravel()
+
+
 def _patches(images, size):
     """Windows (C, size, size, P, Q, N) of images (C, H, W, N)."""
     rows, columns = (extent - size + 1 for extent in images.shape[1:3])

@@ -118,3 +118,14 @@ def test_op_trees_of_neon_learn_digits(tmp_path, capsys):
     assert outcome.costs[-1] < 0.3 * outcome.costs[0]
     assert outcome.accuracy > 0.9
     assert "a tree: ({'op': 'add', 'shape': (2, 2)}, x0," in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["cpu", "sim"])
+def test_a_model_of_neon_learns_digits(context, tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+    outcome = load("neon_mlp").main(["--epochs", "10", "--out", str(tmp_path / "new"), "--context", context])
+    assert outcome.picture.read_bytes().startswith(PNG)
+    assert outcome.costs[-1] < 0.3 * outcome.costs[0]
+    assert outcome.accuracy == pytest.approx(1 - outcome.errors[-1]) and outcome.accuracy > 0.92
+    assert "epoch  10" in capsys.readouterr().out
