@@ -24,6 +24,9 @@ class CompoundLayer(list[Layer]):
     AttributeError: both bias and batch_norm.
     """
 
+    binary = False
+    """Whether weights are signs, and products of a BatchNorm those with powers of two."""
+
     def __init__(
         self, bias: Any = None, batch_norm: bool = False, activation: Any = None, name: str | None = None
     ) -> None:
@@ -42,11 +45,11 @@ class CompoundLayer(list[Layer]):
         base = self[-1].name if self.base_name is None else self.base_name
         if self.bias is not None:
             self.append(Bias(self.bias, name=f"{base}_bias"))
-        self._add_followers(base, binary=False)
+        self._add_followers(base)
 
-    def _add_followers(self, base: str, binary: bool) -> None:
+    def _add_followers(self, base: str) -> None:
         if self.batch_norm:
-            self.append(BatchNorm(name=f"{base}_bnorm", binary=binary))
+            self.append(BatchNorm(name=f"{base}_bnorm", binary=self.binary))
         if self.activation is not None:
             kind = getattr(self.activation, "__name__", type(self.activation).__name__)
             self.append(Activation(self.activation, name=f"{base}_{kind}"))
@@ -65,28 +68,14 @@ class Affine(CompoundLayer):
         name: str | None = None,
     ) -> None:
         super().__init__(bias, batch_norm, activation, name)
-        self.append(Linear(nout, init, name=name))
+        self.append((BinaryLinear if self.binary else Linear)(nout, init, name=name))
         self.add_postfilter_layers()
 
 
-class BinaryAffine(CompoundLayer):
-    """BinaryLinear, then Bias or a binary BatchNorm, then Activation.  nout, init: as for Affine."""
+class BinaryAffine(Affine):
+    """BinaryLinear, then Bias or a binary BatchNorm, then Activation.  Arguments: as for Affine."""
 
-    def __init__(
-        self,
-        nout: int,
-        init: Any,
-        bias: Any = None,
-        batch_norm: bool = False,
-        activation: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(bias, batch_norm, activation, name)
-        first = BinaryLinear(nout, init, name=name)
-        self.append(first)
-        if bias is not None:
-            self.append(Bias(bias, name=f"{first.name}_bias"))
-        self._add_followers(first.name, binary=True)
+    binary = True
 
 
 class Conv(CompoundLayer):
@@ -113,7 +102,7 @@ class Conv(CompoundLayer):
         else:
             first = Convolution_bias(fshape, strides, padding, dilation, init, bias, name=name)
         self.append(first)
-        self._add_followers(first.name, binary=False)
+        self._add_followers(first.name)
 
 
 class Deconv(CompoundLayer):

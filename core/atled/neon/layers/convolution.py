@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from atled.neon.backends.backend import Tensor
-from atled.neon.layers.parameter_layer import ParameterLayer
-from atled.neon.layers.windows import filter_sizes, geometry, image_sizes, output_shape
+from atled.neon.layers.filters import FilterLayer
+from atled.neon.layers.windows import image_sizes, output_shape
 
 
-class Convolution(ParameterLayer):
+class Convolution(FilterLayer):
     """Cross-correlation of images with filters.
 
     fshape: (R, S, K), or (T, R, S, K): a filter's height and width, with depth before them; maps that come out.
@@ -17,70 +17,33 @@ class Convolution(ParameterLayer):
     init: of W (C * T * R * S, K).  bsum: whether `batch_sum` (K, 1) gets the sums of the outputs per map.
 
     It takes (C, H, W) or (C, D, H, W), and gives (K, P, Q), or (K, M, P, Q) where M is not 1.
-    convparams: what the backend's parameter object is made of.  nglayer: that object, once it is configured.
+    nglayer: the backend's parameter object, once it is configured.
     """
 
-    def __init__(
-        self,
-        fshape: Any,
-        strides: Any = None,
-        padding: Any = None,
-        dilation: Any = None,
-        init: Any = None,
-        bsum: bool = False,
-        name: str | None = None,
-        parallelism: str = "Data",
-    ) -> None:
-        super().__init__(init, name, parallelism)
-        self.fshape = fshape
-        self.strides = strides
-        self.padding = padding
-        self.dilation = dilation
-        self.bsum = bsum
-        self.nglayer: Any = None
-        self.convparams: dict[str, Any] = {
-            **filter_sizes(self._told, fshape, "K"),
-            **geometry(self._told, "strides", "str", strides),
-            **geometry(self._told, "padding", "pad", padding),
-            **geometry(self._told, "dilation", "dil", dilation),
-        }
+    @property
+    def convparams(self) -> dict[str, Any]:
+        """What the parameter object is made of: those of its arguments that are not their defaults."""
+        return self._sizes
 
     def configure(self, in_obj: Any) -> Convolution:
         """Take sizes of images; see Layer.  ValueError: they are no images, or filters do not fit."""
         super().configure(in_obj)
-        self.convparams.update(image_sizes(self._told, self.in_shape))
-        self.nglayer = self._parameter_object(self._backend.conv_layer, **self.convparams)
+        self._sizes.update(image_sizes(self._told, self.in_shape))
+        self.nglayer = self._parameter_object(self._backend.conv_layer, **self._sizes)
         self.out_shape = output_shape(self.nglayer.dimO[:4])
         self.weight_shape = self.nglayer.dimF2
         return self
 
-    def fprop(self, inputs: Tensor, inference: bool = False, beta: float = 0.0) -> Tensor:
-        """`outputs = convolution + beta * outputs`.
+    @property
+    def _taken(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.nglayer.dimI2
+        return shape
 
-        inputs: (C * D * H * W, batch) float.  inference: no effect.
-        RuntimeError: there is no memory yet.  ValueError: another shape.  TypeError: no tensor.
-        """
-        self._check_allocated("fprop")
-        self._check_size("fprop", "inputs", inputs, self.nglayer.dimI2)
-        self.inputs = inputs
-        self._convolve(inputs, beta)
-        return self.outputs
-
-    @ParameterLayer.accumulates
-    def bprop(self, error: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Any:
-        """The gradients of parameters, and `deltas = alpha * gradient + beta * deltas`, where deltas are asked for.
-
-        error: (K * M * P * Q, batch) float. Raises as `fprop`.
-        """
-        self._check_allocated("bprop")
-        self._check_size("bprop", "errors", error, self.outputs.shape)
-        if self.deltas is not None:
-            self._backend.bprop_conv(self.nglayer, self.W, error, self.deltas, alpha=alpha, beta=beta)
-        self._update(error)
-        return self.deltas
-
-    def _convolve(self, inputs: Tensor, beta: float) -> None:
+    def _forward(self, inputs: Tensor, beta: float) -> None:
         self._backend.fprop_conv(self.nglayer, inputs, self.W, self.outputs, bsum=self.batch_sum, beta=beta)
+
+    def _backward(self, error: Tensor, alpha: float, beta: float) -> None:
+        self._backend.bprop_conv(self.nglayer, self.W, error, self.deltas, alpha=alpha, beta=beta)
 
     def _update(self, error: Tensor) -> None:
         self._backend.update_conv(self.nglayer, self.inputs, error, self.dW)
@@ -134,7 +97,7 @@ class Convolution_bias(Convolution):
     def _gradients(self) -> list[Tensor]:
         return [self.dW] if self.bias is None else [self.dW, self.grad_bias]
 
-    def _convolve(self, inputs: Tensor, beta: float) -> None:
+    def _forward(self, inputs: Tensor, beta: float) -> None:
         self._backend.fprop_conv(
             self.nglayer, inputs, self.W, self.outputs, bias=self.weight_bias, bsum=self.batch_sum, beta=beta
         )

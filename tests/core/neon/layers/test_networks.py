@@ -7,6 +7,7 @@ from tests.core.neon.layers.running import BOUND, pairs_of, slope_along
 from atled.neon.initializers import Gaussian
 from atled.neon.layers import (
     LRN,
+    Activation,
     Affine,
     BatchNorm,
     Bias,
@@ -14,9 +15,12 @@ from atled.neon.layers import (
     Deconv,
     GeneralizedCost,
     LookupTable,
+    MergeBroadcast,
+    MergeSum,
     Pooling,
     Reshape,
     Sequential,
+    SkipNode,
 )
 from atled.neon.transforms import CrossEntropyMulti, Logistic, Softmax, SumSquared, Tanh
 
@@ -31,6 +35,13 @@ NETWORKS = {
         Conv((2, 2, 3), DRAW, batch_norm=True, activation=Logistic()),
         Pooling("all", "avg"),
         Affine(3, DRAW, bias=DRAW, activation=Softmax()),
+    ],
+    "branches": lambda: [
+        Conv((3, 3, 2), DRAW, padding=1, activation=Tanh()),
+        MergeSum([[BatchNorm(), Conv((3, 3, 2), DRAW, padding=1)], [SkipNode()]]),
+        MergeSum([[Bias(DRAW), Activation(Tanh()), Conv((3, 3, 2), DRAW, padding=1)], [SkipNode()]]),
+        MergeBroadcast([[Pooling(3, strides=1, padding=1), Conv((1, 1, 2), DRAW)], [LRN(3)]], "depth"),
+        Affine(3, DRAW, activation=Softmax()),
     ],
     "back to images": lambda: [
         Affine(8, DRAW, batch_norm=True, activation=Tanh()),
