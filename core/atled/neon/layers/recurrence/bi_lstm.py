@@ -37,26 +37,20 @@ class BiLSTM(TwoWays):
     def _activations(self) -> tuple[str, ...]:
         return "activation", "gate_activation"
 
-    def _make_states(self) -> None:
+    def _make_states(self) -> list[Tensor]:
         be, (rows, steps) = self._backend, self.out_shape
         self._gates, self._gate_deltas = (be.iobuf((self.gates * rows, steps)) for _ in range(2))
         self._c, self._c_act = (be.iobuf((rows, steps)) for _ in range(2))
         self._c_init, self._h_error, self._c_error = (be.iobuf((rows, 1)) for _ in range(3))
+        return [*self._padding, self._c_init[: self.nout], self._c_init[self.nout :]]
 
     @property
     def _fed(self) -> Tensor:
         fed: Tensor = self._gates
         return fed
 
-    def _start(self) -> None:
-        if self.reset_cells or not self._has_state:
-            self._c_init.fill(0)
-        else:
-            batch, nout = self._backend.bsz, self.nout
-            last = slice((self._last - 1) * batch, self._last * batch)
-            self._c_init[:nout] = self._c[:nout, last]
-            self._c_init[nout:] = self._c[nout:, :batch]
-        super()._start()
+    def _last_states(self, _: Tensor) -> list[Tensor]:
+        return [*super()._last_states(_), *self._ends_of(self._c)]
 
     def _halves_of(self, used: int, *buffers: Any) -> list[list[Tensor]]:
         """The first steps of buffers, of each direction."""

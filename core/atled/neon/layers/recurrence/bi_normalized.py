@@ -54,9 +54,9 @@ class BiBNRNN(BiRNN):
     def _gradients(self) -> list[Tensor]:
         return [self.dW, self.grad_beta, self.grad_gamma]
 
-    def _make_states(self) -> None:
-        super()._make_states()
+    def _make_states(self) -> list[Tensor]:
         self._raw = self._backend.zeros(self.outputs.shape, dtype=self.h_buffer.dtype)
+        return super()._make_states()
 
     def _feed(self, inference: bool) -> None:
         self._products(self._raw)

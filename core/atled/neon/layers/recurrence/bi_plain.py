@@ -46,10 +46,11 @@ class BiRNN(TwoWays):
     ) -> None:
         super().__init__(output_size, init, init_inner, activation, reset_cells, split_inputs, name, parallelism)
 
-    def _make_states(self) -> None:
+    def _make_states(self) -> list[Tensor]:
         be = self._backend
         self._ends = [be.zeros((self.nout, be.bsz), dtype=self.h_buffer.dtype) for _ in range(2)]
         self._transposed = self.W_recur_f.T, self.W_recur_b.T
+        return [*self._padding]
 
     def _steps(self) -> tuple[Any, ...]:
         """Of each direction the states before the steps, and those of the steps."""

@@ -34,10 +34,10 @@ class _Gated(Recurrent):
     def _activations(self) -> tuple[str, ...]:
         return "activation", "gate_activation"
 
-    def _make_states(self) -> None:
-        super()._make_states()
-        be = self._backend
+    def _make_states(self) -> list[Tensor]:
+        starts, be = super()._make_states(), self._backend
         self._gates, self._gate_deltas = (be.iobuf((self.gates * self.nout, self.nsteps)) for _ in range(2))
+        return starts
 
     @property
     def _fed(self) -> Tensor:
@@ -61,19 +61,19 @@ class LSTM(_Gated):
 
     gates = 4
 
-    def _make_states(self) -> None:
-        super()._make_states()
-        be = self._backend
+    def _make_states(self) -> list[Tensor]:
+        starts, be = super()._make_states(), self._backend
         self.c_init, self._c_error = (be.zeros_like(self.h_init) for _ in range(2))
         self._c, self._c_act = (be.zeros(self.outputs.shape, dtype=self.outputs.dtype) for _ in range(2))
+        return [*starts, self.c_init]
 
-    def _start(self, init_state: Tensor | None) -> None:
-        if init_state is not None or self.reset_cells or not self._has_state:
-            self.c_init.fill(0)
-        else:
-            batch = self._backend.bsz
-            self.c_init[:] = self._c[:, (self._last - 1) * batch : self._last * batch]
-        super()._start(init_state)
+    def _take_state(self, init_state: Tensor) -> None:
+        super()._take_state(init_state)
+        self.c_init.fill(0)
+
+    def _last_states(self, _: Tensor) -> list[Tensor]:
+        end = self._used * self._backend.bsz
+        return [*super()._last_states(_), self._c[:, end - self._backend.bsz : end]]
 
     def _unroll(self, used: int) -> None:
         be, activations = self._backend, (self.activation, self.gate_activation)
@@ -105,9 +105,9 @@ class GRU(_Gated):
 
     gates = 3
 
-    def _make_states(self) -> None:
-        super()._make_states()
+    def _make_states(self) -> list[Tensor]:
         self._reset_h = self._backend.zeros(self.outputs.shape, dtype=self.outputs.dtype)
+        return super()._make_states()
 
     def _unroll(self, used: int) -> None:
         be, activations = self._backend, (self.activation, self.gate_activation)

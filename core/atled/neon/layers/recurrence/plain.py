@@ -41,7 +41,6 @@ class Recurrent(RecurrentLayer):
         self._h_error: Any = None
         self._h: list[Tensor] = []
         self._is_given = False
-        self._last = 0
 
     def _show(self, of: Tensor, prefix: str) -> None:
         units = self.gates * self.nout
@@ -52,12 +51,13 @@ class Recurrent(RecurrentLayer):
     def _blocks(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         return [self.W_input], [self.W_recur], [self.b]
 
-    def _make_states(self) -> None:
+    def _make_states(self) -> list[Tensor]:
         be, shape = self._backend, (self.nout, self._backend.bsz)
         self.h_init, self._h_error = (be.zeros(shape, dtype=self.outputs.dtype) for _ in range(2))
         self._h = get_steps(self.outputs, self.out_shape)
         self._h_before = [self.h_init, *self._h[:-1]]
         self._transposed = self.W_input.T, self.W_recur.T
+        return [self.h_init]
 
     def fprop(self, inputs: Tensor, inference: bool = False, init_state: Tensor | None = None) -> Any:
         """The states of all steps, (nout, steps * batch).
@@ -71,11 +71,13 @@ class Recurrent(RecurrentLayer):
         self.init_buffers(inputs)
         if init_state is not None and not (isinstance(init_state, Tensor) and init_state.shape == self.h_init.shape):
             self._check_size("fprop", "init_state", init_state, self.h_init.shape)
-        self._start(init_state)
-        self._has_state = False  # until the outputs are whole again
+        self._is_given = init_state is not None
+        self._begin()
+        if init_state is not None:
+            self._take_state(init_state)
         self._backend.compound_dot(self.W_input, self.x, self._fed)
         self._unroll(self._used)
-        self._has_state, self._last = True, self._used
+        self._end()
         return self.outputs
 
     @property
@@ -84,15 +86,12 @@ class Recurrent(RecurrentLayer):
         fed: Tensor = self.outputs
         return fed
 
-    def _start(self, init_state: Tensor | None) -> None:
-        """Set the state before the first step."""
-        self._is_given = init_state is not None
-        if init_state is not None:
-            self.h_init[:] = init_state
-        elif self.reset_cells or not self._has_state:
-            self.h_init.fill(0)
-        else:
-            self.h_init[:] = self.final_state()
+    def _take_state(self, init_state: Tensor) -> None:
+        """Start with a state that was given."""
+        self.h_init[:] = init_state
+
+    def _last_states(self, _: Tensor) -> list[Tensor]:
+        return [self._h[self._used - 1]]
 
     def _unroll(self, used: int) -> None:
         self._backend.compound_rnn_unroll_fprop(

@@ -17,7 +17,7 @@ class RecurrentLayer(ParameterLayer):
     """A layer with states, which go from step to step, and from call to call.
 
     The states of the last step are those with which the next call starts, whatever tensor it gets: until inputs of
-    another shape come, `reset_state` is called, or a call fails. With reset_cells each call starts with zeros.
+    another shape come, or `reset_state` is called. With reset_cells each call starts with zeros.
 
     nin, nout, nsteps: rows of inputs and units, both per direction, and steps.
     x: the inputs of the last call as (rows, steps * batch).
@@ -44,7 +44,9 @@ class RecurrentLayer(ParameterLayer):
         self.nin = 0
         self.nsteps = 0
         self.x: Any = None
-        self._has_state = False
+        self._starts: list[Tensor] = []
+        self._kept: list[Tensor] = []
+        self._last = 0
         self._last_shape: tuple[int, ...] | None = None
 
     def configure(self, in_obj: Any) -> RecurrentLayer:
@@ -89,14 +91,15 @@ class RecurrentLayer(ParameterLayer):
             self.x = None
         super().allocate(shared_outputs, accumulate_updates)
         if is_new:
-            self._make_states()
-            self.reset_state()
+            self._starts = self._make_states()
+            self._kept = [self._backend.zeros_like(start) for start in self._starts]
+            self._last_shape = None
 
     def _make_outputs(self, shared_outputs: Tensor | None) -> None:
         """Make outputs where they are no buffer as other layers have."""
 
-    def _make_states(self) -> None:
-        """Make what a call needs beside outputs."""
+    def _make_states(self) -> list[Tensor]:
+        """Make what a call needs beside outputs; the states before the first steps."""
         raise NotImplementedError
 
     def init_params(self, shape: Any) -> None:
@@ -152,9 +155,9 @@ class RecurrentLayer(ParameterLayer):
         if inputs is not self.inputs or self.x is None or self.x.view.read_only:  # a copy has what was there then
             self.x = inputs.reshape((rows, columns))
             self.inputs = inputs
-        if inputs.shape != self._last_shape:
+        if self._last_shape not in (None, inputs.shape):
             self.reset_state()
-            self._last_shape = inputs.shape
+        self._last_shape = inputs.shape
 
     def _check_dtype(self, call: str, what: str, given: Tensor) -> None:
         """TypeError: a tensor is of another dtype than the weights."""
@@ -165,7 +168,27 @@ class RecurrentLayer(ParameterLayer):
 
     def reset_state(self) -> None:
         """Have the next call start with zeros."""
-        self._has_state = False
+        for kept in self._kept:
+            kept.fill(0)
+
+    def _begin(self) -> None:
+        """Set the states before the first steps.  What is done is the same in each call, so that it may be replayed."""
+        for start, kept in zip(self._starts, self._kept, strict=True):
+            if self.reset_cells:
+                start.fill(0)
+            else:
+                start[:] = kept
+
+    def _end(self) -> None:
+        """Keep the states behind the last steps."""
+        self._last = self._used
+        if not self.reset_cells:
+            for kept, last in zip(self._kept, self._of("last", self._starts[0], self._last_states), strict=True):
+                kept[:] = last
+
+    def _last_states(self, _: Tensor) -> list[Tensor]:
+        """Views of the states behind the last steps, in the order of those before the first ones."""
+        raise NotImplementedError
 
     @property
     def _used(self) -> int:

@@ -55,7 +55,6 @@ class TwoWays(RecurrentLayer):
         self.h_buffer: Any = None
         self._inner: Any = None
         self._padding: tuple[Any, ...] = ()
-        self._last = 0
 
     def _nin(self, rows: int) -> int:
         if not self.split_inputs:
@@ -100,25 +99,21 @@ class TwoWays(RecurrentLayer):
         """
         self._check_allocated("fprop")
         self.init_buffers(inputs)
-        self._start()
-        self._has_state = False  # until the outputs are whole again
+        self._begin()
         self._feed(inference)
         self._unroll(self._used)
-        self._has_state, self._last = True, self._used
+        self._end()
         if self.outputs is not self._inner:
             self.outputs[:] = self._inner
         return self.outputs
 
-    def _start(self) -> None:
-        """Set the states before the first step of each direction, in the padding."""
-        batch, nout = self._backend.bsz, self.nout
-        forward, backward = self._padding
-        if self.reset_cells or not self._has_state:
-            forward.fill(0)
-            backward.fill(0)
-        else:
-            forward[:] = self._inner[:nout, (self._last - 1) * batch : self._last * batch]
-            backward[:] = self._inner[nout:, :batch]
+    def _last_states(self, _: Tensor) -> list[Tensor]:
+        return self._ends_of(self._inner)
+
+    def _ends_of(self, states: Tensor) -> list[Tensor]:
+        """What each direction gives last: the last step that is computed, and the first one."""
+        batch, nout, end = self._backend.bsz, self.nout, self._used * self._backend.bsz
+        return [states[:nout, end - batch : end], states[nout:, :batch]]
 
     def _feed(self, inference: bool) -> None:
         """Products of W_input and the inputs of all steps."""
